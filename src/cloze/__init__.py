@@ -1,0 +1,1 @@
+"""cloze: BERT (Devlin et al. 2019), whole."""

@@ -1,0 +1,233 @@
+"""Directories written whole or not at all, that prove themselves when they are read.
+
+A directory is filled under a temporary name beside its destination, every file is synced, a manifest with the
+size and SHA-256 of each file is written last, and one rename puts it in place. Whoever reads it checks the
+manifest first, so a truncated or bit-flipped file is found before it is used.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cloze.errors import ClozeError, InputError, RunError
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+_TEMPORARY_PREFIX = ".writing-"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What the manifest knows of one file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The last file written into a directory: what it is and what it holds."""
+
+    kind: str
+    format_version: int
+    files: dict[str, FileRecord]
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def refuse_existing(path: Path, *, overwrite: bool, resume_hint: str = "") -> None:
+    """Raise unless `path` is free, empty or may be overwritten.
+
+    Raises:
+        InputError: something is there already.
+    """
+    if overwrite or not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    remedy = f"Choose another name{resume_hint} or say --overwrite"
+    raise InputError("exists already", where=path, remedy=remedy)
+
+
+@contextmanager
+def write_directory(path: Path, *, kind: str, overwrite: bool = False) -> Iterator[Path]:
+    """Fill the yielded directory; on leaving it becomes `path` in one step, on an error nothing is left.
+
+    Args:
+        path: where the directory shall be.
+        kind: what it is ("dataset", "checkpoint", "vocabulary"): the manifest says so and readers ask for it.
+        overwrite: replace what is there now.
+
+    Raises:
+        InputError: `path` exists and `overwrite` is False.
+        RunError: the disk is full or cannot be written.
+    """
+    path = Path(path)
+    refuse_existing(path, overwrite=overwrite)
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{path.name}-", dir=path.parent))
+        temporary.chmod(0o755)
+    try:
+        with disk_errors(path):
+            yield temporary
+            _seal(temporary, kind)
+            _replace(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _seal(directory: Path, kind: str) -> None:
+    names = sorted(p.relative_to(directory).as_posix() for p in directory.rglob("*") if p.is_file())
+    records = {}
+    for name in names:
+        file = directory / name
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+        records[name] = FileRecord(file.stat().st_size, sha256_of(file))
+    manifest = {
+        "kind": kind,
+        "format_version": FORMAT_VERSION,
+        "files": {n: asdict(r) for n, r in records.items()},
+    }
+    _write_synced(directory / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    for folder in {directory, *(p for p in directory.rglob("*") if p.is_dir())}:
+        _sync_directory(folder)
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    """Rename `temporary` to `path`; what was there is moved aside first, since a full directory cannot be replaced."""
+    aside = None
+    if path.exists():
+        aside = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}old-", dir=path.parent))
+        path.rename(aside / "old")
+    temporary.rename(path)
+    _sync_directory(path.parent)
+    if aside is not None:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file in one step: readers see the old text or the new one, never a part."""
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{_TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
+        try:
+            _write_synced(temporary, text)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Delete what a killed writer left half-written in `parent`. Only for directories with one writer."""
+    for leftover in parent.glob(f"{_TEMPORARY_PREFIX}*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
+    """Read a directory's manifest without checking the files.
+
+    Args:
+        directory: what `write_directory` wrote.
+        kind: what it must be; None takes anything.
+
+    Raises:
+        InputError: there is no manifest, it is damaged, of another kind or of a newer format.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise InputError("no such directory", where=directory)
+    file = directory / MANIFEST
+    try:
+        raw = json.loads(file.read_text("utf-8"))
+        files = {name: FileRecord(record["bytes"], record["sha256"]) for name, record in raw["files"].items()}
+        manifest = Manifest(raw["kind"], raw["format_version"], files)
+    except FileNotFoundError:
+        what = f"not a {kind or 'directory'} written by cloze: it has no {MANIFEST}"
+        raise InputError(what, where=directory) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"damaged manifest ({error})", where=file, remedy="Write the directory anew"
+        ) from error
+    if manifest.format_version != FORMAT_VERSION:
+        what = f"format version {manifest.format_version}, this cloze reads {FORMAT_VERSION}"
+        raise InputError(what, where=file, remedy="Use the cloze version that wrote it, or write it anew")
+    if kind is not None and manifest.kind != kind:
+        raise InputError(f"is a {manifest.kind}, not a {kind}", where=directory)
+    return manifest
+
+
+def verify(directory: Path, *, kind: str | None = None) -> Manifest:
+    """Check every file of a directory against its manifest.
+
+    Raises:
+        InputError: a file is missing, has another size, or another SHA-256 than when it was written.
+    """
+    directory = Path(directory)
+    manifest = read_manifest(directory, kind=kind)
+    for name, record in manifest.files.items():
+        file = directory / name
+        if not file.is_file():
+            raise InputError(
+                "missing", where=file, remedy=f"The manifest of {directory} lists it: write it anew"
+            )
+        size = file.stat().st_size
+        if size != record.bytes:
+            what = f"{size:,} bytes, the manifest says {record.bytes:,}"
+            raise InputError(what, where=file, remedy="The file is damaged: copy or write it anew")
+        if sha256_of(file) != record.sha256:
+            raise InputError(
+                "its SHA-256 is not the manifest's",
+                where=file,
+                remedy="The file is damaged: copy or write it anew",
+            )
+    return manifest
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals to write into one line for the user."""
+    try:
+        yield
+    except ClozeError:
+        raise
+    except OSError as error:
+        remedies = {
+            errno.ENOSPC: "Free some space and run it again",
+            errno.EDQUOT: "Free some space and run it again",
+        }
+        remedy = remedies.get(error.errno or 0)
+        raise RunError(f"cannot write: {error.strerror or error}", where=path, remedy=remedy) from error
+
+
+def _write_synced(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    if os.name == "nt":  # directories cannot be opened there, and renames are journaled
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
