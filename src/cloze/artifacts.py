@@ -106,7 +106,7 @@ def _seal(directory: Path, kind: str) -> None:
 
 
 def _replace(temporary: Path, path: Path) -> None:
-    """Rename `temporary` to `path`; what was there is moved aside first, since a full directory cannot be replaced."""
+    """Rename `temporary` to `path`; what was there moves aside first: a full directory cannot be replaced."""
     aside = None
     if path.exists():
         aside = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}old-", dir=path.parent))

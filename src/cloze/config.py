@@ -23,7 +23,7 @@ def load(config: type[Config], path: Path | None = None, overrides: Iterable[str
     """Build `config` from its defaults, then a TOML file, then overrides of the form `section.key=value`.
 
     Raises:
-        InputError: a key that nobody reads, a value of the wrong type or out of range, a file that is not TOML.
+        InputError: a key that nobody reads, a wrong type, a value out of range, a file that is not TOML.
     """
     table = {} if path is None else read_toml(path)
     for override in overrides:
@@ -116,7 +116,7 @@ def _merge(table: dict[str, Any], other: Mapping[str, Any]) -> None:
 
 
 def to_table(config: Any) -> dict[str, Any]:
-    """Turn a dataclass into nested dictionaries; a setting that is None is left out, as TOML has no word for it."""
+    """Turn a dataclass into nested dictionaries, without what is None: TOML has no word for it."""
     table: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)

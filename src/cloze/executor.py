@@ -21,7 +21,7 @@ def map_ordered(
     At most two items a worker are under way, so `items` may be a generator over more than memory holds.
 
     Args:
-        function: a top-level function (it travels to other processes by name) or a `functools.partial` of one.
+        function: a top-level function, which travels to other processes by name, or a `partial` of one.
         items: what to map over.
         workers: processes; 1 works in this one.
 

@@ -1,0 +1,1 @@
+"""The whole life of a BERT on bundled text."""

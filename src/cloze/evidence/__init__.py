@@ -1,0 +1,1 @@
+"""Measuring: reports and benchmarks."""

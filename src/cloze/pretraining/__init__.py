@@ -1,0 +1,1 @@
+"""Masked words and next sentence: the pre-training objective and its run."""

@@ -1,0 +1,1 @@
+"""Fine-tuning: one file a task over a few families."""

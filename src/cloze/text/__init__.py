@@ -1,0 +1,1 @@
+"""Characters to pieces: the tokenizer, the vocabulary, sentences."""
