@@ -1,0 +1,67 @@
+"""`metrics.jsonl`: one object a line, always written; TensorBoard events beside it where tensorboardX is installed."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from cloze import artifacts
+from cloze.errors import InputError
+
+METRICS = "metrics.jsonl"
+
+
+class MetricsLog:
+    """Appends to a run's metrics; a resumed run first forgets what was logged after its checkpoint."""
+
+    def __init__(self, run: Path, *, resume_step: int) -> None:
+        self._path = run / METRICS
+        if self._path.exists():
+            kept = [row for row in read_metrics(run) if row["step"] <= resume_step]
+            artifacts.write_text(self._path, "".join(json.dumps(row) + "\n" for row in kept))
+        self._events = _event_writer(run)
+
+    def write(self, kind: str, step: int, **values: Any) -> None:
+        """Append one line.
+
+        Args:
+            kind: "train", "validation" or "skipped".
+            step: completed optimizer steps.
+            values: numbers, or text where a number would not say it.
+        """
+        row = {"kind": kind, "step": step, **values}
+        with artifacts.disk_errors(self._path), self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(row) + "\n")
+        if self._events is not None:
+            for name, value in values.items():
+                if isinstance(value, (int, float)):
+                    self._events.add_scalar(f"{kind}/{name}", value, step)
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """Return the rows of a run's metrics; a last line cut short by a kill is left out.
+
+    Raises:
+        InputError: there is no such file, or a line in its middle is damaged.
+    """
+    path = Path(run) / METRICS
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        raise InputError("not a run: it has no metrics.jsonl", where=run) from None
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            if number < len(lines):
+                raise InputError("not a JSON object", where=f"{path}:{number}") from error
+    return rows
+
+
+def _event_writer(run: Path) -> Any:
+    if find_spec("tensorboardX") is None:
+        return None
+    from tensorboardX import SummaryWriter
+
+    return SummaryWriter(str(run / "tensorboard"))

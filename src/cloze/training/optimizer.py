@@ -1,0 +1,90 @@
+"""Google's optimizer and schedule: Adam without bias correction, decoupled decay, a clipped global norm."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+# AdamW divides by 1 - beta ** step. Far from its start that is exactly 1, and its fused kernels then compute
+# Google's update; float32 counts to 2 ** 24 in ones, so the step may stand still there without harm.
+_PAST_BIAS_CORRECTION_STEP = float(2**24)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimizerConfig:
+    """Settings of the optimizer and its schedule.
+
+    Source: Devlin et al. 2019, A.2; google-research/bert optimization.py:25-171 @eedf571.
+    """
+
+    learning_rate: float = 1e-4
+    """The peak, reached at the end of the warm-up."""
+    warmup_fraction: float = 0.01
+    """Share of the run over which the rate rises from 0: the paper's 10,000 of 1,000,000 steps."""
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    weight_decay: float = 0.01
+    """Decoupled: taken off the weights themselves. Biases and LayerNorms are spared, embeddings are not."""
+    bias_correction: bool = False
+    """Adam's own correction of its young averages, which Google's code leaves out."""
+    max_grad_norm: float = 1.0
+    """Gradients whose global norm is larger are scaled down to it."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.learning_rate < 1:
+            raise ValueError(f"learning_rate {self.learning_rate} is not between 0 and 1")
+        if not 0 <= self.warmup_fraction < 1:
+            raise ValueError(f"warmup_fraction {self.warmup_fraction} is not in [0, 1)")
+        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
+            raise ValueError(f"beta1 {self.beta1} and beta2 {self.beta2} must be in [0, 1)")
+        if self.epsilon <= 0 or self.max_grad_norm <= 0 or self.weight_decay < 0:
+            raise ValueError("epsilon and max_grad_norm must be positive, weight_decay not negative")
+
+
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
+    """Build Google's AdamWeightDecayOptimizer over the trainable parameters of `model`.
+
+    Differs: parameters are spared from decay by their shape, not by a pattern over names: in BERT the vectors are
+    exactly its biases and LayerNorms.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(
+        groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True
+    )
+    if not config.bias_correction:
+        for parameter in parameters:
+            optimizer.state[parameter] = {
+                "step": torch.tensor(_PAST_BIAS_CORRECTION_STEP, device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+    return optimizer
+
+
+def learning_rate_at(progress: float, config: OptimizerConfig) -> float:
+    """Return the rate when a share `progress` in [0, 1] of the run, in steps or on the clock, is over.
+
+    Source: google-research/bert optimization.py:30-54 @eedf571: after the warm-up the rate is that of a line which
+    falls from the peak at step 0, so it drops by the warm-up's share where the two meet.
+    """
+    if progress < config.warmup_fraction:
+        return config.learning_rate * progress / config.warmup_fraction
+    return config.learning_rate * max(0.0, 1.0 - progress)
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor:
+    """Scale all gradients so that their global norm is at most `max_norm`; return the norm they had.
+
+    Source: tf.clip_by_global_norm, as google-research/bert optimization.py:74 @eedf571 calls it.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    scale = max_norm / torch.clamp(norm, min=max_norm)
+    torch._foreach_mul_(gradients, scale)
+    return norm

@@ -1,0 +1,46 @@
+"""Where a run computes and in which number format."""
+
+from typing import Literal
+
+import torch
+
+from cloze.errors import InputError
+
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device called `name`; "auto" takes the accelerator where there is one.
+
+    Raises:
+        InputError: there is no such device here.
+    """
+    if name == "auto":
+        return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        what = f"device {name!r} is not to be had"
+        raise InputError(what, where="device", remedy="Use cpu, cuda, mps or auto") from error
+    return device
+
+
+def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
+    """Return the format of matrix products; "auto" takes bfloat16 where the hardware multiplies it natively."""
+    if precision == "auto":
+        return torch.bfloat16 if _multiplies_bfloat16(device) else torch.float32
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
+
+
+def _multiplies_bfloat16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu":
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return False
+
+
+def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
+    """Return the context in which a forward pass runs in `dtype`; weights and sums stay in float32."""
+    return torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32)
