@@ -1,14 +1,16 @@
 """SIGTERM and Ctrl-C as a request: finish what must be finished, save, leave."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from cloze.errors import ClozeError
 
 
-class Interrupted(ClozeError):
+class Interrupted(ClozeError):  # noqa: N818 (the user asked for it: no error)
     """The user or the system asked the run to stop, and it has saved its state."""
 
     exit_code = 130
@@ -28,7 +30,7 @@ class StopRequest:
 def catch_signals() -> Iterator[StopRequest]:
     """Collect the first SIGINT or SIGTERM in the yielded request; a second one acts as it always does."""
     request = StopRequest()
-    previous = {}
+    previous: dict[signal.Signals, Any] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         request.signal_name = signal.Signals(number).name
@@ -38,11 +40,9 @@ def catch_signals() -> Iterator[StopRequest]:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
-    try:
+    if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
         for number in (signal.SIGINT, signal.SIGTERM):
             previous[number] = signal.signal(number, note)
-    except ValueError:  # only the main thread may set handlers; elsewhere the run cannot be interrupted this way
-        pass
     try:
         yield request
     finally:

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: one object a line, always written; TensorBoard events beside it where tensorboardX is installed."""
+"""`metrics.jsonl`: one object a line, always written; TensorBoard events where tensorboardX is installed."""
 
 import json
 from importlib.util import find_spec

@@ -46,8 +46,8 @@ class OptimizerConfig:
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
     """Build Google's AdamWeightDecayOptimizer over the trainable parameters of `model`.
 
-    Differs: parameters are spared from decay by their shape, not by a pattern over names: in BERT the vectors are
-    exactly its biases and LayerNorms.
+    Differs: parameters are spared from decay by their shape, not by a pattern over names: the vectors of BERT
+    are exactly its biases and LayerNorms.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     groups = [
@@ -70,8 +70,8 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
 def learning_rate_at(progress: float, config: OptimizerConfig) -> float:
     """Return the rate when a share `progress` in [0, 1] of the run, in steps or on the clock, is over.
 
-    Source: google-research/bert optimization.py:30-54 @eedf571: after the warm-up the rate is that of a line which
-    falls from the peak at step 0, so it drops by the warm-up's share where the two meet.
+    Source: google-research/bert optimization.py:30-54 @eedf571: after the warm-up the rate is that of a line
+    which falls from the peak at step 0, so it drops by the warm-up's share where the two meet.
     """
     if progress < config.warmup_fraction:
         return config.learning_rate * progress / config.warmup_fraction

@@ -27,7 +27,7 @@ def resolve_device(name: str) -> torch.device:
 
 
 def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """Return the format of matrix products; "auto" takes bfloat16 where the hardware multiplies it natively."""
+    """Return the format of matrix products; "auto" takes bfloat16 where the hardware multiplies it."""
     if precision == "auto":
         return torch.bfloat16 if _multiplies_bfloat16(device) else torch.float32
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
@@ -35,7 +35,7 @@ def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
 
 def _multiplies_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return False

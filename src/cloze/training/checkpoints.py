@@ -1,0 +1,160 @@
+"""A run on disk: its checkpoints, which of them is the newest and the best, and what a resumed run needs.
+
+    RUN/run.toml  metrics.jsonl  latest  best
+    RUN/checkpoints/step-00000500/{config.json, model.safetensors, …, training/, manifest.json}
+
+`latest` and `best` are text files that hold a path relative to the run; unlike links, every system has them.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.progress import Progress
+
+_CHECKPOINTS = "checkpoints"
+_OPTIMIZER = "training/optimizer.safetensors"
+_STATE = "training/state.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckpointConfig:
+    """When the state of a run is saved, and what is kept of it."""
+
+    every_minutes: float = 10.0
+    every_steps: int | None = None
+    """Save after this many steps, too."""
+    keep_newest: int = 2
+    keep_every_steps: int | None = None
+    """Keep the checkpoints of steps that this number divides for ever."""
+
+    def __post_init__(self) -> None:
+        if self.every_minutes <= 0 or self.keep_newest < 1:
+            raise ValueError("every_minutes and keep_newest must be positive")
+        for name in ("every_steps", "keep_every_steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} {value} is not positive")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the next instance is read: data are a pure function of it, so nothing else is kept."""
+
+    phase: int = 0
+    epoch: int = 0
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingState:
+    """What a run is, besides its weights and the optimizer's averages, after a completed step."""
+
+    step: int = 0
+    elapsed_seconds: float = 0.0
+    tokens: int = 0
+    position: Position = Position()
+    best_loss: float | None = None
+
+
+def save_checkpoint(
+    run: Path,
+    state: TrainingState,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    write_model: Callable[[Path], None],
+) -> Path:
+    """Write the checkpoint of `state.step` whole and make it the newest.
+
+    Args:
+        run: the run's directory.
+        state: of the last completed step.
+        model: whose parameters name the optimizer's averages.
+        optimizer: whose averages are saved.
+        write_model: puts config, weights, tokenizer and card into a directory.
+
+    Raises:
+        RunError: the disk is full or cannot be written; earlier checkpoints stand.
+    """
+    path = run / _CHECKPOINTS / f"step-{state.step:08}"
+    with artifacts.write_directory(path, kind="checkpoint", overwrite=True) as directory:
+        write_model(directory)
+        (directory / "training").mkdir()
+        safetensors.torch.save_file(_optimizer_tensors(model, optimizer), directory / _OPTIMIZER)
+        (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
+    artifacts.write_text(run / "latest", f"{_CHECKPOINTS}/{path.name}\n")
+    return path
+
+
+def mark_best(run: Path, checkpoint: Path) -> None:
+    """Say that `checkpoint` has the lowest validation loss so far."""
+    artifacts.write_text(run / "best", f"{_CHECKPOINTS}/{checkpoint.name}\n")
+
+
+def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
+    """Delete the checkpoints that are neither among the newest, nor the best, nor one of every n-th."""
+    paths = sorted((run / _CHECKPOINTS).glob("step-*"))
+    kept = set(paths[-config.keep_newest :])
+    if (run / "best").exists():
+        kept.add(run / (run / "best").read_text("utf-8").strip())
+    for path in paths:
+        step = int(path.name.removeprefix("step-"))
+        if path not in kept and (config.keep_every_steps is None or step % config.keep_every_steps):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
+    """Return the newest checkpoint whose every file is as it was written, or None; damaged ones are named."""
+    for path in sorted((run / _CHECKPOINTS).glob("step-*"), reverse=True):
+        try:
+            artifacts.verify(path, kind="checkpoint")
+        except InputError as error:
+            progress.note(f"warning: passed over a damaged checkpoint: {error}")
+        else:
+            return path
+    return None
+
+
+def resolve_checkpoint(path: Path) -> Path:
+    """Return the directory that holds a model: the newest checkpoint where `path` is a run, else `path`."""
+    pointer = Path(path) / "latest"
+    if not pointer.is_file():
+        return Path(path)
+    return Path(path) / pointer.read_text("utf-8").strip()
+
+
+def read_state(checkpoint: Path) -> TrainingState:
+    """Read what `save_checkpoint` wrote of the run's state."""
+    try:
+        raw = json.loads((checkpoint / _STATE).read_text("utf-8"))
+        return replace(TrainingState(**raw), position=Position(**raw["position"]))
+    except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
+        what = f"holds no training state to resume from ({error})"
+        raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
+
+
+def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put the optimizer's averages of a checkpoint in place."""
+    tensors = safetensors.torch.load_file(checkpoint / _OPTIMIZER)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            optimizer.state[parameter] = {
+                key: tensors[f"{key}/{name}"].to(parameter.device)
+                for key in ("step", "exp_avg", "exp_avg_sq")
+            }
+
+
+def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{key}/{name}": value.detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }

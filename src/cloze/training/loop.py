@@ -1,0 +1,343 @@
+"""The training loop. It knows steps, time, saving and stopping; what is learned is the caller's `Work`.
+
+One step: the work names the instances, they pass through the model in micro-batches whose gradients add up,
+the norm is clipped, the optimizer steps. Dropout is seeded anew each step from (seed, step), so a resumed run
+needs no random states: the same step always draws the same numbers.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from cloze import artifacts
+from cloze.errors import RunError
+from cloze.progress import Bar, Progress
+from cloze.training.budget import Budget
+from cloze.training.checkpoints import (
+    CheckpointConfig,
+    Position,
+    TrainingState,
+    load_optimizer,
+    mark_best,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
+from cloze.training.metrics_log import MetricsLog
+from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
+from cloze.training.precision import autocast
+
+Batch = TypeVar("Batch")
+Measures = Mapping[str, tuple[Tensor, float]]
+"""By name, a sum and the number of things summed: over many batches these add up, means do not."""
+
+_SKIPPED_STEPS_ALLOWED = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluationConfig:
+    """When a run is measured on held-out data."""
+
+    times: int = 10
+    """Evaluations, evenly over the run; the last is at its end."""
+    max_instances: int = 2000
+    """Held-out instances measured each time; always the same ones."""
+    log_every_steps: int = 10
+
+    def __post_init__(self) -> None:
+        if self.times < 1 or self.max_instances < 1 or self.log_every_steps < 1:
+            raise ValueError("times, max_instances and log_every_steps must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class StepData(Generic[Batch]):
+    """The instances of one optimizer step, cut into micro-batches that fit in memory."""
+
+    batches: Sequence[Batch]
+    num_tokens: int
+    next_position: Position
+    name: str
+    """How a message calls these instances."""
+
+
+class Work(Protocol[Batch]):
+    """What is trained."""
+
+    def step_data(self, progress: float, position: Position) -> StepData[Batch]:
+        """Return the instances of the step that begins when a share `progress` of the run is over."""
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """The measures that add up to the loss."""
+
+    def loss(self, model: nn.Module, batch: Batch, step: StepData[Batch]) -> tuple[Tensor, Measures]:
+        """Return this micro-batch's share of the step's loss, and what to log."""
+
+    def evaluation_batches(self) -> Iterable[Batch]:
+        """Return the held-out instances, the same ones each time."""
+
+    def measure(self, model: nn.Module, batch: Batch) -> Measures:
+        """Measure the model on one held-out batch."""
+
+
+@dataclass(slots=True)
+class Trainer(Generic[Batch]):
+    """One run, from its first step or a checkpoint to its end.
+
+    Args:
+        model: what is trained, on its device.
+        work: instances, loss and evaluation.
+        budget: how long.
+        run: the run's directory.
+        write_model: puts config, weights, tokenizer and card into a checkpoint's directory.
+        compute_dtype: the format of matrix products.
+    """
+
+    model: nn.Module
+    work: Work[Batch]
+    budget: Budget
+    run: Path
+    write_model: Callable[[Path], None]
+    optimizer_config: OptimizerConfig
+    checkpoint_config: CheckpointConfig
+    evaluation_config: EvaluationConfig
+    seed: int
+    compute_dtype: torch.dtype
+    progress: Progress
+    state: TrainingState = field(default_factory=TrainingState)
+    _optimizer: torch.optim.Optimizer = field(init=False)
+    _log: MetricsLog = field(init=False)
+    _window: "_Window" = field(init=False)
+    _saved_step: int = field(init=False, default=-1)
+    _saved_at: float = field(init=False)
+    _started_at: float = field(init=False)
+    _skipped_in_a_row: int = field(init=False, default=0)
+
+    def train(self, *, resume_from: Path | None = None) -> dict[str, float]:
+        """Train until the budget is used up; return the last evaluation.
+
+        Args:
+            resume_from: the checkpoint that `model` and `state` were read from.
+
+        Raises:
+            Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last completed step.
+            RunError: the loss stayed infinite or NaN, or the disk is full.
+        """
+        self._optimizer = build_optimizer(self.model, self.optimizer_config)
+        if resume_from is not None:
+            load_optimizer(resume_from, self.model, self._optimizer)
+            self._saved_step = self.state.step
+        self._log = MetricsLog(self.run, resume_step=self.state.step)
+        self._window = _Window()
+        self._saved_at = time.monotonic()
+        self._started_at = time.monotonic() - self.state.elapsed_seconds
+        artifacts.remove_leftovers(self.run / "checkpoints")
+        bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
+        with catch_signals() as stop, deterministic_algorithms(), bar as shown:
+            shown.advance(self._used())
+            try:
+                return self._run_steps(stop, shown)
+            except _StopAskedFor:
+                self._save()
+                message = f"stopped by {stop.signal_name} after step {self.state.step}"
+                raise Interrupted(message, remedy="The state is saved: go on with --resume") from None
+
+    def _run_steps(self, stop: StopRequest, bar: Bar) -> dict[str, float]:
+        measured: dict[str, float] = {}
+        used = self._used()
+        evaluated = math.floor(used / self.budget.total * self.evaluation_config.times)
+        while used < self.budget.total:
+            self._step(used / self.budget.total, stop)
+            now_used = self._used()
+            bar.advance(now_used - used)
+            used = now_used
+            if self.state.step % self.evaluation_config.log_every_steps == 0 or used >= self.budget.total:
+                self._write_log(bar)
+            due = math.floor(used / self.budget.total * self.evaluation_config.times)
+            if due > evaluated:
+                evaluated = due
+                measured = self._evaluate(stop)
+            elif self._save_due():
+                self._save()
+        return measured
+
+    def _step(self, progress: float, stop: StopRequest) -> None:
+        """Take one optimizer step, or raise with the weights as before it when asked to stop."""
+        started = time.monotonic()
+        learning_rate = learning_rate_at(progress, self.optimizer_config)
+        data = self.work.step_data(progress, self.state.position)
+        torch.manual_seed((self.seed << 32) + self.state.step)
+        self._optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=next(self.model.parameters()).device)
+        self.model.train()
+        sums = _Sums()
+        for batch in data.batches:
+            if stop:
+                raise _StopAskedFor
+            with autocast(total.device, self.compute_dtype):
+                loss, measures = self.work.loss(self.model, batch, data)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+            sums.add(measures)
+        norm = clip_gradients(self.model.parameters(), self.optimizer_config.max_grad_norm)
+        if math.isfinite(total.item()) and math.isfinite(norm.item()):
+            for group in self._optimizer.param_groups:
+                group["lr"] = learning_rate
+            self._optimizer.step()
+            self._skipped_in_a_row = 0
+            self._window.add(sums, learning_rate, norm.item(), data.num_tokens, time.monotonic() - started)
+        else:
+            self._skip(data.name, total.item(), norm.item())
+        self.state = replace(
+            self.state,
+            step=self.state.step + 1,
+            elapsed_seconds=time.monotonic() - self._started_at,
+            tokens=self.state.tokens + data.num_tokens,
+            position=data.next_position,
+        )
+
+    def _skip(self, name: str, loss: float, norm: float) -> None:
+        """Leave the weights as they are; give up when it happens again and again."""
+        self._skipped_in_a_row += 1
+        what = f"loss {loss}, gradient norm {norm} at step {self.state.step + 1} ({name})"
+        self._log.write("skipped", self.state.step + 1, reason=what)
+        self.progress.note(f"warning: {what}: the step was skipped")
+        if self._skipped_in_a_row > _SKIPPED_STEPS_ALLOWED:
+            remedy = "The checkpoints hold the weights before it; lower optimizer.learning_rate"
+            raise RunError(f"{what}, {self._skipped_in_a_row} times in a row", where=self.run, remedy=remedy)
+
+    def _used(self) -> float:
+        return self.budget.used(self.state.step, time.monotonic() - self._started_at)
+
+    def _write_log(self, bar: Bar) -> None:
+        values = self._window.means(self.work.losses)
+        if not values:
+            return
+        position = self.state.position
+        self._log.write(
+            "train",
+            self.state.step,
+            **values,
+            phase=position.phase,
+            epoch=position.epoch,
+            tokens=self.state.tokens,
+            seconds=round(self.state.elapsed_seconds, 3),
+        )
+        bar.show(
+            step=f"{self.state.step:,}",
+            loss=f"{values['loss']:.3f}",
+            lr=f"{values['learning_rate']:.1e}",
+            **{"tokens/s": f"{values['tokens_per_second']:,.0f}"},
+        )
+        self._window = _Window()
+
+    def _evaluate(self, stop: StopRequest) -> dict[str, float]:
+        self.model.eval()
+        sums = _Sums()
+        with torch.inference_mode(), autocast(next(self.model.parameters()).device, self.compute_dtype):
+            for batch in self.work.evaluation_batches():
+                if stop:
+                    raise _StopAskedFor
+                sums.add(self.work.measure(self.model, batch))
+        measured = sums.means(self.work.losses)
+        self._log.write(
+            "validation", self.state.step, **measured, seconds=round(self.state.elapsed_seconds, 3)
+        )
+        shown = " ".join(f"{name} {value:.4g}" for name, value in measured.items())
+        self.progress.note(f"step {self.state.step:,} held-out: {shown}")
+        best = self.state.best_loss is None or measured["loss"] < self.state.best_loss
+        if best:
+            self.state = replace(self.state, best_loss=measured["loss"])
+        checkpoint = self._save()
+        if best:
+            mark_best(self.run, checkpoint)
+        return measured
+
+    def _save_due(self) -> bool:
+        every_steps = self.checkpoint_config.every_steps
+        if every_steps is not None and self.state.step % every_steps == 0:
+            return True
+        return time.monotonic() - self._saved_at >= 60 * self.checkpoint_config.every_minutes
+
+    def _save(self) -> Path:
+        checkpoint = self.run / "checkpoints" / f"step-{self.state.step:08}"
+        if self._saved_step != self.state.step:
+            self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
+            save_checkpoint(self.run, self.state, self.model, self._optimizer, self.write_model)
+            prune_checkpoints(self.run, self.checkpoint_config)
+            self._saved_step = self.state.step
+            self._saved_at = time.monotonic()
+        return checkpoint
+
+
+class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves the middle of a step)
+    pass
+
+
+class _Sums:
+    """Measures added up over batches."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, float]] = {}
+
+    def add(self, measures: Measures) -> None:
+        for name, (total, count) in measures.items():
+            self._add(name, total.item(), count)
+
+    def merge(self, other: "_Sums") -> None:
+        for name, (total, count) in other._sums.items():
+            self._add(name, total, count)
+
+    def _add(self, name: str, total: float, count: float) -> None:
+        before, counted = self._sums.get(name, (0.0, 0.0))
+        self._sums[name] = (before + total, counted + count)
+
+    def means(self, losses: tuple[str, ...]) -> dict[str, float]:
+        """Return every mean, and first their `loss`: the sum of those named."""
+        means = {name: total / max(count, 1.0) for name, (total, count) in self._sums.items()}
+        return {"loss": sum(means[name] for name in losses), **means}
+
+
+@dataclass(slots=True)
+class _Window:
+    """What happened since the last line of the log."""
+
+    sums: _Sums = field(default_factory=_Sums)
+    learning_rate: float = 0.0
+    norms: list[float] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def add(self, sums: _Sums, learning_rate: float, norm: float, tokens: int, seconds: float) -> None:
+        self.sums.merge(sums)
+        self.learning_rate = learning_rate
+        self.norms.append(norm)
+        self.tokens += tokens
+        self.seconds += seconds
+
+    def means(self, losses: tuple[str, ...]) -> dict[str, float]:
+        if not self.norms:
+            return {}
+        means = self.sums.means(losses)
+        means["learning_rate"] = self.learning_rate
+        means["gradient_norm"] = sum(self.norms) / len(self.norms)
+        means["tokens_per_second"] = self.tokens / self.seconds
+        return means
+
+
+@contextmanager
+def deterministic_algorithms() -> Iterator[None]:
+    """Have torch choose kernels whose sums do not depend on the order in which threads arrive."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(mode=before, warn_only=True)
