@@ -1,0 +1,38 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each makes its own virtual environment first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-long lint format clean
+
+demo: $(VENV)/.installed
+	$(BIN)/cloze demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-long: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m long --timeout 1800
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean:
+	rm -rf $(VENV) build dist demo-run
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@

@@ -1,0 +1,136 @@
+"""The settings of a pre-training run; every default is the paper's BERT-base."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from cloze.corpus.masking import MaskingConfig
+from cloze.corpus.pairs import PairsConfig
+from cloze.model.bert import SIZES, BertConfig
+from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.loop import EvaluationConfig
+from cloze.training.optimizer import OptimizerConfig
+from cloze.training.precision import Precision
+
+Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig:
+    """The encoder: a released size, and what shall differ from it."""
+
+    size: Size = "base"
+    num_hidden_layers: int | None = None
+    hidden_size: int | None = None
+    num_attention_heads: int | None = None
+    intermediate_size: int | None = None
+    hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    initializer_range: float = 0.02
+
+    def __post_init__(self) -> None:
+        self.encoder(vocab_size=1)
+
+    def encoder(self, *, vocab_size: int) -> BertConfig:
+        """Return the encoder's architecture for a vocabulary."""
+        widths = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+        given = {name: getattr(self, name) for name in widths if getattr(self, name) is not None}
+        return replace(
+            SIZES[self.size],
+            vocab_size=vocab_size,
+            hidden_act=self.hidden_act,
+            hidden_dropout_prob=self.hidden_dropout_prob,
+            attention_probs_dropout_prob=self.attention_probs_dropout_prob,
+            max_position_embeddings=self.max_position_embeddings,
+            initializer_range=self.initializer_range,
+            **given,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseConfig:
+    """A stretch of the run with sequences of one maximal length."""
+
+    max_seq_length: int
+    """[CLS] and both [SEP] included."""
+    fraction: float
+    """Share of the run."""
+    batch_size: int = 256
+    """Sequences an optimizer step."""
+    max_predictions_per_seq: int | None = None
+    """Masked pieces a sequence at most; None sets no limit."""
+
+    def __post_init__(self) -> None:
+        if self.max_seq_length < 8:
+            raise ValueError(f"max_seq_length {self.max_seq_length} is less than 8")
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction {self.fraction} is not in (0, 1]")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size {self.batch_size} is not positive")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoogleInstancesConfig:
+    """Build the instances as Google's create_pretraining_data.py does, masks and all, before training.
+
+    Source: google-research/bert create_pretraining_data.py @eedf571.
+    """
+
+    dupe_factor: int = 10
+    """How often the corpus is gone through, each time with other pairs and masks."""
+
+    def __post_init__(self) -> None:
+        if self.dupe_factor < 1:
+            raise ValueError(f"dupe_factor {self.dupe_factor} is not positive")
+
+
+PAPER_PHASES = (
+    PhaseConfig(max_seq_length=128, fraction=0.9, max_predictions_per_seq=20),
+    PhaseConfig(max_seq_length=512, fraction=0.1, max_predictions_per_seq=77),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PretrainConfig:
+    """A pre-training run (Devlin et al. 2019, 3.1 and A.2)."""
+
+    data: str
+    """The data set that `cloze corpus` wrote."""
+    steps: int | None = None
+    """Optimizer steps; either these or `budget_seconds`."""
+    budget_seconds: float | None = None
+    """Time to train; phases and learning rate then follow the clock."""
+    init: str | None = None
+    """A checkpoint to go on from: its encoder and weights, a fresh optimizer."""
+    seed: int = 12345
+    model: ModelConfig = field(default_factory=ModelConfig)
+    phases: tuple[PhaseConfig, ...] = PAPER_PHASES
+    pairs: PairsConfig = field(default_factory=PairsConfig)
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    google_instances: GoogleInstancesConfig | None = None
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    precision: Precision = "auto"
+    device: str = "auto"
+    micro_batch_tokens: int = 4096
+    """Tokens that pass through the model at once: memory depends on it, results only by rounding."""
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.budget_seconds is None):
+            raise ValueError("a run takes either steps or a budget: say --steps 10000 or --budget 30m")
+        if (self.steps is not None and self.steps < 1) or (
+            self.budget_seconds is not None and self.budget_seconds <= 0
+        ):
+            raise ValueError("steps and budget_seconds must be positive")
+        if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
+            raise ValueError("the fractions of the phases do not add up to 1")
+        longest = max(phase.max_seq_length for phase in self.phases)
+        if longest > self.model.max_position_embeddings:
+            limit = self.model.max_position_embeddings
+            raise ValueError(f"max_seq_length {longest} is more than model.max_position_embeddings {limit}")
+        if self.micro_batch_tokens < longest:
+            raise ValueError(f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence ({longest})")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed {self.seed} is not in 0..2147483647")
