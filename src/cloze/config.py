@@ -90,6 +90,15 @@ def _convert(hint: Any, value: Any, key: str, where: str) -> Any:
     return value
 
 
+def as_overrides(values: Mapping[str, Any]) -> list[str]:
+    """Turn dotted keys and values into overrides; a value that is None was not given.
+
+    >>> as_overrides({"model.size": "mini", "steps": None})
+    ['model.size="mini"']
+    """
+    return [f"{key}={_toml_value(value)}" for key, value in values.items() if value is not None]
+
+
 def _parse_override(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():

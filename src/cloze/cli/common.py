@@ -1,16 +1,20 @@
 """Flags and output that the verbs share. stdout is data, stderr is progress and logs."""
 
 import json
+import os
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import tyro
 
+from cloze.errors import InputError
 from cloze.progress import Progress
 
 Output: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-o"], help_behavior_hint="(required)")]
+Corpus: TypeAlias = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT…")]
 Model: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-m"], help_behavior_hint="(required)")]
 
 
@@ -38,8 +42,29 @@ class Common:
 Flags: TypeAlias = Annotated[Common, tyro.conf.arg(name=""), tyro.conf.ConsolidateSubcommandArgs]
 
 
+def read_lines(texts: Sequence[str]) -> Iterator[str]:
+    """Yield texts given on the command line; - stands for the lines of stdin."""
+    if not texts:
+        raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
+    for text in texts:
+        if text == "-":
+            yield from (line.rstrip("\n") for line in sys.stdin)
+        else:
+            yield text
+
+
+def find_recipe(name: str | None) -> Path | None:
+    """Return the TOML file called `name`: a path, or a recipe that comes with cloze."""
+    if name is None or name.endswith(".toml") or Path(name).is_file():
+        return None if name is None else Path(name)
+    recipes = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+    for recipe in recipes:
+        if recipe.stem == name:
+            return recipe
+    known = ", ".join(recipe.stem for recipe in recipes)
+    raise InputError(f"no recipe {name!r}", where="--config", remedy=f"Give a TOML file, or one of {known}")
+
+
 def default_workers() -> int:
     """Return the number of processors that this process may use."""
-    import os
-
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -131,6 +131,8 @@ class PretrainConfig:
             limit = self.model.max_position_embeddings
             raise ValueError(f"max_seq_length {longest} is more than model.max_position_embeddings {limit}")
         if self.micro_batch_tokens < longest:
-            raise ValueError(f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence ({longest})")
+            raise ValueError(
+                f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence ({longest})"
+            )
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")

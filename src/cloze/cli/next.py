@@ -1,0 +1,29 @@
+"""`cloze next`: say whether sentence B follows sentence A."""
+
+import tyro
+
+from cloze.cli.common import Flags, Model
+
+
+def run(
+    sentence_a: tyro.conf.Positional[str],
+    sentence_b: tyro.conf.Positional[str],
+    /,
+    *,
+    model: Model,
+    device: str = "auto",
+    flags: Flags,
+) -> None:
+    """Say how likely sentence B is to follow sentence A.
+
+    Args:
+        sentence_a: the first sentence.
+        sentence_b: the one that may follow it.
+        model: a pre-trained checkpoint or a run.
+        device: cpu, cuda, mps or auto.
+        flags: flags of every verb.
+    """
+    from cloze.inference.next_sentence import NextSentence
+
+    probability = NextSentence.load(model, device=device)(sentence_a, sentence_b)
+    flags.print({"is_next": probability}, f"B follows A with probability {probability:.3f}")

@@ -1,0 +1,77 @@
+"""`cloze pretrain`: masked words and next sentence, from scratch or from a checkpoint."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from cloze.cli.common import Flags, Output, find_recipe
+from cloze.errors import InputError
+
+
+def run(
+    *,
+    output: Output,
+    data: Path | None = None,
+    model: Annotated[
+        Literal["tiny", "mini", "small", "medium", "base", "large"] | None, tyro.conf.arg(aliases=["-m"])
+    ] = None,
+    config: Annotated[str | None, tyro.conf.arg(aliases=["-c"])] = None,
+    steps: int | None = None,
+    budget: str | None = None,
+    init: Path | None = None,
+    seed: int | None = None,
+    settings: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="KEY=VALUE")
+    ] = (),
+    print_config: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    flags: Flags,
+) -> None:
+    """Pre-train an encoder: masked words and next sentence.
+
+    Settings come from the paper, then --config, then --set, then the flags.
+
+    Args:
+        output: directory of the run.
+        data: the data set that `cloze corpus` wrote.
+        model: size of the encoder; base where nothing says otherwise.
+        config: a TOML file, or the name of a recipe that comes with cloze: original, laptop.
+        steps: optimizer steps; these, or a budget.
+        budget: time to train, as in 30m or 8h; the schedule then follows the clock.
+        init: a checkpoint or a run to go on from, with a fresh optimizer.
+        seed: of weights, pairs, masks and dropout.
+        settings: one setting, as in --set optimizer.learning_rate=2e-5; may be given several times.
+        print_config: print the resolved settings as TOML and stop.
+        resume: go on with the run in the output directory.
+        overwrite: replace the run in the output directory.
+        flags: flags of every verb.
+    """
+    from cloze import config as configuration
+    from cloze.pretraining.config import PretrainConfig
+    from cloze.pretraining.run import pretrain, resume_pretraining
+    from cloze.training.budget import parse_duration
+
+    given = {
+        "data": None if data is None else str(data),
+        "model.size": model,
+        "steps": steps,
+        "budget_seconds": None if budget is None else parse_duration(budget),
+        "init": None if init is None else str(init),
+        "seed": seed,
+    }
+    overrides = [*settings, *configuration.as_overrides(given)]
+    if resume:
+        if overrides or config is not None:
+            remedy = "Leave out the other settings, or start a new run with --init"
+            raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
+        result = resume_pretraining(output, progress=flags.progress)
+    else:
+        resolved = configuration.load(PretrainConfig, find_recipe(config), overrides)
+        if print_config:
+            print(configuration.to_toml(resolved), end="")
+            return
+        result = pretrain(resolved, output, overwrite=overwrite, progress=flags.progress)
+    text = "\n".join([f"wrote {output}", *(f"  {name:<24} {value:.4f}" for name, value in result.items())])
+    flags.print({"run": str(output), **result}, text)

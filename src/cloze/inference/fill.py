@@ -1,0 +1,58 @@
+"""Filling in masked words: what the encoder was pre-trained to do."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from cloze.errors import InputError
+from cloze.model.bert import Packed
+from cloze.model.checkpoint import load_model
+from cloze.model.heads import BertForPreTraining
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.precision import resolve_device
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A word piece for a masked place."""
+
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class FillMask:
+    """Predicts the pieces behind every [MASK] of a text, each for itself."""
+
+    model: BertForPreTraining
+    tokenizer: Tokenizer
+
+    @classmethod
+    def load(cls, directory: Path | str, *, device: str = "auto") -> "FillMask":
+        """Read a pre-trained checkpoint, or the newest one of a run."""
+        checkpoint = resolve_checkpoint(Path(directory))
+        model = load_model(checkpoint, BertForPreTraining)
+        return cls(model.to(resolve_device(device)), Tokenizer.load(checkpoint))
+
+    @torch.inference_mode()
+    def __call__(self, text: str, *, top_k: int = 5) -> list[list[Candidate]]:
+        """Return, for each [MASK] in the order of the text, the `top_k` likeliest pieces.
+
+        Raises:
+            InputError: no [MASK], or more tokens than the model takes.
+        """
+        encoding = self.tokenizer.encode(text)
+        positions = [i for i, token_id in enumerate(encoding.input_ids) if token_id == self.tokenizer.mask_id]
+        if not positions:
+            raise InputError(f"no [MASK] in {text!r}", remedy="Write [MASK] where a word shall be filled in")
+        device = next(self.model.parameters()).device
+        packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
+        logits_PV = self.model(packed, torch.tensor(positions, device=device)).masked_lm_logits
+        count = min(top_k, self.tokenizer.vocab_size)
+        top = logits_PV[:, : self.tokenizer.vocab_size].float().softmax(-1).topk(count)
+        return [
+            [Candidate(self.tokenizer.pieces[i], p) for i, p in zip(ids, probabilities, strict=True)]
+            for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ]

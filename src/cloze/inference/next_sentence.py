@@ -1,0 +1,44 @@
+"""Does one sentence follow another: the second thing that the encoder was pre-trained to say."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from cloze.model.bert import Packed
+from cloze.model.checkpoint import load_model
+from cloze.model.heads import BertForPreTraining
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.precision import resolve_device
+
+IS_NEXT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NextSentence:
+    """Tells how likely sentence B is to follow sentence A."""
+
+    model: BertForPreTraining
+    tokenizer: Tokenizer
+
+    @classmethod
+    def load(cls, directory: Path | str, *, device: str = "auto") -> "NextSentence":
+        """Read a pre-trained checkpoint, or the newest one of a run."""
+        checkpoint = resolve_checkpoint(Path(directory))
+        model = load_model(checkpoint, BertForPreTraining)
+        return cls(model.to(resolve_device(device)), Tokenizer.load(checkpoint))
+
+    @torch.inference_mode()
+    def __call__(self, sentence_a: str, sentence_b: str) -> float:
+        """Return the probability that `sentence_b` follows `sentence_a`.
+
+        Raises:
+            InputError: the pair has more tokens than the model takes.
+        """
+        encoding = self.tokenizer.encode(sentence_a, sentence_b)
+        device = next(self.model.parameters()).device
+        packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
+        no_positions = torch.empty(0, dtype=torch.int64, device=device)
+        logits_B2 = self.model(packed, no_positions).next_sentence_logits
+        return float(logits_B2.float().softmax(-1)[0, IS_NEXT])

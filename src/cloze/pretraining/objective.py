@@ -1,0 +1,128 @@
+"""What pre-training learns: the mean loss of the masked words plus the mean loss of the next sentence.
+
+Source: Devlin et al. 2019, A.2 ("the sum of the mean masked LM likelihood and the mean next sentence prediction
+likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cloze.corpus.batches import Cursor, InstanceSource, PackedBatch, micro_batches, take
+from cloze.model.bert import Packed
+from cloze.model.heads import BertForPreTraining
+from cloze.pretraining.config import PhaseConfig
+from cloze.training.checkpoints import Position
+from cloze.training.loop import Measures, StepData
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingStep(StepData[PackedBatch]):
+    """One step's instances, and the counts that its two means are over."""
+
+    num_predictions: int
+    num_pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingWork:
+    """Masked words and next sentence, as the training loop asks for them.
+
+    Args:
+        phases: the stretches of the run, with the source of each one's instances.
+        held_out: batches of held-out instances.
+        unigram_nats: for every piece, minus the logarithm of its share of the training text: what knowing
+            frequencies alone would lose on it.
+        next_sentence: whether the instances are pairs.
+        micro_batch_tokens: tokens that pass through the model at once.
+        device: where the model is.
+    """
+
+    phases: Sequence[tuple[PhaseConfig, InstanceSource]]
+    held_out: Sequence[PackedBatch]
+    unigram_nats: Tensor
+    next_sentence: bool
+    micro_batch_tokens: int
+    device: torch.device
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """The measures whose sum is the loss."""
+        return ("masked_lm_loss", "next_sentence_loss") if self.next_sentence else ("masked_lm_loss",)
+
+    def step_data(self, progress: float, position: Position) -> PretrainingStep:
+        """Return the next `batch_size` instances of the phase that `progress` lies in."""
+        number = self._phase_at(progress)
+        if number != position.phase:
+            position = Position(phase=number)
+        phase, source = self.phases[number]
+        cursor = Cursor(position.epoch, position.index)
+        parts, after = take(source, cursor, phase.batch_size)
+        batches = [b for part in parts for b in micro_batches(source, *part, self.micro_batch_tokens)]
+        return PretrainingStep(
+            batches=batches,
+            num_tokens=sum(len(batch.input_ids) for batch in batches),
+            next_position=Position(number, after.epoch, after.position),
+            name=f"phase {number + 1}, epoch {cursor.epoch}, instances from {cursor.position}",
+            num_predictions=sum(len(batch.masked_lm_ids) for batch in batches),
+            num_pairs=sum(len(batch.next_sentence_labels) for batch in batches),
+        )
+
+    def _phase_at(self, progress: float) -> int:
+        ends = np.cumsum([phase.fraction for phase, _ in self.phases])
+        return min(int(np.searchsorted(ends, progress + 1e-9, side="right")), len(self.phases) - 1)
+
+    def loss(
+        self, model: nn.Module, batch: PackedBatch, step: StepData[PackedBatch]
+    ) -> tuple[Tensor, Measures]:
+        """Return the batch's share of the step's loss."""
+        assert isinstance(model, BertForPreTraining)
+        assert isinstance(step, PretrainingStep)
+        sums = model.losses(
+            self._packed(batch),
+            self._tensor(batch.masked_lm_positions),
+            self._tensor(batch.masked_lm_ids),
+            self._tensor(batch.next_sentence_labels),
+        )
+        loss = sums.masked_lm_loss_sum / max(step.num_predictions, 1)
+        measures = {"masked_lm_loss": (sums.masked_lm_loss_sum.detach(), len(batch.masked_lm_ids))}
+        if self.next_sentence:
+            loss = loss + sums.next_sentence_loss_sum / step.num_pairs
+            measures["next_sentence_loss"] = (
+                sums.next_sentence_loss_sum.detach(),
+                len(batch.next_sentence_labels),
+            )
+        return loss, measures
+
+    def evaluation_batches(self) -> Iterable[PackedBatch]:
+        """Return the held-out instances: the same pairs and masks each time."""
+        return self.held_out
+
+    def measure(self, model: nn.Module, batch: PackedBatch) -> Measures:
+        """Return losses and accuracies, and what a unigram model would lose at the same positions."""
+        assert isinstance(model, BertForPreTraining)
+        logits = model(self._packed(batch), self._tensor(batch.masked_lm_positions))
+        ids_P = self._tensor(batch.masked_lm_ids)
+        masked = _measure("masked_lm", logits.masked_lm_logits, ids_P)
+        masked["masked_lm_unigram_loss"] = (self.unigram_nats[ids_P].sum(), len(ids_P))
+        if not self.next_sentence:
+            return masked
+        labels_B = self._tensor(batch.next_sentence_labels)
+        return {**masked, **_measure("next_sentence", logits.next_sentence_logits, labels_B)}
+
+    def _packed(self, batch: PackedBatch) -> Packed:
+        return Packed.from_arrays(
+            batch.input_ids, batch.token_type_ids, batch.position_ids, batch.cu_seqlens
+        ).to(self.device)
+
+    def _tensor(self, array: object) -> Tensor:
+        return torch.as_tensor(array).to(self.device, non_blocking=True)
+
+
+def _measure(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:
+    loss = nn.functional.cross_entropy(logits.float(), targets, reduction="sum")
+    correct = (logits.argmax(-1) == targets).sum()
+    return {f"{name}_loss": (loss, len(targets)), f"{name}_accuracy": (correct, len(targets))}

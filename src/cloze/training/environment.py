@@ -1,0 +1,44 @@
+"""`environment.json`: where and with what a run was made, so that its figures can be judged."""
+
+import json
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cloze import artifacts
+
+ENVIRONMENT = "environment.json"
+_PACKAGES = ("cloze-bert", "torch", "numpy", "tokenizers", "safetensors", "pyarrow")
+
+
+def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> dict[str, Any]:
+    """Return versions, processor, threads, device and number format."""
+    return {
+        "versions": {"python": platform.python_version()}
+        | {name: metadata.version(name) for name in _PACKAGES},
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "compute_dtype": str(compute_dtype).removeprefix("torch."),
+    }
+
+
+def write_environment(run: Path, device: torch.device, compute_dtype: torch.dtype) -> None:
+    """Write it into a run."""
+    text = json.dumps(describe_environment(device, compute_dtype), indent=1) + "\n"
+    artifacts.write_text(run / ENVIRONMENT, text)
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
