@@ -1,0 +1,88 @@
+"""Settings: dataclasses, TOML, overrides."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from cloze import config
+from cloze.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    rate: float = 1e-4
+    kind: Literal["linear", "clock"] = "linear"
+
+    def __post_init__(self) -> None:
+        if self.rate <= 0:
+            raise ValueError("rate must be positive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str
+    count: int | None = None
+    flag: bool = False
+    inner: Inner = field(default_factory=Inner)
+    stretches: tuple[Inner, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def test_file_then_overrides_win_over_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('name = "a"\ncount = 1_000\n[inner]\nrate = 2e-5\n[[stretches]]\nrate = 1\n')
+    loaded = config.load(Outer, path, ["inner.kind=clock", "flag=true", "count=7", 'words=["x", "y"]'])
+    expected = Outer(
+        name="a",
+        count=7,
+        flag=True,
+        inner=Inner(rate=2e-5, kind="clock"),
+        stretches=(Inner(rate=1.0),),
+        words=("x", "y"),
+    )
+    assert loaded == expected
+
+
+def test_what_is_written_reads_back_equal(tmp_path: Path) -> None:
+    value = Outer(name='quote " and \\ ü\n', stretches=(Inner(), Inner(rate=0.1)), words=("a", "b"), count=3)
+    path = tmp_path / "run.toml"
+    path.write_text(config.to_toml(value), encoding="utf-8")
+    assert config.load(Outer, path) == value
+
+
+def test_overrides_from_values_skip_what_was_not_given() -> None:
+    overrides = config.as_overrides({"name": "true", "count": None, "inner.rate": 0.5})
+    assert config.load(Outer, None, overrides) == Outer(name="true", inner=Inner(rate=0.5))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("inner.rat=1", r"unknown key inner.rat. Did you mean inner.rate\."),
+        ("zzz=1", r"unknown key zzz. Known keys are"),
+        ("count=many", "count must be of type int, not 'many'"),
+        ("count=true", "count must be of type int"),
+        ("flag=1", "flag must be of type bool"),
+        ("inner.kind=lineer", r"inner.kind = 'lineer' is not a choice. Did you mean linear\."),
+        ("inner.rate=-1", "inner: rate must be positive"),
+        ("inner=3", "inner must be a table"),
+        ("words=3", "words must be a list"),
+        ("words=[3]", r"words\[0\] must be of type str"),
+        ("nonsense", "cannot read 'nonsense'"),
+    ],
+)
+def test_wrong_settings_name_the_key(override: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        config.load(Outer, None, ['name="a"', override])
+
+
+def test_missing_keys_and_files_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name"):
+        config.load(Outer)
+    with pytest.raises(InputError, match="no such file"):
+        config.load(Outer, tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("a = = b")
+    with pytest.raises(InputError, match="not a TOML file"):
+        config.load(Outer, tmp_path / "bad.toml")
