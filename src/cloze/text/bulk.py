@@ -1,7 +1,7 @@
 """The bulk path: a corpus tokenized by looking up each chunk between spaces.
 
 Text repeats itself, and BERT's tokenizer treats what stands between two spaces by itself: its cleaning keeps
-spaces as boundaries and no later step looks across one. So the library tokenizes each distinct chunk once, and
+spaces as boundaries, and no later step looks across one. The library tokenizes each distinct chunk once;
 the ids of the corpus are gathered with numpy.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from cloze.text.characters import replace_lone_surrogates
+from cloze.text.characters import replace_lone_surrogates, split_at_spaces
 
 _CHARACTERS_A_SLICE = 1 << 22  # what is split at a time: bounds the memory of a call
 _CHARACTERS_KEPT = 1 << 23  # of distinct chunks: about a million of them in English, some 150 MB
@@ -55,7 +55,7 @@ class ChunkCache:
         if self._known.characters > _CHARACTERS_KEPT:
             self._known = _Known()
         known = self._known
-        chunks = [_chunks(text) for text in texts]
+        chunks = [split_at_spaces(text) for text in texts]
         chunks_in_text = np.fromiter(map(len, chunks), np.int64, len(chunks))
         number = int(chunks_in_text.sum())
         # The index numbers a new chunk by itself; `_learn` then tokenizes those that came.
@@ -85,11 +85,6 @@ class ChunkCache:
         known.starts = np.concatenate([known.starts, starts])
         known.lengths = np.concatenate([known.lengths, lengths])
         known.pieces = np.concatenate([known.pieces, flat])
-
-
-def _chunks(text: str) -> list[str]:
-    # Not text.split(): it splits at control characters too, which BERT deletes, joining what is around them.
-    return text.replace("\n", " ").replace("\t", " ").replace("\r", " ").split(" ")
 
 
 def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:

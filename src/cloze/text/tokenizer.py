@@ -21,17 +21,8 @@ from cloze.artifacts import disk_errors
 from cloze.errors import InputError
 from cloze.text.bulk import ChunkCache
 from cloze.text.characters import replace_lone_surrogates
-from cloze.text.vocabulary import (
-    CLS,
-    CONTINUATION,
-    MASK,
-    PAD,
-    SEP,
-    SPECIAL_PIECES,
-    UNK,
-    check_pieces,
-    read_vocabulary,
-)
+from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK
+from cloze.text.vocabulary import check_pieces, read_vocabulary
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"

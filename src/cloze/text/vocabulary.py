@@ -1,13 +1,16 @@
 """Vocabularies: reading and checking `vocab.txt`, and learning WordPiece from counted words."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cloze.errors import InputError
+from cloze.progress import SILENT, Progress
+from cloze.text.learner import LEAST_COUNT, Words, learn_pieces
+from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK
 
-PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
-SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
-CONTINUATION = "##"
+MAX_WORD_CHARS = 50
+MIN_ALPHABET, MAX_ALPHABET = 100, 1000
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -58,3 +61,72 @@ def check_pieces(pieces: Sequence[str], *, where: object) -> None:
     if missing:
         remedy = "BERT needs " + ", ".join(SPECIAL_PIECES)
         raise InputError(f"the vocabulary has no {' and no '.join(missing)}", where=where, remedy=remedy)
+
+
+def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Progress = SILENT) -> list[str]:
+    """Learn a WordPiece vocabulary of exactly `size` pieces from counted words.
+
+    Reserved pieces come first, where Google has them: [PAD], [unused0] to [unused98], [UNK], [CLS], [SEP],
+    [MASK], [unused99] to [unused993]. A vocabulary under 20,000 pieces does without what follows [MASK], one
+    under 5,000 without any [unusedN]. Then come the alphabet, alone and with ##, and the rest, the most
+    frequent first. The same counts give the same vocabulary, whatever their order.
+
+    The alphabet is the most frequent characters of those that stand together with others in words: a
+    twentieth of `size`, but 100 at least and 1,000 at most; rarer ones are left to [UNK]. Characters that
+    always stand alone (punctuation, Chinese) need no ## form and must be frequent enough, like any other
+    piece.
+
+    Args:
+        word_counts: what `count_words` gives; words over 50 characters are left out.
+        size: pieces in all.
+        progress: where to tell how far it is.
+
+    Raises:
+        InputError: the text has fewer different pieces, or `size` is smaller than reserved pieces and
+            alphabet.
+
+    Source: BERT sec. 3; see `cloze.text.learner`.
+    """
+    reserved = reserved_pieces(size)
+    usable = {w: n for w, n in word_counts.items() if len(w) <= MAX_WORD_CHARS and w != UNK}
+    alphabet = _alphabet(usable, limit=min(max(MIN_ALPHABET, size // 20), MAX_ALPHABET))
+    letters = frozenset(alphabet)
+    words = sorted(word for word in usable if len(word) == 1 or letters.issuperset(word))
+    if not words:
+        raise InputError("no words to learn a vocabulary from", remedy="Give more text")
+    forms = [*alphabet, *(CONTINUATION + letter for letter in alphabet)]
+    wanted = size - len(reserved) - len(forms)
+    if wanted < 0:
+        what = f"{size} pieces cannot hold {len(reserved)} reserved ones and an alphabet of {len(forms)}"
+        raise InputError(what, where="size", remedy=f"Use at least {2 * (size - wanted)}")
+    with progress.bar("vocabulary", total=None, unit="thresholds tried") as bar:
+        learned = learn_pieces(
+            Words.of(words, [usable[word] for word in words]), list(map(ord, alphabet)), wanted, bar
+        )
+    if len(learned) < wanted:
+        most = size - wanted + len(learned)
+        what = f"{size:,} pieces asked for, the text has {most:,} that occur {LEAST_COUNT} times or more"
+        raise InputError(what, where="size", remedy=f"Use a size of {most} or less, or more text")
+    return [*reserved, *forms, *learned]
+
+
+def reserved_pieces(size: int) -> list[str]:
+    """Return what stands before the learned pieces: special pieces and room for words added later.
+
+    Differs: in the published cased and multilingual files the unused pieces are counted from 1.
+    """
+    before, after = (99, 895) if size >= 20_000 else (99, 0) if size >= 5_000 else (0, 0)
+    unused = [f"[unused{number}]" for number in range(before + after)]
+    return [PAD, *unused[:before], UNK, CLS, SEP, MASK, *unused[before:]]
+
+
+def _alphabet(word_counts: Mapping[str, int], *, limit: int) -> list[str]:
+    """Return the most frequent characters of words of several characters, by code point."""
+    counts: Counter[str] = Counter()
+    for word, count in word_counts.items():
+        if len(word) > 1:
+            for character in word:
+                counts[character] += count
+    frequent = [character for character in counts if counts[character] >= LEAST_COUNT]
+    frequent.sort(key=lambda character: (-counts[character], character))
+    return sorted(frequent[:limit])
