@@ -15,6 +15,8 @@ class MetricsLog:
     """Appends to a run's metrics; a resumed run first forgets what was logged after its checkpoint."""
 
     def __init__(self, run: Path, *, resume_step: int) -> None:
+        with artifacts.disk_errors(run):
+            run.mkdir(parents=True, exist_ok=True)
         self._path = run / METRICS
         if self._path.exists():
             kept = [row for row in read_metrics(run) if row["step"] <= resume_step]

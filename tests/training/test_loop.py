@@ -1,0 +1,233 @@
+"""The training loop on a small regression: saving, resuming, stopping, surviving NaN."""
+
+import math
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from cloze import artifacts
+from cloze.errors import RunError
+from cloze.progress import SILENT
+from cloze.training.budget import Budget, Clock, Steps, parse_duration
+from cloze.training.checkpoints import (
+    CheckpointConfig,
+    Position,
+    TrainingState,
+    newest_checkpoint,
+    read_state,
+    resolve_checkpoint,
+)
+from cloze.training.interrupts import Interrupted
+from cloze.training.loop import EvaluationConfig, Measures, StepData, Trainer
+from cloze.training.metrics_log import read_metrics
+from cloze.training.optimizer import OptimizerConfig
+
+MICRO_BATCHES = 3
+
+
+class Line(nn.Module):
+    """y = w x, with dropout so that the random numbers matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.linear = nn.Linear(7, 1)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.dropout(x))
+
+
+class LineWork:
+    """Batches that are a pure function of the position; `at_batch` lets a test interfere."""
+
+    losses = ("square",)
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.at_batch = lambda index: None
+        self.poison: set[int] = set()
+
+    def step_data(self, progress: float, position: Position) -> StepData[int]:
+        batches = [position.index * MICRO_BATCHES + i for i in range(MICRO_BATCHES)]
+        return StepData(batches, 10, Position(0, 0, position.index + 1), f"batch {position.index}")
+
+    def loss(self, model: nn.Module, batch: int, step: StepData[int]) -> tuple[Tensor, Measures]:
+        self.at_batch(batch)
+        self.seen.append(batch)
+        square = self._square(model, batch)
+        if batch in self.poison:
+            square = square * math.nan
+        return square / MICRO_BATCHES, {"square": (square.detach(), 1)}
+
+    def evaluation_batches(self) -> Iterable[int]:
+        return [1000, 1001]
+
+    def measure(self, model: nn.Module, batch: int) -> Measures:
+        return {"square": (self._square(model, batch), 1)}
+
+    def _square(self, model: nn.Module, batch: int) -> Tensor:
+        generator = torch.Generator().manual_seed(batch)
+        x = torch.randn(11, 7, generator=generator)
+        return ((model(x) - x.sum(1, keepdim=True)) ** 2).mean()
+
+
+def _trainer(
+    run: Path, work: LineWork, *, resume: bool = False, budget: Budget | None = None, **checkpoints: int
+):
+    model = Line()
+    checkpoint = newest_checkpoint(run, SILENT) if resume else None
+    state = TrainingState()
+    if checkpoint is not None:
+        model.load_state_dict(load_file(checkpoint / "model.safetensors"))
+        state = read_state(checkpoint)
+
+    def write_model(directory: Path) -> None:
+        save_file(model.state_dict(), directory / "model.safetensors")
+
+    trainer = Trainer(
+        model=model,
+        work=work,
+        budget=budget or Steps(30),
+        run=run,
+        write_model=write_model,
+        optimizer_config=OptimizerConfig(learning_rate=0.02, warmup_fraction=0.1),
+        checkpoint_config=CheckpointConfig(**checkpoints),
+        evaluation_config=EvaluationConfig(times=3, log_every_steps=1),
+        seed=1,
+        compute_dtype=torch.float32,
+        progress=SILENT,
+        state=state,
+    )
+    return trainer, checkpoint
+
+
+def _train(run: Path, work: LineWork | None = None, **settings) -> dict[str, Tensor]:
+    trainer, checkpoint = _trainer(run, work or LineWork(), **settings)
+    trainer.train(resume_from=checkpoint)
+    return load_file(resolve_checkpoint(run) / "model.safetensors")
+
+
+def _rows(run: Path, kind: str) -> list[tuple[int, float]]:
+    return [(row["step"], row["loss"]) for row in read_metrics(run) if row["kind"] == kind]
+
+
+def test_a_run_learns_evaluates_and_keeps_its_newest_and_best(tmp_path: Path) -> None:
+    _train(tmp_path)
+    losses = [loss for _, loss in _rows(tmp_path, "validation")]
+    assert [step for step, _ in _rows(tmp_path, "validation")] == [10, 20, 30]
+    assert losses[-1] < losses[0]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        "step-00000020",
+        "step-00000030",
+    ]
+    assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
+    assert (tmp_path / "best").read_text() == "checkpoints/step-00000030\n"
+    artifacts.verify(resolve_checkpoint(tmp_path), kind="checkpoint")
+
+
+def test_every_nth_checkpoint_is_kept(tmp_path: Path) -> None:
+    _train(tmp_path, every_steps=2, keep_newest=1, keep_every_steps=8)
+    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert names == ["step-00000008", "step-00000016", "step-00000024", "step-00000030"]
+
+
+class _PulledPlug(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("stops", [(13,), (40, 61), (50, 51, 52)])
+def test_a_run_cut_anywhere_ends_in_the_same_bits(tmp_path: Path, stops: tuple[int, ...]) -> None:
+    """Cut in the middle of an accumulation, several times, also before the next save."""
+    expected = _train(tmp_path / "whole", every_steps=3)
+    for number, stop in enumerate(stops):
+        work = LineWork()
+
+        def pull(batch: int, stop: int = stop) -> None:
+            if batch == stop:
+                raise _PulledPlug
+
+        work.at_batch = pull
+        with pytest.raises(_PulledPlug):
+            _train(tmp_path / "cut", work, every_steps=3, resume=number > 0)
+    resumed = _train(tmp_path / "cut", every_steps=3, resume=True)
+    for name, tensor in expected.items():
+        assert torch.equal(tensor, resumed[name])
+    for kind in ("train", "validation"):
+        assert _rows(tmp_path / "whole", kind) == _rows(tmp_path / "cut", kind)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_the_last_whole_step_and_leaves(tmp_path: Path, number: signal.Signals) -> None:
+    expected = _train(tmp_path / "whole")
+    work = LineWork()
+    work.at_batch = lambda batch: os.kill(os.getpid(), number) if batch == 16 else None
+    with pytest.raises(Interrupted, match=f"stopped by {number.name} after step 5. .*--resume") as caught:
+        _train(tmp_path / "cut", work)
+    assert caught.value.exit_code == 130
+    assert work.seen[-1] == 16
+    assert read_state(resolve_checkpoint(tmp_path / "cut")).step == 5
+    resumed = _train(tmp_path / "cut", resume=True)
+    assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
+
+
+def test_a_nan_step_is_skipped_named_and_leaves_the_weights(tmp_path: Path) -> None:
+    work = LineWork()
+    work.poison = {16}
+    weights = _train(tmp_path, work)
+    assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+    skipped = [row for row in read_metrics(tmp_path) if row["kind"] == "skipped"]
+    assert [row["step"] for row in skipped] == [6]
+    assert "loss nan" in skipped[0]["reason"]
+    assert "batch 5" in skipped[0]["reason"]
+
+
+def test_nan_without_end_stops_the_run_with_the_weights_kept(tmp_path: Path) -> None:
+    work = LineWork()
+    work.poison = set(range(36, 1000))
+    with pytest.raises(RunError, match=r"loss nan.*batch 14.*3 times in a row"):
+        _train(tmp_path, work)
+    weights = load_file(resolve_checkpoint(tmp_path) / "model.safetensors")
+    assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+
+
+def test_a_damaged_newest_checkpoint_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = _train(tmp_path / "whole", every_steps=4)
+    work = LineWork()
+    work.poison = set(range(60, 1000))
+    with pytest.raises(RunError):
+        _train(tmp_path / "cut", work, every_steps=4)
+    newest = resolve_checkpoint(tmp_path / "cut") / "model.safetensors"
+    content = bytearray(newest.read_bytes())
+    content[-1] ^= 1
+    newest.write_bytes(bytes(content))
+    resumed = _train(tmp_path / "cut", every_steps=4, resume=True)
+    assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
+
+
+def test_a_clock_budget_ends_in_time_with_the_rate_at_zero(tmp_path: Path) -> None:
+    work = LineWork()
+    _train(tmp_path, work, budget=Clock(0.7))
+    rows = [row for row in read_metrics(tmp_path) if row["kind"] == "train"]
+    assert rows[-1]["seconds"] == pytest.approx(0.7, abs=0.3)
+    assert rows[-1]["learning_rate"] < 0.01
+    assert len(_rows(tmp_path, "validation")) == 3
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1d2h", 93600)])
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "m", "30x", "-5m", "0m", "30m later"])
+def test_other_durations_are_errors(text: str) -> None:
+    with pytest.raises(Exception, match="as a time"):
+        parse_duration(text)
