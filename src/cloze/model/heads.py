@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.model.bert import ACTIVATIONS, BertConfig, BertModel, Packed, initialize_weights
+from cloze.model.cross_entropy import linear_cross_entropy_sum
 from cloze.model.dropout import dropout
 
 
@@ -56,8 +57,9 @@ class MaskedLMHead(nn.Module):
 
     def loss_sum(self, hidden_PD: Tensor, word_embeddings_VD: Tensor, masked_lm_ids: Tensor) -> Tensor:
         """Return the summed cross entropy of the true pieces."""
-        logits_PV = self(hidden_PD, word_embeddings_VD)
-        return nn.functional.cross_entropy(logits_PV.float(), masked_lm_ids, reduction="sum")
+        return linear_cross_entropy_sum(
+            self.transform(hidden_PD), word_embeddings_VD, self.bias, masked_lm_ids
+        )
 
 
 class BertForPreTraining(nn.Module):

@@ -1,0 +1,198 @@
+"""Checkpoint directories as transformers reads and writes them: configuration, weights, tokenizer.
+
+Those that cloze wrote have a manifest and are checked against it first; those of others are read as they are.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from cloze import artifacts
+from cloze.config import from_table
+from cloze.errors import InputError
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.layouts import HUGGING_FACE, modern_hugging_face_names
+from cloze.text.tokenizer import Tokenizer
+
+KIND = "checkpoint"
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+
+_OUR_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+}
+_THEIR_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new"}
+_REQUIRED_KEYS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def write_model_files(
+    directory: Path, model: nn.Module, tokenizer: Tokenizer, *, labels: Sequence[str] = ()
+) -> None:
+    """Write what transformers needs to read a model into a directory that is being written.
+
+    Args:
+        directory: the one that `artifacts.write_directory(..., kind=KIND)` yields.
+        model: a `BertModel` or one of the heads on it; its class name goes into config.json.
+        tokenizer: with no more pieces than the model has embeddings.
+        labels: the names of a classifier's classes, in order.
+    """
+    weights = HUGGING_FACE.to_foreign(_our_weights(model))
+    config = _encoder_of(model).config
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(f"{tokenizer.vocab_size} pieces, the model has {config.vocab_size} embeddings")
+    table = _config_to_json(config) | {
+        "architectures": [type(model).__name__],
+        "dtype": str(next(iter(weights.values())).dtype).removeprefix("torch."),
+        "pad_token_id": tokenizer.pad_id,
+    }
+    if labels:
+        table["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        table["label2id"] = {label: number for number, label in enumerate(labels)}
+    (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
+    tokenizer.save(directory)
+
+
+@overload
+def load_model(directory: Path, head: None = None, *, verify: bool = True) -> BertModel: ...
+@overload
+def load_model(directory: Path, head: Callable[[BertModel], Model], *, verify: bool = True) -> Model: ...
+def load_model(
+    directory: Path, head: Callable[[BertModel], Model] | None = None, *, verify: bool = True
+) -> Model | BertModel:
+    """Read a model, ours or Hugging Face's, in float32, in evaluation mode.
+
+    Args:
+        directory: with config.json and model.safetensors.
+        head: builds the head on an encoder (`BertForPreTraining`, or a `partial` that knows the number of
+            labels); its weights must be there. None reads the encoder and leaves heads out.
+        verify: check every file against the manifest, where there is one.
+
+    Raises:
+        InputError: a file is missing or damaged; weights are missing, unexpected or of another shape than the
+            config says; there are more word pieces than embeddings.
+    """
+    directory = Path(directory)
+    if verify and (directory / artifacts.MANIFEST).exists():
+        artifacts.verify(directory, kind=KIND)
+    config = load_config(directory)
+    _check_vocabulary(directory, config)
+    with torch.device("meta"):  # shapes only: the file brings the values
+        encoder = BertModel(config)
+        model = encoder if head is None else head(encoder)
+    foreign = _read_weights(directory / WEIGHTS_FILE)
+    shapes = {name: weight.shape for name, weight in _our_weights(model).items()}
+    try:
+        weights = HUGGING_FACE.from_foreign(foreign, shapes)
+    except InputError as error:
+        raise InputError(error.what, where=directory / WEIGHTS_FILE) from error
+    known = {their for name in shapes for their in HUGGING_FACE.foreign_names(name)}
+    for name in foreign:
+        if name not in known and (head is not None or name.startswith("bert.")):
+            what = f"unexpected weight {name}: a {type(model).__name__} of this config has none"
+            raise InputError(what, where=directory / WEIGHTS_FILE)
+    prefix = "bert." if head is None else ""
+    model.load_state_dict(
+        {name.removeprefix(prefix): weight.float() for name, weight in weights.items()}, assign=True
+    )
+    return model.eval()
+
+
+def load_config(directory: Path) -> BertConfig:
+    """Read the architecture from config.json.
+
+    Raises:
+        InputError: no such file, not JSON, not a BERT, or values that no BERT can have.
+    """
+    table = _read_json(Path(directory) / CONFIG_FILE)
+    where = str(Path(directory) / CONFIG_FILE)
+    if table.get("model_type", "bert") != "bert":
+        raise InputError(f"model_type {table['model_type']!r}, cloze reads 'bert'", where=where)
+    if table.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError("position_embedding_type must be 'absolute'", where=where)
+    if missing := [key for key in _REQUIRED_KEYS if key not in table]:
+        raise InputError(f"{missing[0]} is missing", where=where)
+    fields = {field.name for field in dataclasses.fields(BertConfig)}
+    own = {key: value for key, value in table.items() if key in fields}
+    if "hidden_act" in own:
+        own["hidden_act"] = _OUR_ACTIVATIONS.get(own["hidden_act"], own["hidden_act"])
+    return from_table(BertConfig, own, where=where)
+
+
+def load_labels(directory: Path) -> tuple[str, ...]:
+    """Read the names of a classifier's classes from config.json, in order; none where it names none."""
+    labels = _read_json(Path(directory) / CONFIG_FILE).get("id2label", {})
+    return tuple(labels[key] for key in sorted(labels, key=int))
+
+
+def _config_to_json(config: BertConfig) -> dict[str, Any]:
+    table = dataclasses.asdict(config)
+    table["hidden_act"] = _THEIR_ACTIVATIONS[config.hidden_act]
+    return {"model_type": "bert", **table}
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        table = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        remedy = "Give the directory of a checkpoint"
+        raise InputError("no such file", where=file, remedy=remedy) from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"not a JSON file: {error}", where=file) from error
+    if not isinstance(table, dict):
+        raise InputError("not a JSON object", where=file)
+    return table
+
+
+def _read_weights(file: Path) -> dict[str, Tensor]:
+    try:
+        return modern_hugging_face_names(load_file(file))
+    except FileNotFoundError:
+        raise InputError("no such file", where=file) from None
+    except (SafetensorError, OSError) as error:
+        remedy = "The file is damaged: copy or write it anew"
+        raise InputError(f"cannot be read: {error}", where=file, remedy=remedy) from error
+
+
+def _check_vocabulary(directory: Path, config: BertConfig) -> None:
+    """Refuse more pieces than embeddings; fewer are fine, since some round the number of embeddings up."""
+    file = directory / "vocab.txt"
+    if not file.exists():
+        return
+    with file.open("rb") as stream:
+        num_pieces = sum(1 for _ in stream)
+    if num_pieces > config.vocab_size:
+        what = f"{num_pieces:,} pieces, {CONFIG_FILE} says vocab_size = {config.vocab_size:,}"
+        raise InputError(what, where=file, remedy="The files belong to different models")
+
+
+def _our_weights(model: nn.Module) -> Mapping[str, Tensor]:
+    """Return the weights by the names of the layout tables, where an encoder is always called `bert`."""
+    prefix = "bert." if isinstance(model, BertModel) else ""
+    return {f"{prefix}{name}": weight for name, weight in model.state_dict().items()}
+
+
+def _encoder_of(model: nn.Module) -> BertModel:
+    encoder = model if isinstance(model, BertModel) else getattr(model, "bert", None)
+    assert isinstance(encoder, BertModel), f"{type(model).__name__} has no BERT in it"
+    return encoder
