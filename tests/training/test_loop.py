@@ -118,24 +118,28 @@ def _rows(run: Path, kind: str) -> list[tuple[int, float]]:
     return [(row["step"], row["loss"]) for row in read_metrics(run) if row["kind"] == kind]
 
 
+def _kept(run: Path) -> list[int]:
+    return sorted(int(path.name.removeprefix("step-")) for path in (run / "checkpoints").iterdir())
+
+
+def _best_step(run: Path) -> int:
+    return min(_rows(run, "validation"), key=lambda row: row[1])[0]
+
+
 def test_a_run_learns_evaluates_and_keeps_its_newest_and_best(tmp_path: Path) -> None:
     _train(tmp_path)
-    losses = [loss for _, loss in _rows(tmp_path, "validation")]
-    assert [step for step, _ in _rows(tmp_path, "validation")] == [10, 20, 30]
-    assert losses[-1] < losses[0]
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
-        "step-00000020",
-        "step-00000030",
-    ]
+    evaluated = _rows(tmp_path, "validation")
+    assert [step for step, _ in evaluated] == [10, 20, 30]
+    assert evaluated[-1][1] < _rows(tmp_path, "train")[0][1] / 2
+    assert _kept(tmp_path) == sorted({20, 30, _best_step(tmp_path)})
     assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
-    assert (tmp_path / "best").read_text() == "checkpoints/step-00000030\n"
+    assert (tmp_path / "best").read_text() == f"checkpoints/step-{_best_step(tmp_path):08}\n"
     artifacts.verify(resolve_checkpoint(tmp_path), kind="checkpoint")
 
 
 def test_every_nth_checkpoint_is_kept(tmp_path: Path) -> None:
     _train(tmp_path, every_steps=2, keep_newest=1, keep_every_steps=8)
-    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert names == ["step-00000008", "step-00000016", "step-00000024", "step-00000030"]
+    assert _kept(tmp_path) == sorted({8, 16, 24, 30, _best_step(tmp_path)})
 
 
 class _PulledPlug(BaseException):
