@@ -1,0 +1,70 @@
+"""Models whose sizes all differ, so that a swapped axis cannot pass."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.heads import BertForPreTraining
+
+GOOGLE_NANO = Path(__file__).parents[1] / "golden" / "google-nano"
+
+
+@pytest.fixture
+def config() -> BertConfig:
+    return BertConfig(
+        vocab_size=103,
+        hidden_size=44,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=70,
+        max_position_embeddings=61,
+    )
+
+
+@pytest.fixture
+def randomize():
+    """Give every parameter, LayerNorm gains and biases included, a value that matters."""
+
+    def randomize(model: torch.nn.Module) -> None:
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                start = 1.0 if parameter.dim() == 1 and bool((parameter == 1).all()) else 0.0
+                parameter.copy_(start + 0.2 * torch.randn(parameter.shape, generator=generator))
+
+    return randomize
+
+
+@pytest.fixture
+def pretraining_model(config, randomize) -> BertForPreTraining:
+    model = BertForPreTraining(BertModel(config))
+    randomize(model)
+    return model.eval()
+
+
+@pytest.fixture(scope="session")
+def google_nano():
+    """Google's small BERT: (our configuration, Google's weights by Google's names, inputs and outputs)."""
+    table = json.loads((GOOGLE_NANO / "bert_config.json").read_text())
+    weights = {}
+    for part in ("words", "rest"):
+        with np.load(GOOGLE_NANO / f"weights_step0_{part}.npz") as arrays:
+            weights |= {name: torch.from_numpy(array) for name, array in arrays.items()}
+    with np.load(GOOGLE_NANO / "expected_forward.npz") as arrays:
+        expected = {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
+    return BertConfig(**table | {"hidden_act": "gelu_tanh"}), weights, expected
+
+
+@pytest.fixture
+def ragged():
+    """A padded batch of lengths 3, 17, 9, 17, 1: (input_ids, attention_mask, token_type_ids)."""
+    generator = torch.Generator().manual_seed(11)
+    lengths = torch.tensor([3, 17, 9, 17, 1])
+    attention_mask = torch.arange(19) < lengths.unsqueeze(1)
+    input_ids = torch.randint(1, 103, attention_mask.shape, generator=generator)
+    token_type_ids = torch.randint(2, attention_mask.shape, generator=generator)
+    return input_ids, attention_mask, token_type_ids
