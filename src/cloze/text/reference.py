@@ -7,6 +7,7 @@ that runs it.
 Source: google-research/bert tokenization.py @eedf571.
 """
 
+import string
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class ReferenceTokenizer:
         return {piece: index for index, piece in enumerate(self.pieces)}
 
     def _cut(self, word: str) -> list[str]:
-        """Take the longest piece that fits, again and again; a word that leaves a rest is unknown as a whole."""
+        """Take the longest piece that fits, again and again; a word with a rest is unknown as a whole."""
         if len(word) > self.max_input_chars_per_word:
             return [UNK]
         pieces = []
@@ -74,9 +75,9 @@ class ReferenceTokenizer:
 
 
 def split_words(text: str, *, lowercase: bool) -> list[str]:
-    """Clean a text and cut it at white space, around punctuation and around Chinese characters.
+    r"""Clean a text and cut it at white space, around punctuation and around Chinese characters.
 
-    >>> split_words("Où\\x00 est-il?", lowercase=True)
+    >>> split_words("Où\x00 est-il?", lowercase=True)
     ['ou', 'est', '-', 'il', '?']
     """
     spaced = "".join(_clean(text))
@@ -119,11 +120,8 @@ def _is_white_space(character: str) -> bool:
 
 
 def _is_punctuation(character: str) -> bool:
-    """Whether it is punctuation; all of ASCII's symbols are ("$", "^"), though Unicode calls some otherwise."""
-    ascii_symbol = (
-        character.isascii() and character.isprintable() and not character.isalnum() and character != " "
-    )
-    return ascii_symbol or unicodedata.category(character).startswith("P")
+    """Whether it stands alone: Unicode's punctuation, and ASCII's symbols ("$"), whatever Unicode says."""
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def _is_chinese(character: str) -> bool:
