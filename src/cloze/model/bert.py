@@ -223,7 +223,7 @@ class BertModel(nn.Module):
             hidden_TD = layer(hidden_TD, packed)
             if keep_hidden_states:
                 hidden_states.append(hidden_TD)
-        first_BD = hidden_TD[packed.cu_seqlens[:-1]]
+        first_BD = hidden_TD.index_select(0, packed.cu_seqlens[:-1])
         pooled_BD = self.pooler(first_BD).tanh()
         return EncoderOutput(hidden_TD, pooled_BD, tuple(hidden_states) if keep_hidden_states else ())
 

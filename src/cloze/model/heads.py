@@ -117,7 +117,9 @@ class BertForPreTraining(nn.Module):
 
     def _encode(self, packed: Packed, masked_lm_positions: Tensor) -> tuple[Tensor, Tensor]:
         output = self.bert.forward_packed(packed)
-        return output.sequence_output[masked_lm_positions], output.pooled_output
+        # not sequence_output[...]: on a CPU the gradient of indexing adds up in another order each time
+        hidden_PD = output.sequence_output.index_select(0, masked_lm_positions)
+        return hidden_PD, output.pooled_output
 
 
 class BertForSequenceClassification(nn.Module):
