@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze.config import from_table
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.layouts import HUGGING_FACE, modern_hugging_face_names
 from cloze.text.tokenizer import Tokenizer
@@ -53,8 +53,12 @@ def write_model_files(
     Args:
         directory: the one that `artifacts.write_directory(..., kind=KIND)` yields.
         model: a `BertModel` or one of the heads on it; its class name goes into config.json.
-        tokenizer: with no more pieces than the model has embeddings.
+        tokenizer: is written with the model's number of positions as its limit.
         labels: the names of a classifier's classes, in order.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+        ValueError: the tokenizer has more pieces than the model has embeddings.
     """
     weights = HUGGING_FACE.to_foreign(_our_weights(model))
     config = _encoder_of(model).config
@@ -69,8 +73,11 @@ def write_model_files(
         table["id2label"] = {str(number): label for number, label in enumerate(labels)}
         table["label2id"] = {label: number for number, label in enumerate(labels)}
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
-    tokenizer.save(directory)
+    try:
+        save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
+    except SafetensorError as error:  # what it makes of an OSError
+        raise RunError(f"cannot write: {error}", where=directory / WEIGHTS_FILE) from error
+    dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)
 
 
 @overload
