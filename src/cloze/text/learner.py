@@ -171,7 +171,7 @@ def learn_pieces(words: Words, alphabet: Sequence[int], number: int, bar: Bar) -
         if np.count_nonzero(counts) >= number or minimum == LEAST_COUNT:
             break
         minimum = max(LEAST_COUNT, minimum // 4)
-    enough, too_high = minimum, int(counts.max()) + 1
+    enough, too_high = minimum, int(words.weights.sum()) + 1
     while too_high - enough > 1 and np.count_nonzero(counts) != number:
         # Counts follow Zipf's law, so the middle is the geometric one.
         threshold = min(max(int((enough * too_high) ** 0.5), enough + 1), too_high - 1)

@@ -7,7 +7,7 @@ which differs in corners of Unicode, is `cloze.text.reference`.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class Tokenizer:
         max_input_chars_per_word: longer words become [UNK].
     """
 
-    pieces: tuple[str, ...]
+    pieces: tuple[str, ...] = field(repr=False)
     lowercase: bool = True
     strip_accents: bool | None = None
     tokenize_chinese_chars: bool = True
@@ -120,7 +120,13 @@ class Tokenizer:
             model_max_length = _DEFAULT_MODEL_MAX_LENGTH
         library_json = _read_json(directory / TOKENIZER_FILE)
         if library_json is not None:
-            return _from_library_json(library_json, directory / TOKENIZER_FILE, model_max_length)
+            file = directory / TOKENIZER_FILE
+            try:
+                return _from_library_json(library_json, file, model_max_length)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise InputError(
+                    f"damaged ({error!r})", where=file, remedy="Copy or write it anew"
+                ) from error
         if not (directory / VOCAB_FILE).exists():
             what = f"no tokenizer here: neither {TOKENIZER_FILE} nor {VOCAB_FILE}"
             raise InputError(what, where=directory, remedy="Give the directory of a vocabulary or of a model")
@@ -288,7 +294,7 @@ class Tokenizer:
 
     def __getstate__(self) -> dict[str, object]:
         """Only the fields travel to other processes, not what was derived from them."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 def _truncate_longest_first(lengths: list[int], budget: int) -> list[int]:
@@ -323,9 +329,9 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=path) from None
     except ValueError as error:
-        raise InputError(f"not JSON ({error})", where=path, remedy="The file is damaged") from None
+        raise InputError(f"not JSON ({error})", where=path, remedy="Copy or write it anew") from None
     if not isinstance(value, dict):
-        raise InputError("not a JSON object", where=path, remedy="The file is damaged")
+        raise InputError("not a JSON object", where=path, remedy="Copy or write it anew")
     return value
 
 

@@ -1,0 +1,90 @@
+"""The bulk path gives the ids of the library, whatever the text."""
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloze.text import bulk
+from cloze.text.tokenizer import Tokenizer
+
+# What could look across a cut: control characters, odd spaces, combining marks, characters that decompose to
+# punctuation, Chinese characters of every block, Hangul, special pieces.
+TRAPS = [
+    *" \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u2029\u200b\u200d\u202f\u3000\ufeff\x00\xad\ufffd",
+    *"\u0301\u0327\u0338\u0345\u05b0\u3099\ufe0f;\u037e\u226e\u2260\u1fef\u212b",
+    *"Aa1İıſΣσςßﬃǅ$^_`-中㐀\u9fff豈𠀀𫠝𫢸가ᄀ각ゔ゛\U0001f600",
+    *["[MASK]", "[SEP]", "[UNK]", "##a", "the", "The,", "un-aff", "x" * 101],
+]
+TEXTS = st.lists(st.lists(st.sampled_from(TRAPS) | st.text(max_size=3), max_size=12).map("".join), max_size=6)
+SETTINGS = {
+    "uncased": {"lowercase": True},
+    "cased": {"lowercase": False},
+    "accents kept": {"lowercase": True, "strip_accents": False},
+    "accents stripped": {"lowercase": False, "strip_accents": True},
+    "no Chinese": {"lowercase": True, "tokenize_chinese_chars": False},
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def both(request, uncased_pieces, tmp_path_factory):
+    """Our tokenizer, and the library's on the files it wrote, told to take special pieces for text."""
+    ours = Tokenizer.from_pieces(uncased_pieces, **SETTINGS[request.param])
+    directory = tmp_path_factory.mktemp("tokenizer")
+    ours.save(directory)
+    library = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    library.encode_special_tokens = True
+    return ours, library
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(texts=TEXTS)
+def test_ids_are_those_of_the_library(both, texts):
+    ours, library = both
+    expected = [library.encode(text, add_special_tokens=False).ids for text in texts]
+    pieces, lengths = ours.ids(texts)
+    assert lengths.tolist() == [len(ids) for ids in expected]
+    assert pieces.tolist() == [piece for ids in expected for piece in ids]
+    assert (pieces.dtype, lengths.dtype) == (np.uint32, np.int64)
+
+
+def test_real_text(both, shared):
+    ours, library = both
+    with (shared / "data" / "google_bert" / "sample_text.txt").open(encoding="utf-8") as stream:
+        lines = stream.read().split("\n")
+    pieces, _ = ours.ids(lines)
+    assert pieces.tolist() == [
+        i for line in lines for i in library.encode(line, add_special_tokens=False).ids
+    ]
+
+
+def test_no_texts_and_empty_texts(uncased_pieces):
+    tokenizer = Tokenizer.from_pieces(uncased_pieces)
+    for texts in ([], [""], ["", " ", "\n"]):
+        pieces, lengths = tokenizer.ids(texts)
+        assert len(pieces) == 0
+        assert lengths.tolist() == [0] * len(texts)
+
+
+def test_special_pieces_cannot_be_forged(uncased_pieces):
+    tokenizer = Tokenizer.from_pieces(uncased_pieces)
+    pieces, _ = tokenizer.ids(["the [MASK] [SEP]"])
+    assert tokenizer.decode(pieces) == "the [ mask ] [ sep ]"
+
+
+def test_lone_surrogates_are_dropped(uncased_pieces):
+    tokenizer = Tokenizer.from_pieces(uncased_pieces)
+    pieces, lengths = tokenizer.ids(["th\ud83de", "\udc00"])
+    assert tokenizer.decode(pieces) == "the"
+    assert lengths.tolist() == [1, 0]
+
+
+def test_forgetting_changes_nothing(uncased_pieces, monkeypatch):
+    texts = [f"{word} number {n}, indeed" for n, word in enumerate(uncased_pieces[2000:2400])]
+    expected, expected_lengths = Tokenizer.from_pieces(uncased_pieces).ids(texts)
+    monkeypatch.setattr(bulk, "_CHARACTERS_A_SLICE", 100)
+    monkeypatch.setattr(bulk, "_CHARACTERS_KEPT", 300)
+    pieces, lengths = Tokenizer.from_pieces(uncased_pieces).ids(texts)
+    np.testing.assert_array_equal(pieces, expected)
+    np.testing.assert_array_equal(lengths, expected_lengths)
