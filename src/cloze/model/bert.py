@@ -147,7 +147,12 @@ class BertEmbeddings(nn.Module):
             + self.token_type_embeddings(packed.token_type_ids)
             + self.position_embeddings(packed.position_ids)
         )
-        return dropout(self.layer_norm(hidden_TD), self._dropout_prob if self.training else 0.0)
+        hidden_TD = dropout(self.layer_norm(hidden_TD), self._dropout_prob if self.training else 0.0)
+        device = hidden_TD.device.type
+        # between the layers as within them, or each of them would convert there and back
+        return (
+            hidden_TD.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else hidden_TD
+        )
 
 
 class BertLayer(nn.Module):

@@ -26,7 +26,7 @@ def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tenso
         return nn.functional.cross_entropy(logits_PV.float(), ids_P, reduction="sum")
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_PD.dtype
     loss: Tensor = _LinearCrossEntropySum.apply(  # type: ignore[no-untyped-call]
-        hidden_PD.to(dtype), weight_VD.to(dtype), bias_V.to(dtype), ids_P
+        hidden_PD.to(dtype), weight_VD.to(dtype), bias_V, ids_P
     )
     return loss
 
@@ -34,35 +34,43 @@ def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tenso
 class _LinearCrossEntropySum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
-        scores_PV = torch.addmm(bias_V, hidden_PD, weight_VD.T)
-        losses = [
-            _scores_to_gradient(scores_RV, ids_R.unsqueeze(1))
-            for scores_RV, ids_R in zip(torch.split(scores_PV, _ROWS), torch.split(ids_P, _ROWS), strict=True)
-        ]
-        ctx.save_for_backward(hidden_PD, weight_VD, scores_PV)
-        return torch.stack(losses).sum()
+        num_positions, vocab_size = len(hidden_PD), len(weight_VD)
+        round_up = -vocab_size % 64  # rows that begin on a cache line: the products are faster
+        scores_PV = hidden_PD.new_empty(num_positions, vocab_size + round_up)[:, :vocab_size]
+        torch.mm(hidden_PD, weight_VD.T, out=scores_PV)
+        loss = hidden_PD.new_zeros((), dtype=torch.float32)
+        bias_gradient_V = torch.zeros_like(bias_V)
+        for scores_RV, ids_R in zip(torch.split(scores_PV, _ROWS), torch.split(ids_P, _ROWS), strict=True):
+            loss += _scores_to_gradient(scores_RV, bias_V, ids_R.unsqueeze(1), bias_gradient_V)
+        ctx.save_for_backward(hidden_PD, weight_VD, scores_PV, bias_gradient_V)
+        return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        hidden_PD, weight_VD, gradient_PV = ctx.saved_tensors
-        scale = grads[0].to(hidden_PD.dtype)
+        hidden_PD, weight_VD, gradient_PV, bias_gradient_V = ctx.saved_tensors
+        (scale,) = grads
         return (
             gradient_PV.mm(weight_VD).mul_(scale),
-            gradient_PV.T.mm(hidden_PD * scale),
-            gradient_PV.sum(0).mul_(scale),
+            gradient_PV.T.mm(hidden_PD * scale.to(hidden_PD.dtype)),
+            bias_gradient_V * scale,
             None,
         )
 
 
-def _scores_to_gradient(scores_RV: Tensor, ids_R1: Tensor) -> Tensor:
-    """Replace scores by the gradient of their summed cross entropy (softmax - one-hot); return that sum."""
+def _scores_to_gradient(scores_RV: Tensor, bias_V: Tensor, ids_R1: Tensor, bias_gradient_V: Tensor) -> Tensor:
+    """Replace scores by the gradient of their summed cross entropy (softmax - one-hot); return that sum.
+
+    The gradient is also added to that of the bias.
+    """
     work_RV = scores_RV.float()  # itself where it is float32 already
+    work_RV.add_(bias_V)
     work_RV.sub_(work_RV.amax(1, keepdim=True))
     true_R1 = work_RV.gather(1, ids_R1)
     sums_R1 = work_RV.exp_().sum(1, keepdim=True)
     work_RV.div_(sums_R1)
     work_RV.scatter_add_(1, ids_R1, work_RV.new_full((), -1.0).expand(ids_R1.shape))
+    bias_gradient_V.add_(work_RV.sum(0))
     if work_RV is not scores_RV:
         scores_RV.copy_(work_RV)
     return (sums_R1.log() - true_R1).sum()
