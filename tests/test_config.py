@@ -86,3 +86,14 @@ def test_missing_keys_and_files_are_errors(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("a = = b")
     with pytest.raises(InputError, match="not a TOML file"):
         config.load(Outer, tmp_path / "bad.toml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithOwnDefaults:
+    inner: Inner = field(default_factory=lambda: Inner(rate=5e-5, kind="clock"))
+
+
+def test_a_part_of_a_table_leaves_the_rest_as_its_owner_says() -> None:
+    assert config.load(WithOwnDefaults, None, ["inner.rate=2e-5"]).inner == Inner(rate=2e-5, kind="clock")
+    with pytest.raises(InputError, match="rate must be positive"):
+        config.load(WithOwnDefaults, None, ["inner.rate=-1"])

@@ -25,10 +25,15 @@ def load(config: type[Config], path: Path | None = None, overrides: Iterable[str
     Raises:
         InputError: a key that nobody reads, a wrong type, a value out of range, a file that is not TOML.
     """
+    return from_table(config, read_table(path, overrides), where=str(path) if path else "settings")
+
+
+def read_table(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Read a TOML file, then overrides, into nested dictionaries."""
     table = {} if path is None else read_toml(path)
     for override in overrides:
         _merge(table, _parse_override(override))
-    return from_table(config, table, where=str(path) if path else "settings")
+    return table
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -41,11 +46,21 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"not a TOML file: {error}", where=path) from error
 
 
-def from_table(config: type[Config], table: Mapping[str, Any], *, where: str, prefix: str = "") -> Config:
-    """Build one dataclass from a mapping, its nested dataclasses from the mappings in it."""
+def from_table(
+    config: type[Config],
+    table: Mapping[str, Any],
+    *,
+    where: str,
+    prefix: str = "",
+    default: Config | None = None,
+) -> Config:
+    """Build one dataclass from a mapping, its nested dataclasses from the mappings in it.
+
+    What the mapping leaves out is as in `default`; without one, as the class says.
+    """
     assert dataclasses.is_dataclass(config)
     hints = typing.get_type_hints(config)
-    known = {field.name for field in dataclasses.fields(config)}
+    known = {field.name: field for field in dataclasses.fields(config)}
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
@@ -53,20 +68,29 @@ def from_table(config: type[Config], table: Mapping[str, Any], *, where: str, pr
                 f"Did you mean {prefix}{near[0]}" if near else f"Known keys are {', '.join(sorted(known))}"
             )
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)
-    values = {key: _convert(hints[key], value, f"{prefix}{key}", where) for key, value in table.items()}
+    values = {}
+    for key, value in table.items():
+        inner = _default_of(known[key]) if default is None else getattr(default, key)
+        values[key] = _convert(hints[key], value, f"{prefix}{key}", where, inner)
     try:
-        return config(**values)
+        return (
+            config(**values) if default is None else dataclasses.replace(typing.cast(Any, default), **values)
+        )
     except ValueError as error:
         raise InputError(f"{prefix.rstrip('.') + ': ' if prefix else ''}{error}", where=where) from error
     except TypeError as error:  # a key without a default is missing
         raise InputError(f"{prefix.rstrip('.') or 'settings'}: {error}", where=where) from error
 
 
-def _convert(hint: Any, value: Any, key: str, where: str) -> Any:
+def _default_of(field: "dataclasses.Field[Any]") -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        inner = [argument for argument in get_args(hint) if argument is not type(None)]
-        return _convert(inner[0], value, key, where)
+        choices = [argument for argument in get_args(hint) if argument is not type(None)]
+        return _convert(choices[0], value, key, where, default)
     if origin is Literal:
         if value not in get_args(hint):
             near = difflib.get_close_matches(str(value), [str(choice) for choice in get_args(hint)], n=1)
@@ -82,7 +106,9 @@ def _convert(hint: Any, value: Any, key: str, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise InputError(f"{key} must be a table, not {value!r}", where=where)
-        return from_table(typing.cast(type, hint), value, where=where, prefix=f"{key}.")
+        inner = typing.cast(type, hint)
+        start = default if isinstance(default, inner) else None
+        return from_table(inner, value, where=where, prefix=f"{key}.", default=start)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
