@@ -1,0 +1,154 @@
+"""Text to a data set: every document is split into sentences and tokenised once.
+
+The reader cuts the text into parts of whole documents, at places that depend on the text alone; workers turn each
+part into one Arrow file. So the files are the same for any number of workers, and memory is bounded by theirs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from cloze import artifacts
+from cloze.corpus.readers import (
+    FORMATS,
+    Document,
+    TextFormat,
+    choose_format,
+    find_files,
+    in_parts,
+    read_documents,
+    total_bytes,
+)
+from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Facts, write_facts, write_shard
+from cloze.errors import InputError
+from cloze.executor import map_ordered
+from cloze.progress import SILENT, Progress
+from cloze.text.sentences import check_language
+from cloze.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a data set holds."""
+
+    documents: int = 0
+    sentences: int = 0
+    pieces: int = 0
+    unknown_pieces: int = 0
+    """Pieces that are [UNK]."""
+    empty_documents: int = 0
+    """Left out: nothing of them was left by the tokenizer's cleaning."""
+
+    def __add__(self, other: "Summary") -> "Summary":
+        return Summary(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def build_dataset(
+    inputs: Sequence[str | Path],
+    vocabulary: Path,
+    output: Path,
+    *,
+    text_format: TextFormat = "auto",
+    language: str = "en",
+    validation_fraction: float = 0.005,
+    workers: int = 1,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+) -> Summary:
+    """Tokenise text into a data set on disk.
+
+    Args:
+        inputs: files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
+        vocabulary: a directory with a tokenizer.
+        output: directory of the data set.
+        text_format: a sentence or a paragraph a line, a blank line between documents; "auto" looks.
+        language: of the rules that split paragraphs, as an ISO code.
+        validation_fraction: share of the documents held out from training, at least two of them.
+        workers: processes.
+        overwrite: replace the output.
+        progress: where to tell how far it is.
+
+    Raises:
+        InputError: the text or the vocabulary is wrong; nothing was written.
+        RunError: the disk is full.
+    """
+    output = Path(output)
+    artifacts.refuse_existing(output, overwrite=overwrite)
+    check_language(language)
+    if not 0 < validation_fraction < 1:
+        raise InputError(f"{validation_fraction} is not between 0 and 1", where="--validation-fraction")
+    tokenizer = Tokenizer.load(vocabulary)
+    files = find_files(inputs)
+    summary = Summary()
+    with (
+        artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory,
+        progress.bar("tokenising", total=total_bytes(files), unit="bytes") as bar,
+    ):
+        tokenizer.save(directory)
+        chosen, documents = choose_format(read_documents(files, bar), text_format, language, progress)
+        work = partial(_write_part, directory=directory, text_format=chosen, language=language)
+        for part in map_ordered(work, enumerate(in_parts(documents)), workers=workers):
+            summary += part
+            bar.show(documents=f"{summary.documents:,}", pieces=f"{summary.pieces:,}")
+        if not summary.pieces:
+            raise InputError("no text in it", where=", ".join(map(str, inputs)))
+        write_facts(directory, _facts(summary, tokenizer, validation_fraction))
+    _tell(summary, progress)
+    return summary
+
+
+def _write_part(
+    numbered: tuple[int, list[Document]], *, directory: Path, text_format: str, language: str
+) -> Summary:
+    """Tokenise the documents of one part and write them as one shard."""
+    number, documents = numbered
+    tokenizer = _tokenizer(directory)
+    rows = [FORMATS[text_format](document, language) for document in documents]
+    pieces, lengths = tokenizer.ids([sentence for row in rows for sentence in row])
+    sentences = np.split(pieces, np.cumsum(lengths)[:-1]) if len(lengths) else []
+    kept, at = [], 0
+    for row in rows:
+        document = [sentence for sentence in sentences[at : at + len(row)] if len(sentence)]
+        at += len(row)
+        if document:
+            kept.append(document)
+    write_shard(directory / f"documents-{number:05}.arrow", kept, vocab_size=tokenizer.vocab_size)
+    return Summary(
+        documents=len(kept),
+        sentences=sum(map(len, kept)),
+        pieces=len(pieces),
+        unknown_pieces=int((pieces == tokenizer.unk_id).sum()),
+        empty_documents=len(rows) - len(kept),
+    )
+
+
+@cache  # a worker sees many parts of one data set: words it has met are not tokenised again
+def _tokenizer(directory: Path) -> Tokenizer:
+    return Tokenizer.load(directory)
+
+
+def _facts(summary: Summary, tokenizer: Tokenizer, validation_fraction: float) -> Facts:
+    held_out = 0
+    if summary.documents >= MIN_DOCUMENTS_TO_SPLIT:
+        held_out = max(2, round(validation_fraction * summary.documents))
+    return Facts(
+        vocab_size=tokenizer.vocab_size,
+        documents=summary.documents,
+        sentences=summary.sentences,
+        pieces=summary.pieces,
+        unknown_pieces=summary.unknown_pieces,
+        validation_documents=held_out,
+    )
+
+
+def _tell(summary: Summary, progress: Progress) -> None:
+    if summary.empty_documents:
+        progress.note(f"{summary.empty_documents:,} documents had no text after cleaning and were left out")
+    share = summary.unknown_pieces / summary.pieces
+    if share > 0.01:
+        progress.note(
+            f"warning: {share:.1%} of the pieces are [UNK]: is this the vocabulary of this language?"
+        )

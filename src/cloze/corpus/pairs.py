@@ -1,0 +1,184 @@
+"""Which text makes up an epoch's instances: sentence pairs for next-sentence prediction, planned from lengths alone.
+
+The plan is a pure function of (seed, phase, epoch) and the lengths of the sentences. No text is read for it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cloze.corpus.hashing import mix, uniform
+from cloze.errors import InputError
+
+Integers = npt.NDArray[np.int64]
+
+_IS_SHORT, _SHORT_TARGET, _SPLIT, _LABEL, _PARTNER, _RESCUE, _ORDER = range(7)  # which draw is meant
+_NEIGHBOURS_TRIED = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairsConfig:
+    """How documents are cut into instances."""
+
+    next_sentence: bool = True
+    """Make pairs; without, an instance is one segment and nothing is learned about what follows what."""
+    short_seq_prob: float = 0.1
+    """Share of the instances that aim at a shorter length, drawn evenly from 2 to the longest."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.short_seq_prob <= 1:
+            raise ValueError(f"short_seq_prob {self.short_seq_prob} is not in [0, 1]")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """An epoch's instances, in the order in which they are read. Spans are (start, end) in pieces of the corpus.
+
+    Shapes:
+        a_start, a_end, b_start, b_end, next_sentence_labels [K]; without pairs B is empty.
+    """
+
+    a_start: Integers
+    a_end: Integers
+    b_start: Integers
+    b_end: Integers
+    next_sentence_labels: Integers
+    num_skipped_documents: int
+    """Documents of one sentence: they have no second one to follow."""
+
+    def __len__(self) -> int:
+        return len(self.a_start)
+
+
+def plan_epoch(
+    first_sentence: Integers,
+    end_sentence: Integers,
+    sentence_offsets: Integers,
+    config: PairsConfig,
+    *,
+    max_seq_length: int,
+    seed: int,
+    phase: int,
+    epoch: int,
+) -> EpochPlan:
+    """Cut all documents into chunks, split each into A and B, and give half of the chunks another one's B.
+
+    Args:
+        first_sentence: [D], of each document.
+        end_sentence: [D], the sentence after each document's last.
+        sentence_offsets: [S+1], the first piece of each sentence, and the number of pieces.
+        config: lengths and whether to make pairs.
+        max_seq_length: with [CLS] and [SEP].
+        seed: with `phase` and `epoch`, what the plan is a function of.
+        phase: number of the phase.
+        epoch: number of the epoch.
+
+    Raises:
+        InputError: pairs are asked for and fewer than two documents have two sentences.
+
+    Source: Devlin et al. 2019, 3.1 (task 2); google-research/bert create_pretraining_data.py:207-339 @eedf571.
+
+    Differs: Google draws the label of each pair by itself, and takes a random B where a chunk has one sentence, which
+        gives about 54% random pairs; here exactly half of an epoch's pairs are random. Google's random B begins
+        anywhere in another document, and the text it displaces is put back; here chunks exchange their Bs with
+        chunks of other documents whose B is as long, so every sentence is read once an epoch, and the length of a
+        pair does not give its label away.
+    """
+    key = mix(seed, phase, epoch)
+    least = 2 if config.next_sentence else 1
+    room = max_seq_length - 3 if config.next_sentence else max_seq_length - 2
+    document, start, end = _cut(first_sentence, end_sentence, sentence_offsets, config, key, least, room)
+    skipped = int((end_sentence - first_sentence < least).sum())
+    order = np.argsort(mix(key, _ORDER, np.arange(len(start))), kind="stable")
+    if not config.next_sentence:
+        spans = (sentence_offsets[start][order], sentence_offsets[end][order])
+        nothing = np.zeros(len(start), np.int64)
+        return EpochPlan(*spans, nothing, nothing, nothing, skipped)
+    if len(np.unique(document)) < 2:
+        what = f"{len(first_sentence)} documents, {skipped} of one sentence; pairs need two with more"
+        remedy = "Put blank lines between documents, or set pairs.next_sentence=false"
+        raise InputError(what, where="corpus", remedy=remedy)
+    middle = start + 1 + (uniform(key, _SPLIT, np.arange(len(start))) * (end - start - 1)).astype(np.int64)
+    partner, label = _exchange(document, sentence_offsets[end] - sentence_offsets[middle], key)
+    return EpochPlan(
+        sentence_offsets[start][order],
+        sentence_offsets[middle][order],
+        sentence_offsets[middle[partner]][order],
+        sentence_offsets[end[partner]][order],
+        label[order],
+        skipped,
+    )
+
+
+def _cut(
+    first_sentence: Integers,
+    end_sentence: Integers,
+    sentence_offsets: Integers,
+    config: PairsConfig,
+    key: npt.NDArray[np.uint64],
+    least: int,
+    room: int,
+) -> tuple[Integers, Integers, Integers]:
+    """Cut each document into chunks of whole sentences that just reach their target length.
+
+    All documents advance together: pass k over the arrays finds the k-th chunk of every document that has one.
+    """
+    document = np.flatnonzero(end_sentence - first_sentence >= least)
+    cursor, last = first_sentence[document], end_sentence[document]
+    chunks: list[tuple[Integers, Integers, Integers]] = []
+    while len(document):
+        short = uniform(key, _IS_SHORT, cursor) < config.short_seq_prob
+        shorter = 2 + (uniform(key, _SHORT_TARGET, cursor) * (room - 1)).astype(np.int64)
+        target = np.where(short, shorter, room)
+        end = np.searchsorted(sentence_offsets, sentence_offsets[cursor] + target)
+        end = np.minimum(np.maximum(end, cursor + least), last)
+        end = np.where(last - end < least, last, end)  # a rest too small for a chunk joins the one before it
+        chunks.append((document, cursor, end))
+        going_on = end < last
+        document, cursor, last = document[going_on], end[going_on], last[going_on]
+    if not chunks:
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing
+    documents, starts, ends = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    order = np.argsort(starts)
+    return documents[order], starts[order], ends[order]
+
+
+def _exchange(
+    document: Integers, b_length: Integers, key: npt.NDArray[np.uint64]
+) -> tuple[Integers, Integers]:
+    """Label half of the chunks NotNext and let each of them take the B of another document's chunk.
+
+    Returns:
+        For each chunk, the one whose B it takes, and its label: 0 = IsNext, 1 = NotNext.
+    """
+    chunks = np.arange(len(document))
+    rank = np.argsort(mix(key, _LABEL, chunks), kind="stable")
+    label = np.zeros(len(chunks), np.int64)
+    label[rank[: len(chunks) // 2]] = 1
+    exchanging = np.flatnonzero(label)
+    exchanging = exchanging[np.lexsort((mix(key, _PARTNER, exchanging), b_length[exchanging]))]
+    giver = np.roll(exchanging, -1)
+    for i in np.flatnonzero(document[exchanging] == document[giver]):
+        _rescue(int(i), exchanging, giver, document, key)
+    partner = chunks.copy()
+    partner[exchanging] = giver
+    return partner, label
+
+
+def _rescue(
+    i: int, exchanging: Integers, giver: Integers, document: Integers, key: npt.NDArray[np.uint64]
+) -> None:
+    """Swap givers with a neighbour so that both Bs come from other documents; else borrow any other document's."""
+    own = document[exchanging[i]]
+    if document[giver[i]] != own:  # an earlier swap has mended it
+        return
+    count = len(exchanging)
+    for step in range(1, min(_NEIGHBOURS_TRIED, count)):
+        j = (i + step) % count
+        if document[giver[j]] != own and document[exchanging[j]] != document[giver[i]]:
+            giver[i], giver[j] = giver[j], giver[i]
+            return
+    foreign = np.flatnonzero(document != own)
+    giver[i] = foreign[int(mix(key, _RESCUE, i)) % len(foreign)]
