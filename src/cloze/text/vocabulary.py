@@ -92,6 +92,10 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
     alphabet = _alphabet(usable, limit=min(max(MIN_ALPHABET, size // 20), MAX_ALPHABET))
     letters = frozenset(alphabet)
     words = sorted(word for word in usable if len(word) == 1 or letters.issuperset(word))
+    left_out = sum(word_counts.values()) - sum(usable[word] for word in words)
+    if left_out:
+        reason = f"over {MAX_WORD_CHARS} characters long or with characters too rare for the alphabet"
+        progress.note(f"vocabulary: {left_out:,} words left out, {reason}")
     if not words:
         raise InputError("no words to learn a vocabulary from", remedy="Give more text")
     forms = [*alphabet, *(CONTINUATION + letter for letter in alphabet)]
@@ -104,7 +108,8 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
             Words.of(words, [usable[word] for word in words]), list(map(ord, alphabet)), wanted, bar
         )
     if len(learned) < wanted:
-        most = size - wanted + len(learned)
+        most = len(forms) + len(learned)
+        most += len(reserved_pieces(most))
         what = f"{size:,} pieces asked for, the text has {most:,} that occur {LEAST_COUNT} times or more"
         raise InputError(what, where="size", remedy=f"Use a size of {most} or less, or more text")
     return [*reserved, *forms, *learned]

@@ -1,0 +1,36 @@
+"""docs/tokenizer.md: its examples run, and its table of differences is what a count gives."""
+
+import doctest
+import json
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from cloze.text.tokenizer import Tokenizer
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tokenizer.md"
+
+
+def test_examples():
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
+@pytest.mark.skipif(
+    unicodedata.unidata_version != "14.0.0", reason="the table is of Unicode 14, Python 3.11's"
+)
+def test_table_of_differences(shared):
+    with (shared / "golden" / "tokenization.jsonl").open(encoding="utf-8") as stream:
+        next(stream)
+        rows = [json.loads(line) for line in stream]
+    table = re.findall(r"^\| (bert-\S+) \| (\d+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert len(table) == 4
+    for name, stated in table:
+        tokenizer = Tokenizer.load(shared / "data" / "vocab" / name)
+        ids, lengths = tokenizer.ids([row["text"] for row in rows])
+        pieces = iter(tokenizer.pieces[i] for i in ids)
+        ours = [[next(pieces) for _ in range(length)] for length in lengths]
+        assert sum(mine != row[name] for mine, row in zip(ours, rows, strict=True)) == int(stated)
