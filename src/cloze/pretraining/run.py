@@ -1,0 +1,263 @@
+"""A pre-training run from its settings to its last checkpoint."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cloze import artifacts
+from cloze import config as configuration
+from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch, micro_batches
+from cloze.corpus.original import GoogleSettings, MaterialisedInstances, materialise
+from cloze.corpus.store import MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
+from cloze.errors import InputError
+from cloze.model.bert import BertModel
+from cloze.model.checkpoint import load_model, write_model_files
+from cloze.model.heads import BertForPreTraining
+from cloze.pretraining.config import PhaseConfig, PretrainConfig
+from cloze.pretraining.objective import PretrainingWork
+from cloze.progress import SILENT, Progress
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.budget import Budget, Clock, Steps
+from cloze.training.checkpoints import TrainingState, newest_checkpoint, read_state, resolve_checkpoint
+from cloze.training.environment import write_environment
+from cloze.training.loop import Trainer
+from cloze.training.precision import resolve_device, resolve_dtype
+
+RUN_CONFIG = "run.toml"
+_HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
+
+
+def pretrain(
+    config: PretrainConfig, run: Path, *, overwrite: bool = False, progress: Progress = SILENT
+) -> dict[str, float]:
+    """Pre-train an encoder with masked words and next sentence.
+
+    Args:
+        config: the settings; `run.toml` keeps them.
+        run: directory of the run.
+        overwrite: replace the run that is there.
+        progress: where to tell how far it is.
+
+    Returns:
+        The last measures on held-out documents: losses in nats, accuracies in 0..1.
+
+    Raises:
+        InputError: a setting, the data set or the checkpoint to start from is wrong; nothing was written.
+        Interrupted: SIGINT or SIGTERM came, and the state was saved.
+        RunError: the loss stayed infinite or NaN, or the disk is full.
+
+    Source:
+        Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.
+    """
+    run = Path(run)
+    artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
+    dataset = Dataset.open(Path(config.data))
+    config = replace(config, data_sha256=_fingerprint(config, dataset))
+    model = _initial_model(config, dataset)
+    if run.exists():
+        shutil.rmtree(run)
+    artifacts.write_text(run / RUN_CONFIG, configuration.to_toml(config))
+    return _train(config, run, dataset, model, TrainingState(), None, progress)
+
+
+def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, float]:
+    """Go on with a run from its newest checkpoint that is whole, with the settings it was started with.
+
+    Raises:
+        InputError: `run` is not a run of `pretrain`, or its data set is not the one it began with.
+    """
+    run = Path(run)
+    if not (run / RUN_CONFIG).is_file():
+        raise InputError(f"no run to resume: it has no {RUN_CONFIG}", where=run, remedy="Leave out --resume")
+    config = configuration.load(PretrainConfig, run / RUN_CONFIG)
+    dataset = Dataset.open(Path(config.data))
+    _fingerprint(config, dataset)
+    checkpoint = newest_checkpoint(run, progress)
+    if checkpoint is None:
+        return _train(config, run, dataset, _initial_model(config, dataset), TrainingState(), None, progress)
+    model = load_model(checkpoint, BertForPreTraining, verify=False)
+    return _train(config, run, dataset, model, read_state(checkpoint), checkpoint, progress)
+
+
+def _fingerprint(config: PretrainConfig, dataset: Dataset) -> str:
+    """Return what identifies the data set's content; refuse one that is not the one the settings name."""
+    found = artifacts.sha256_of(dataset.path / artifacts.MANIFEST)
+    if config.data_sha256 not in (None, found):
+        remedy = "Give the run its data back, or leave data_sha256 out of a new run's settings"
+        raise InputError(
+            "is not the data set that the settings were made for", where=config.data, remedy=remedy
+        )
+    return found
+
+
+def _initial_model(config: PretrainConfig, dataset: Dataset) -> BertForPreTraining:
+    """Return new weights, or those of the checkpoint to go on from."""
+    if config.init is not None:
+        model = load_model(resolve_checkpoint(Path(config.init)), BertForPreTraining)
+        if model.config.vocab_size < dataset.vocab_size:
+            what = (
+                f"{dataset.vocab_size:,} pieces, the model of {config.init} has {model.config.vocab_size:,}"
+            )
+            remedy = "Build the data set with the vocabulary of the model: cloze corpus --vocab MODEL"
+            raise InputError(what, where=config.data, remedy=remedy)
+        return model
+    generator = torch.Generator().manual_seed(config.seed)
+    encoder = BertModel(config.model.encoder(vocab_size=dataset.vocab_size), generator=generator)
+    return BertForPreTraining(encoder, generator=generator)
+
+
+def _train(
+    config: PretrainConfig,
+    run: Path,
+    dataset: Dataset,
+    model: BertForPreTraining,
+    state: TrainingState,
+    checkpoint: Path | None,
+    progress: Progress,
+) -> dict[str, float]:
+    device = resolve_device(config.device)
+    compute_dtype = resolve_dtype(config.precision, device)
+    tokenizer = Tokenizer.load(dataset.path)
+    train, held_out = dataset.split("train"), dataset.split("validation")
+    work = PretrainingWork(
+        phases=[
+            (phase, _instances(config, number, phase, train, tokenizer, run, progress))
+            for number, phase in enumerate(config.phases)
+        ],
+        held_out=_held_out_batches(config, held_out, tokenizer),
+        unigram_nats=_unigram_nats(train, dataset.vocab_size).to(device),
+        next_sentence=config.pairs.next_sentence,
+        micro_batch_tokens=config.micro_batch_tokens,
+        device=device,
+    )
+    write_environment(run, device, compute_dtype)
+    card = _model_card(config)
+
+    def write_model(directory: Path) -> None:
+        write_model_files(directory, model, tokenizer)
+        (directory / "README.md").write_text(card, encoding="utf-8")
+
+    trainer = Trainer(
+        model=model.to(device),
+        work=work,
+        budget=_budget(config),
+        run=run,
+        write_model=write_model,
+        optimizer_config=config.optimizer,
+        checkpoint_config=config.checkpoints,
+        evaluation_config=config.evaluation,
+        seed=config.seed,
+        compute_dtype=compute_dtype,
+        progress=progress,
+        state=state,
+    )
+    return trainer.train(resume_from=checkpoint)
+
+
+def _budget(config: PretrainConfig) -> Budget:
+    if config.steps is not None:
+        return Steps(config.steps)
+    assert config.budget_seconds is not None
+    return Clock(config.budget_seconds)
+
+
+def _instances(
+    config: PretrainConfig,
+    number: int,
+    phase: PhaseConfig,
+    documents: Documents,
+    tokenizer: Tokenizer,
+    run: Path,
+    progress: Progress,
+) -> InstanceSource:
+    """Draw a phase's instances as they are read, or build Google's and keep them with the run."""
+    if config.google_instances is None:
+        return DrawnInstances(
+            documents,
+            tokenizer,
+            max_seq_length=phase.max_seq_length,
+            max_predictions_per_seq=phase.max_predictions_per_seq,
+            pairs=config.pairs,
+            masking=config.masking,
+            seed=config.seed,
+            phase=number,
+        )
+    directory = run / "instances" / f"phase-{number + 1}"
+    if not directory.exists():
+        materialise(
+            documents,
+            tokenizer,
+            directory,
+            GoogleSettings(
+                max_seq_length=phase.max_seq_length,
+                max_predictions_per_seq=phase.max_predictions_per_seq or phase.max_seq_length,
+                dupe_factor=config.google_instances.dupe_factor,
+                short_seq_prob=config.pairs.short_seq_prob,
+                masked_lm_prob=config.masking.masked_lm_prob,
+                whole_word=config.masking.whole_word,
+                seed=config.seed,
+            ),
+            progress=progress,
+        )
+    return MaterialisedInstances.open(directory)
+
+
+def _held_out_batches(
+    config: PretrainConfig, documents: Documents, tokenizer: Tokenizer
+) -> list[PackedBatch]:
+    """Draw the held-out instances once, at the first phase's length, so that all evaluations compare."""
+    if not len(documents):
+        what = (
+            f"no documents are held out to measure on; of {MIN_DOCUMENTS_TO_SPLIT} documents or more some are"
+        )
+        raise InputError(what, where=config.data, remedy="Give more text, with blank lines between documents")
+    phase = config.phases[0]
+    source = DrawnInstances(
+        documents,
+        tokenizer,
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq,
+        pairs=config.pairs,
+        masking=config.masking,
+        seed=_HELD_OUT_SEED,
+        phase=0,
+    )
+    count = min(source.num_instances(0), config.evaluation.max_instances)
+    return list(micro_batches(source, 0, np.arange(count), config.micro_batch_tokens))
+
+
+def _unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
+    """Return -log p of every piece, p its share of the training text with one added to each count."""
+    counts = 1.0 + documents.piece_counts(vocab_size)
+    return torch.from_numpy(-np.log(counts / counts.sum())).float()
+
+
+def _model_card(config: PretrainConfig) -> str:
+    """Return the README.md of a checkpoint: what it is, how it was made, how to use it."""
+    return f"""---
+library_name: transformers
+pipeline_tag: fill-mask
+tags: [bert, cloze]
+---
+
+# A BERT pre-trained with cloze
+
+An encoder with its masked-word and next-sentence heads (Devlin et al. 2019), pre-trained from
+{config.init or "random weights"}. `metrics.jsonl` of its run has the curves.
+
+    cloze fill -m DIR "Some text with a [MASK]."
+
+In transformers: `AutoModelForPreTraining.from_pretrained(DIR)`.
+
+It knows what its text says, errors and prejudice included, and nothing else.
+
+## Settings
+
+```toml
+{configuration.to_toml(config).strip()}
+```
+"""

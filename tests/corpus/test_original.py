@@ -1,0 +1,66 @@
+"""Google's instances, every one of them, in order."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cloze.corpus.original import (
+    GoogleSettings,
+    Instance,
+    create_instances,
+)
+from cloze.text.reference import ReferenceTokenizer
+from cloze.text.tokenizer import Tokenizer
+
+NAMES = ["sample_text_seed12345", "novel_seed7_wwm", "both_seed3"]
+
+
+@pytest.fixture(scope="module")
+def pieces(shared: Path) -> list[str]:
+    path = shared / "data" / "vocab" / "bert-base-uncased" / "vocab.txt"
+    return path.read_text("utf-8").splitlines()
+
+
+def _documents(paths: list[Path], pieces: list[str]) -> list[list[list[int]]]:
+    """Read as Google's program does: blank lines part documents, the end of a file does not."""
+    tokenizer = ReferenceTokenizer(pieces)
+    documents: list[list[list[int]]] = [[]]
+    for path in paths:
+        for line in path.read_text("utf-8").removesuffix("\n").split("\n"):
+            if not line.strip():
+                documents.append([])
+            elif ids := tokenizer.ids(line.strip()):
+                documents[-1].append(ids)
+    return [document for document in documents if document]
+
+
+def _rows(instance: Instance, pieces: list[str]) -> dict[str, object]:
+    return {
+        "tokens": [pieces[i] for i in instance.input_ids],
+        "segment_ids": [int(p >= instance.segment_b_start) for p in range(len(instance.input_ids))],
+        "is_random_next": instance.is_random_next,
+        "masked_lm_positions": instance.masked_lm_positions,
+        "masked_lm_labels": [pieces[i] for i in instance.masked_lm_ids],
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_instance_is_googles(shared: Path, pieces: list[str], name: str) -> None:
+    folder = shared / "golden" / "instances"
+    first, *expected = (folder / f"{name}.jsonl").read_text("utf-8").splitlines()
+    raw = json.loads(first)["settings"]
+    settings = GoogleSettings(
+        max_seq_length=raw["max_seq_length"],
+        max_predictions_per_seq=raw["max_predictions_per_seq"],
+        dupe_factor=raw["dupe_factor"],
+        short_seq_prob=raw["short_seq_prob"],
+        masked_lm_prob=raw["masked_lm_prob"],
+        whole_word=raw["do_whole_word_mask"],
+        seed=raw["random_seed"],
+    )
+    documents = _documents([folder / file for file in raw["input_files"]], pieces)
+    instances = create_instances(documents, Tokenizer.from_pieces(pieces), settings)
+    assert len(instances) == len(expected)
+    for instance, line in zip(instances, expected, strict=True):
+        assert _rows(instance, pieces) == json.loads(line)
