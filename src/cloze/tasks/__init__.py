@@ -1,1 +1,1 @@
-"""Fine-tuning: one file a task over a few families."""
+"""Fine-tuning: what there is to learn (tasks, over a few families) and how it is learned."""
