@@ -111,15 +111,17 @@ class DrawnInstances:
     seed: int
     phase: int
     _is_continuation: npt.NDArray[np.bool_] = field(init=False)
-    _planned: tuple[int, EpochPlan] | None = field(init=False, default=None)
+    _plans: dict[int, EpochPlan] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._is_continuation = self.tokenizer.is_continuation
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Return the plan of an epoch; that of the last epoch asked for is kept."""
-        if self._planned is None or self._planned[0] != epoch:
-            plan = plan_epoch(
+        """Return the plan of an epoch. Two are kept: a step may end one epoch and begin the next."""
+        if epoch not in self._plans:
+            if len(self._plans) == 2:
+                del self._plans[next(iter(self._plans))]
+            self._plans[epoch] = plan_epoch(
                 self.documents.first_sentence,
                 self.documents.end_sentence,
                 self.documents.sentence_offsets,
@@ -129,8 +131,7 @@ class DrawnInstances:
                 phase=self.phase,
                 epoch=epoch,
             )
-            self._planned = (epoch, plan)
-        return self._planned[1]
+        return self._plans[epoch]
 
     def num_instances(self, epoch: int) -> int:
         """Return how many instances an epoch has."""

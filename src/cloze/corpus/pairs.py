@@ -13,8 +13,8 @@ from cloze.errors import InputError
 
 Integers = npt.NDArray[np.int64]
 
-_IS_SHORT, _SHORT_TARGET, _SPLIT, _LABEL, _PARTNER, _RESCUE, _ORDER = range(7)  # which draw is meant
-_NEIGHBOURS_TRIED = 64
+_IS_SHORT, _SHORT_TARGET, _SPLIT, _LABEL, _PARTNER, _ORDER = range(6)  # which draw is meant
+_NEIGHBOURS_TRIED = 64  # how far in the order of lengths a chunk looks for another document's B
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +83,7 @@ def plan_epoch(
         gives about 54% random pairs; here exactly half of an epoch's pairs are random. Google's random B begins
         anywhere in another document, and the text it displaces is put back; here chunks exchange their Bs with
         chunks of other documents whose B is as long, so every sentence is read once an epoch, and the length of a
-        pair does not give its label away.
+        pair does not give its label away. (Where one document holds most of the text, the others are read again.)
     """
     key = mix(seed, phase, epoch)
     least = 2 if config.next_sentence else 1
@@ -159,26 +159,44 @@ def _exchange(
     label[rank[: len(chunks) // 2]] = 1
     exchanging = np.flatnonzero(label)
     exchanging = exchanging[np.lexsort((mix(key, _PARTNER, exchanging), b_length[exchanging]))]
-    giver = np.roll(exchanging, -1)
-    for i in np.flatnonzero(document[exchanging] == document[giver]):
-        _rescue(int(i), exchanging, giver, document, key)
+    giver = _part_from_own(np.roll(exchanging, -1), document[exchanging], document)
+    for own in np.unique(document[giver[document[giver] == document[exchanging]]]):
+        stuck = np.flatnonzero((document[exchanging] == own) & (document[giver] == own))
+        giver[stuck] = _foreign_of_like_length(exchanging[stuck], document, b_length)
     partner = chunks.copy()
     partner[exchanging] = giver
     return partner, label
 
 
-def _rescue(
-    i: int, exchanging: Integers, giver: Integers, document: Integers, key: npt.NDArray[np.uint64]
-) -> None:
-    """Swap givers with a neighbour so that both Bs come from other documents; else borrow any other document's."""
-    own = document[exchanging[i]]
-    if document[giver[i]] != own:  # an earlier swap has mended it
-        return
-    count = len(exchanging)
-    for step in range(1, min(_NEIGHBOURS_TRIED, count)):
-        j = (i + step) % count
-        if document[giver[j]] != own and document[exchanging[j]] != document[giver[i]]:
-            giver[i], giver[j] = giver[j], giver[i]
-            return
-    foreign = np.flatnonzero(document != own)
-    giver[i] = foreign[int(mix(key, _RESCUE, i)) % len(foreign)]
+def _part_from_own(giver: Integers, own: Integers, document: Integers) -> Integers:
+    """Swap givers of about the same length until nobody is given a B of its own document, as far as that goes.
+
+    Args:
+        giver: the chunks whose Bs are given, in the order of the Bs' lengths.
+        own: the document of each one's taker.
+        document: the document of every chunk.
+    """
+    giver = giver.copy()
+    for distance in range(1, min(_NEIGHBOURS_TRIED, len(giver))):
+        clashing = document[giver] == own
+        if not clashing.any():
+            break
+        near, far = own[:-distance], own[distance:]
+        given_near, given_far = document[giver[:-distance]], document[giver[distance:]]
+        swappable = (clashing[:-distance] | clashing[distance:]) & (given_far != near) & (given_near != far)
+        # A swap moves two givers; of two swaps that share one, the second waits for another round.
+        swappable[distance:] &= ~swappable[:-distance].copy()
+        first = np.flatnonzero(swappable)
+        giver[first], giver[first + distance] = giver[first + distance], giver[first]
+    return giver
+
+
+def _foreign_of_like_length(takers: Integers, document: Integers, b_length: Integers) -> Integers:
+    """Return for chunks of one document, which holds most of the text, the nearest in length of all others.
+
+    Their Bs are then read more than once an epoch.
+    """
+    foreign = np.flatnonzero(document != document[takers[0]])
+    foreign = foreign[np.argsort(b_length[foreign], kind="stable")]
+    place = np.searchsorted(b_length[foreign], b_length[takers])
+    return foreign[np.minimum(place, len(foreign) - 1)]
