@@ -1,0 +1,232 @@
+"""The measures of a run over its steps, and their pictures as SVG that follows the colours of the page around it."""
+
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from cloze.progress import clock
+
+_BOOKKEEPING = frozenset({"kind", "step", "phase", "epoch", "tokens", "seconds"})
+_BASELINES = ("unigram", "majority")
+_ROUND_STEPS = (1, 2, 2.5, 5, 10)
+_FEW_POINTS = 30
+_TIME_TICKS = 6
+_ROUND_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800)
+
+# Colours that occur nowhere else; the page's own take their place, so one picture fits light and dark.
+_INK, _GRID, _TRAIN, _HELD_OUT, _BASELINE = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
+_CSS_COLOURS = {
+    _INK: "var(--muted)",
+    _GRID: "var(--grid)",
+    _TRAIN: "var(--train)",
+    _HELD_OUT: "var(--held-out)",
+    _BASELINE: "var(--baseline)",
+}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "cloze",
+    "text.parse_math": False,
+    "font.size": 9.0,
+    "text.color": _INK,
+    "axes.edgecolor": _GRID,
+    "axes.labelcolor": _INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": _GRID,
+    "ytick.color": _GRID,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "ytick.major.size": 0.0,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 3.5,
+    "lines.solid_joinstyle": "round",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values of one measure at rising steps."""
+
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+    @property
+    def last(self) -> float | None:
+        """The value at the last step; None where nothing was measured."""
+        return self.values[-1] if self.values else None
+
+    def thinned(self, most: int) -> "Curve":
+        """Return means over neighbours, so that a long run draws no more points than a short one."""
+        size = max(1, math.ceil(len(self.steps) / most))
+        starts = range(0, len(self.steps), size)
+        return Curve(
+            tuple(self.steps[start : start + size][-1] for start in starts),
+            tuple(fmean(self.values[start : start + size]) for start in starts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure in training and on held-out data, and what the simplest method reaches on the same data."""
+
+    name: str
+    train: Curve
+    held_out: Curve
+    baseline: Curve
+    baseline_name: str | None
+
+    @property
+    def label(self) -> str:
+        """What a person calls it."""
+        return label_of(self.name)
+
+
+def label_of(name: str) -> str:
+    """Write a measure's name as words.
+
+    >>> label_of("masked_lm_accuracy"), label_of("tokens_per_second"), label_of("f1")
+    ('Masked LM accuracy', 'Tokens per second', 'F1')
+    """
+    words = name.replace("_", " ").replace("masked lm", "masked LM")
+    return words[:1].upper() + words[1:]
+
+
+def measures_of(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
+    """Gather the curves of a run: losses first, then scores, then how the training went."""
+    curves = {kind: _curves(row for row in rows if row["kind"] == kind) for kind in ("train", "validation")}
+    names = dict.fromkeys([*curves["train"], *curves["validation"]])
+    baselines = {name: parts for name in names if (parts := _baseline_of(name)) is not None}
+    found = []
+    for name in sorted((n for n in names if n not in baselines), key=_rank):
+        beside = next((b for b, (measure, _) in baselines.items() if measure == name), None)
+        found.append(
+            Measure(
+                name,
+                curves["train"].get(name, Curve()),
+                curves["validation"].get(name, Curve()),
+                Curve() if beside is None else curves["validation"].get(beside, Curve()),
+                None if beside is None else baselines[beside][1],
+            )
+        )
+    return found
+
+
+def _curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
+    points: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in _BOOKKEEPING and isinstance(value, (int, float)) and math.isfinite(value):
+                points.setdefault(name, []).append((row["step"], float(value)))
+    return {name: Curve(*map(tuple, zip(*pairs, strict=True))) for name, pairs in points.items()}
+
+
+def _baseline_of(name: str) -> tuple[str, str] | None:
+    """Split masked_lm_unigram_loss into the measure it stands beside, masked_lm_loss, and unigram."""
+    words = name.split("_")
+    for baseline in _BASELINES:
+        if baseline in words and len(words) > 1:
+            return "_".join(word for word in words if word != baseline), baseline
+    return None
+
+
+def _rank(name: str) -> int:
+    if name == "loss":
+        return 0
+    if name.endswith("loss"):
+        return 1
+    return 3 if name in ("learning_rate", "gradient_norm", "tokens_per_second") else 2
+
+
+def draw(measure: Measure, rows: Sequence[Mapping[str, Any]], *, wide: bool) -> str:
+    """Draw one measure over the steps as an SVG element; the same rows give the same bytes.
+
+    Args:
+        measure: what is drawn.
+        rows: of the run; they tell where a phase begins and, for a wide picture, when a step was taken.
+        wide: span the page and show the time, too.
+    """
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(9.4, 3.5) if wide else (4.6, 2.7), layout="constrained")
+        axes = figure.add_subplot()
+        most_points = 300 if wide else 150
+        _plot(axes, measure.train.thinned(most_points), _TRAIN, "-")
+        _plot(axes, measure.baseline.thinned(most_points), _BASELINE, "--")
+        _plot(axes, measure.held_out.thinned(most_points), _HELD_OUT, "-")
+        axes.set_xlabel("step")
+        axes.xaxis.set_major_locator(
+            MaxNLocator(nbins=8 if wide else 5, steps=_ROUND_STEPS, integer=True, min_n_ticks=1)
+        )
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=_ROUND_STEPS))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.margins(x=0.015)
+        _mark_phases(axes, rows)
+        if wide:
+            _add_time_axis(axes, rows)
+        stream = io.StringIO()
+        figure.savefig(
+            stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None}
+        )
+    return _as_inline(stream.getvalue(), measure)
+
+
+def _plot(axes: Axes, curve: Curve, colour: str, line: str) -> None:
+    marker = "o" if len(curve.steps) <= _FEW_POINTS and line == "-" else ""
+    axes.plot(curve.steps, curve.values, color=colour, linestyle=line, marker=marker)
+
+
+def _mark_phases(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    training = [row for row in rows if row["kind"] == "train" and "phase" in row]
+    for before, after in pairwise(training):
+        if after["phase"] != before["phase"]:
+            axes.axvline(before["step"], color=_BASELINE, linewidth=0.8, linestyle=":")
+
+
+def _add_time_axis(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    timed = [(row["seconds"], row["step"]) for row in rows if "seconds" in row]
+    if not timed:
+        return
+    seconds, steps = zip(*sorted(timed), strict=True)
+    interval = next((t for t in _ROUND_TIMES if seconds[-1] / t <= _TIME_TICKS), _ROUND_TIMES[-1])
+    times = np.arange(0, seconds[-1] + 1e-9, interval)
+    top = axes.twiny()
+    top.set_xlim(axes.get_xlim())
+    places = np.interp(times, (0.0, *seconds), (0, *steps))
+    top.set_xticks(places, [clock(time) for time in times])
+    top.set_xlabel("time since the start")
+    top.spines[["left", "right", "bottom"]].set_visible(False)
+    top.grid(visible=False)
+
+
+def _as_inline(document: str, measure: Measure) -> str:
+    """Cut the SVG element out of a document and fit it to the page: its width, its colours, its ids."""
+    svg = document[document.index("<svg") :].strip()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
+    for colour, variable in _CSS_COLOURS.items():
+        svg = svg.replace(f": {colour}", f": {variable}")
+    prefix = re.sub(r"\W", "-", measure.name)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg)
+    return svg.replace("<svg", '<svg role="img" aria-labelledby="caption-' + prefix + '"', 1)
+
+
+def caption_id(measure: Measure) -> str:
+    """Return the id that the picture of a measure names as its label."""
+    return "caption-" + re.sub(r"\W", "-", measure.name)

@@ -1,0 +1,178 @@
+"""What a directory is, and whether its files are as they were written."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from cloze import artifacts
+from cloze.config import read_toml
+from cloze.corpus.store import Dataset, Documents
+from cloze.errors import InputError
+from cloze.evidence.report import RUN_CONFIG, read_run_metrics
+from cloze.model.checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_config, load_labels
+from cloze.model.layouts import modern_hugging_face_names
+from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
+from cloze.training.metrics_log import METRICS
+
+_STATE = "training/state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A directory in facts."""
+
+    path: Path
+    kind: str
+    """checkpoint, dataset, vocabulary, run, or what else its manifest says."""
+    facts: Mapping[str, Any]
+    """By name; tables may hold tables."""
+    checked: Mapping[str, int] = field(default_factory=dict)
+    """By directory with a manifest: how many files it lists, each of which is as it was written."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as what JSON can say."""
+        checked = dict(self.checked) or None
+        return {"path": str(self.path), "kind": self.kind, **self.facts, "files_checked": checked}
+
+
+def describe(directory: Path) -> Description:
+    """Say what a checkpoint, data set, vocabulary or run is; check every file that a manifest lists.
+
+    Directories of others, as Hugging Face tools write them, are described; nothing says what their files
+    should be, so nothing is checked.
+
+    Raises:
+        InputError: it is none of these, or a file is not as it was written.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise InputError("no such directory", where=directory)
+    if (directory / METRICS).is_file() or (directory / RUN_CONFIG).is_file():
+        return _describe_run(directory)
+    checked = {}
+    if (directory / artifacts.MANIFEST).is_file():
+        manifest = artifacts.verify(directory)
+        kind, checked = manifest.kind, {str(directory): len(manifest.files)}
+    elif (directory / CONFIG_FILE).is_file():
+        kind = "checkpoint"
+    elif (directory / VOCAB_FILE).is_file() or (directory / TOKENIZER_FILE).is_file():
+        kind = "vocabulary"
+    else:
+        remedy = "Give a directory that cloze wrote, or a Hugging Face model"
+        raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=remedy)
+    facts_of = _FACTS.get(kind, _no_facts)
+    return Description(directory, kind, facts_of(directory), checked)
+
+
+def _checkpoint_facts(directory: Path) -> dict[str, Any]:
+    config = load_config(directory)
+    parameters, dtypes = _weights(directory / WEIGHTS_FILE)
+    head = json.loads((directory / CONFIG_FILE).read_text("utf-8")).get("architectures")
+    facts: dict[str, Any] = {
+        "model": head[0] if head else "BertModel",
+        "layers": config.num_hidden_layers,
+        "hidden size": config.hidden_size,
+        "attention heads": config.num_attention_heads,
+        "intermediate size": config.intermediate_size,
+        "longest input": config.max_position_embeddings,
+        "activation": config.hidden_act,
+        "parameters": parameters,
+        "number format": dtypes,
+    }
+    if labels := load_labels(directory):
+        facts["labels"] = list(labels)
+    if (directory / _STATE).is_file():
+        state = json.loads((directory / _STATE).read_text("utf-8"))
+        facts |= {"steps trained": state["step"], "tokens trained": state["tokens"]}
+    return facts | _tokenizer_facts(directory)
+
+
+def _weights(file: Path) -> tuple[int, str]:
+    """Count parameters, tied ones once, from the header alone."""
+    try:
+        with safe_open(file, framework="pt") as weights:
+            slices = {name: weights.get_slice(name) for name in weights.keys()}  # noqa: SIM118 (no mapping)
+            shapes = {name: torch.empty(part.get_shape(), device="meta") for name, part in slices.items()}
+            dtypes = sorted({part.get_dtype() for part in slices.values()})
+    except FileNotFoundError:
+        raise InputError("no such file", where=file) from None
+    except (SafetensorError, OSError) as error:
+        remedy = "The file is damaged: copy or write it anew"
+        raise InputError(f"cannot be read: {error}", where=file, remedy=remedy) from error
+    return sum(weight.numel() for weight in modern_hugging_face_names(shapes).values()), ", ".join(dtypes)
+
+
+def _tokenizer_facts(directory: Path) -> dict[str, Any]:
+    if not any((directory / name).is_file() for name in (VOCAB_FILE, TOKENIZER_FILE)):
+        return {"vocabulary": "none in this directory"}
+    tokenizer = Tokenizer.load(directory)
+    unused = sum(piece.startswith("[unused") for piece in tokenizer.pieces)
+    return {
+        "word pieces": tokenizer.vocab_size,
+        "of them unused": unused,
+        "case": "lower-cased" if tokenizer.lowercase else "kept",
+    }
+
+
+def _dataset_facts(directory: Path) -> dict[str, Any]:
+    dataset = Dataset.open(directory, verify=False)
+    facts = dataset.facts
+    shards = list(directory.glob("*.arrow"))
+    return {
+        "documents": facts.documents,
+        "sentences": facts.sentences,
+        "pieces": facts.pieces,
+        "unknown pieces": facts.unknown_pieces,
+        "train": _split_facts(dataset.split("train")),
+        "validation": _split_facts(dataset.split("validation")),
+        "shards": len(shards),
+        "bytes": sum(shard.stat().st_size for shard in shards),
+        **_tokenizer_facts(directory),
+    }
+
+
+def _split_facts(documents: Documents) -> dict[str, int]:
+    starts, ends = documents.first_sentence, documents.end_sentence
+    pieces = documents.sentence_offsets[ends] - documents.sentence_offsets[starts]
+    return {"documents": len(documents), "sentences": int((ends - starts).sum()), "pieces": int(pieces.sum())}
+
+
+def _describe_run(run: Path) -> Description:
+    rows = read_run_metrics(run) if (run / METRICS).is_file() else []
+    checkpoints = sorted(path for path in (run / "checkpoints").glob("step-*") if path.is_dir())
+    checked = {str(path): len(artifacts.verify(path, kind="checkpoint").files) for path in checkpoints}
+    facts: dict[str, Any] = {"checkpoints": [path.name for path in checkpoints]}
+    for pointer in ("latest", "best"):
+        if (run / pointer).is_file():
+            facts[pointer] = _follow(run, pointer)
+    if rows:
+        facts["steps"] = rows[-1]["step"]
+    for kind, name in (("train", "last training measures"), ("validation", "last held-out measures")):
+        if last := next((row for row in reversed(rows) if row["kind"] == kind), None):
+            facts[name] = {key: value for key, value in last.items() if key != "kind"}
+    if (run / RUN_CONFIG).is_file():
+        facts["settings"] = read_toml(run / RUN_CONFIG)
+    return Description(run, "run", facts, checked)
+
+
+def _follow(run: Path, pointer: str) -> str:
+    """Read which checkpoint `latest` or `best` names, and see that it is there."""
+    name = (run / pointer).read_text("utf-8").strip()
+    if not (run / name).is_dir():
+        raise InputError(f"names {name}, which is not there", where=run / pointer)
+    return Path(name).name
+
+
+def _no_facts(directory: Path) -> dict[str, Any]:
+    return {}
+
+
+_FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(
+    {"checkpoint": _checkpoint_facts, "dataset": _dataset_facts, "vocabulary": _tokenizer_facts}
+)

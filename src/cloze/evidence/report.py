@@ -1,0 +1,323 @@
+"""The report of a run: one HTML file that needs no other, with its figures, curves, settings and machine."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cloze import artifacts
+from cloze.config import read_toml
+from cloze.errors import InputError
+from cloze.evidence.curves import Curve, Measure, caption_id, draw, label_of, measures_of
+from cloze.progress import clock
+from cloze.training.environment import ENVIRONMENT
+from cloze.training.metrics_log import METRICS, read_metrics
+
+REPORT = "report.html"
+RUN_CONFIG = "run.toml"
+SCORES = "scores.json"
+
+_STYLESHEET = Path(__file__).with_name("report.css")
+_MOST_TABLE_ROWS = 40
+_NOT_RESULTS = ("learning_rate", "gradient_norm")
+
+
+def write_report(run: Path, *, output: Path | None = None, overwrite: bool = False) -> Path:
+    """Write what a run was and how it went into one HTML file; the same run gives the same bytes.
+
+    Args:
+        run: directory of a run, pre-training or fine-tuning, finished or not.
+        output: the file; None is `report.html` in the run, which is always written anew.
+        overwrite: replace `output` where it exists.
+
+    Raises:
+        InputError: `run` is no run, its metrics are damaged, or `output` exists.
+        RunError: the file cannot be written.
+    """
+    run = Path(run)
+    rows = read_run_metrics(run)
+    if output is not None:
+        artifacts.refuse_existing(output, overwrite=overwrite)
+    path = run / REPORT if output is None else output
+    artifacts.write_text(path, _page(run, rows))
+    return path
+
+
+def read_run_metrics(run: Path) -> list[dict[str, Any]]:
+    """Read the rows of a run's metrics, each with a kind and a step.
+
+    Raises:
+        InputError: `run` is no run, or a row is damaged.
+    """
+    if not run.is_dir():
+        raise InputError("no such directory", where=run)
+    rows = read_metrics(run)
+    for number, row in enumerate(rows, 1):
+        if not (isinstance(row, dict) and isinstance(row.get("step"), int) and "kind" in row):
+            raise InputError(
+                "not a row of metrics: kind or step is missing", where=f"{run / METRICS}:{number}"
+            )
+    return rows
+
+
+def _page(run: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    settings = read_toml(run / RUN_CONFIG) if (run / RUN_CONFIG).is_file() else {}
+    measures = measures_of(rows)
+    name = run.resolve().name
+    kind = _kind_of(settings)
+    sections = (
+        _header(name, kind, rows, measures),
+        _scores(run),
+        _figures(measures, rows),
+        _tables(rows),
+        _skipped(rows),
+        _settings(settings),
+        _machine(run),
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(name)} · {kind}</title>
+<style>
+{_STYLESHEET.read_text("utf-8").strip()}
+</style>
+</head>
+<body>
+{"".join(sections)}
+<footer>Written by <code>cloze report</code> from {METRICS}, {RUN_CONFIG} and {ENVIRONMENT} of the run.</footer>
+</body>
+</html>
+"""
+
+
+def _kind_of(settings: Mapping[str, Any]) -> str:
+    if "task" in settings:
+        return f"fine-tuning run: {escape(str(settings['task']))}"
+    return "pre-training run" if "masking" in settings else "run"
+
+
+def _header(name: str, kind: str, rows: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> str:
+    tiles = "".join(
+        f'<div><dt>{escape(label)}</dt><dd><span class="value">{escape(value)}</span>'
+        f'<br><span class="beside">{escape(beside)}</span></dd></div>\n'
+        for label, value, beside in _tiles(measures)
+    )
+    return f"""<header>
+<p class="eyebrow">cloze · {kind}</p>
+<h1>{escape(name)}</h1>
+<p>{escape(_extent(rows))}</p>
+</header>
+<main>
+<dl class="tiles" aria-label="Final figures">
+{tiles}</dl>
+"""
+
+
+def _extent(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say how long the run was, or has been so far."""
+    if not rows:
+        return "Nothing was measured yet."
+    parts = [f"{rows[-1]['step']:,} optimizer steps"]
+    for name, write in (("tokens", "{:,} tokens".format), ("seconds", clock)):
+        if (last := next((row[name] for row in reversed(rows) if name in row), None)) is not None:
+            parts.append(write(last))
+    return " · ".join(parts)
+
+
+def _tiles(measures: Sequence[Measure]) -> list[tuple[str, str, str]]:
+    """Return the last value of every result, and what stands beside it: its baseline, where there is one."""
+    tiles = []
+    for measure in measures:
+        if measure.name in _NOT_RESULTS:
+            continue
+        held_out = measure.held_out.last is not None
+        if held_out:
+            last, beside = measure.held_out.last, "held-out"
+        elif measure.name == "tokens_per_second" and measure.train.values:
+            last, beside = median(measure.train.values), "training, median"
+        else:
+            last, beside = measure.train.last, "training, at the end"
+        if last is None:
+            continue
+        if measure.baseline.last is not None:
+            beside += f"; {measure.baseline_name} {format_value(measure.baseline.last)}"
+        tiles.append((measure.label, format_value(last), beside))
+    return tiles
+
+
+def format_value(value: object) -> str:
+    """Write a number with four figures, counts in full; anything else as it is.
+
+    >>> format_value(5.43219), format_value(12345), format_value(7412.3), format_value(0.0000125)
+    ('5.432', '12,345', '7,412', '1.25e-05')
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) < 0.001 else f"{value:#.4g}"
+
+
+def _scores(run: Path) -> str:
+    scores = _read_json(run / SCORES)
+    if scores is None:
+        return ""
+    pairs = [(label_of(name), format_value(value)) for name, value in scores.items()]
+    return f"<h2>Scores</h2>\n{_card(_words('', pairs))}"
+
+
+def _figures(measures: Sequence[Measure], rows: Sequence[Mapping[str, Any]]) -> str:
+    if not measures:
+        return (
+            '<h2>Curves</h2>\n<p class="note">No measures yet: they come with the first logged steps.</p>\n'
+        )
+    figures = "".join(_figure(measure, rows, wide=number == 0) for number, measure in enumerate(measures))
+    note = "Losses are in nats. Training curves are means over the steps between two points."
+    if any("phase" in row and row["phase"] != 0 for row in rows):
+        note += " A dotted upright line is where a phase with another sequence length begins."
+    return f'<h2>Curves</h2>\n<p class="note">{note}</p>\n<div class="figures">\n{figures}</div>\n'
+
+
+def _figure(measure: Measure, rows: Sequence[Mapping[str, Any]], *, wide: bool) -> str:
+    curves = (
+        ("train", "training", measure.train),
+        ("held-out", "held-out", measure.held_out),
+        ("baseline", measure.baseline_name or "", measure.baseline),
+    )
+    key = "".join(
+        f'<span class="{css}">{escape(_ends_at(name, curve))}</span>'
+        for css, name, curve in curves
+        if curve.values
+    )
+    return (
+        f"<figure{' class=' + chr(34) + 'wide' + chr(34) if wide else ''}>\n"
+        f'<figcaption id="{caption_id(measure)}"><strong>{escape(measure.label)}</strong>'
+        f'<span class="key">{key}</span></figcaption>\n{draw(measure, rows, wide=wide)}\n</figure>\n'
+    )
+
+
+def _ends_at(name: str, curve: Curve) -> str:
+    return f"{name} {format_value(curve.last)}"
+
+
+def _tables(rows: Sequence[Mapping[str, Any]]) -> str:
+    held_out = [row for row in rows if row["kind"] == "validation"]
+    training = [row for row in rows if row["kind"] == "train"]
+    parts = []
+    if held_out:
+        shown = _evenly(held_out)
+        parts.append(
+            f"<h2>Held-out measures</h2>\n{_card(_table(_said('evaluations', shown, held_out), shown))}"
+        )
+    if training:
+        shown = _evenly(training)
+        table = _table(_said("logged lines of training", shown, training), shown)
+        parts.append(f"<details><summary>Training in numbers</summary>\n{_card(table)}</details>\n")
+    return "".join(parts)
+
+
+def _evenly(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Keep at most a page of rows, the first and the last among them."""
+    if len(rows) <= _MOST_TABLE_ROWS:
+        return rows
+    gaps = _MOST_TABLE_ROWS - 1
+    return [rows[round(i * (len(rows) - 1) / gaps)] for i in range(_MOST_TABLE_ROWS)]
+
+
+def _said(what: str, shown: Sequence[object], every: Sequence[object]) -> str:
+    return f"{len(shown):,} of {len(every):,} {what}" if len(shown) < len(every) else f"All {what}"
+
+
+def _table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "kind"))
+    head = "".join(f'<th scope="col">{escape(_column(name))}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_cell(name, row.get(name, '')))}</td>" for name in names) + "</tr>\n"
+        for row in rows
+    )
+    return (
+        f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>\n{body}</tbody>\n</table>\n"
+    )
+
+
+def _column(name: str) -> str:
+    return "time" if name == "seconds" else name.replace("_", " ")
+
+
+def _cell(name: str, value: object) -> str:
+    return clock(value) if name == "seconds" and isinstance(value, (int, float)) else format_value(value)
+
+
+def _card(table: str) -> str:
+    return f'<div class="card scroll">\n{table}</div>\n'
+
+
+def _skipped(rows: Sequence[Mapping[str, Any]]) -> str:
+    skipped = [row for row in rows if row["kind"] == "skipped"]
+    if not skipped:
+        return ""
+    note = '<p class="note warning">They left the weights as they were.</p>\n'
+    table = _words("", ((f"step {row['step']:,}", row.get("reason", "")) for row in skipped))
+    return f"<h2>Skipped steps</h2>\n{note}{_card(table)}"
+
+
+def _words(caption: str, pairs: Iterable[tuple[str, object]]) -> str:
+    """Return a table of names and what they stand for."""
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>\n'
+        for name, value in pairs
+    )
+    shown = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    return f'<table class="words">\n{shown}<tbody>\n{body}</tbody>\n</table>\n'
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    if not settings:
+        return f'<h2>Settings</h2>\n<p class="note">The run has no {RUN_CONFIG}.</p>\n'
+    note = f"All of them, defaults included: <code>--config {RUN_CONFIG}</code> runs it again."
+    cards = "".join(_card(_words(title, pairs)) for title, pairs in sections_of(settings))
+    return f'<h2>Settings</h2>\n<p class="note">{note}</p>\n<div class="columns">\n{cards}</div>\n'
+
+
+def sections_of(table: Mapping[str, Any], title: str = "run") -> list[tuple[str, list[tuple[str, object]]]]:
+    """Split nested settings into titled lists: the values of a table first, then the tables in it."""
+    own: list[tuple[str, object]] = []
+    inner: list[tuple[str, list[tuple[str, object]]]] = []
+    for key, value in table.items():
+        full = key if title == "run" else f"{title}.{key}"
+        if isinstance(value, Mapping):
+            inner.extend(sections_of(value, full))
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            for number, item in enumerate(value, 1):
+                inner.extend(sections_of(item, f"{full} {number}"))
+        else:
+            own.append((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+    return ([(title, own)] if own else []) + inner
+
+
+def _machine(run: Path) -> str:
+    environment = _read_json(run / ENVIRONMENT)
+    if environment is None:
+        return f'<h2>Machine and versions</h2>\n<p class="note">The run has no {ENVIRONMENT}.</p>\n</main>\n'
+    cards = "".join(
+        _card(_words("" if title == "run" else title, pairs)) for title, pairs in sections_of(environment)
+    )
+    return f'<h2>Machine and versions</h2>\n<div class="columns">\n{cards}</div>\n</main>\n'
+
+
+def _read_json(file: Path) -> dict[str, Any] | None:
+    """Read a JSON object; None where there is no such file."""
+    try:
+        table = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise InputError(f"not JSON ({error})", where=file) from error
+    if not isinstance(table, dict):
+        raise InputError("not a JSON object", where=file)
+    return table
