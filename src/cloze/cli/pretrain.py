@@ -52,6 +52,9 @@ def run(
     from cloze.pretraining.config import PretrainConfig
     from cloze.pretraining.run import pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
+    from cloze.training.memory import keep_freed_memory
+
+    keep_freed_memory()
 
     given = {
         "data": None if data is None else str(data),
