@@ -6,7 +6,7 @@ part into one Arrow file. So the files are the same for any number of workers, a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,8 @@ class Summary:
     pieces: int = 0
     unknown_pieces: int = 0
     """Pieces that are [UNK]."""
+    single_sentence_documents: int = 0
+    """They make no pair."""
     empty_documents: int = 0
     """Left out: nothing of them was left by the tokenizer's cleaning."""
 
@@ -108,32 +110,35 @@ def _write_part(
     tokenizer = _tokenizer(directory)
     rows = [FORMATS[text_format](document, language) for document in documents]
     pieces, lengths = tokenizer.ids([sentence for row in rows for sentence in row])
-    sentences = np.split(pieces, np.cumsum(lengths)[:-1]) if len(lengths) else []
-    kept, at = [], 0
-    for row in rows:
-        document = [sentence for sentence in sentences[at : at + len(row)] if len(sentence)]
-        at += len(row)
-        if document:
-            kept.append(document)
-    write_shard(directory / f"documents-{number:05}.arrow", kept, vocab_size=tokenizer.vocab_size)
+    row_of_sentence = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    document_lengths = np.bincount(row_of_sentence[lengths > 0], minlength=len(rows))
+    write_shard(
+        directory / f"documents-{number:05}.arrow",
+        pieces,
+        lengths[lengths > 0],
+        document_lengths[document_lengths > 0],
+        vocab_size=tokenizer.vocab_size,
+    )
     return Summary(
-        documents=len(kept),
-        sentences=sum(map(len, kept)),
+        documents=int((document_lengths > 0).sum()),
+        sentences=int((lengths > 0).sum()),
         pieces=len(pieces),
         unknown_pieces=int((pieces == tokenizer.unk_id).sum()),
-        empty_documents=len(rows) - len(kept),
+        single_sentence_documents=int((document_lengths == 1).sum()),
+        empty_documents=int((document_lengths == 0).sum()),
     )
 
 
-@cache  # a worker sees many parts of one data set: words it has met are not tokenised again
+@lru_cache(maxsize=1)  # a worker sees many parts of one data set: no word is tokenised twice
 def _tokenizer(directory: Path) -> Tokenizer:
     return Tokenizer.load(directory)
 
 
 def _facts(summary: Summary, tokenizer: Tokenizer, validation_fraction: float) -> Facts:
     held_out = 0
-    if summary.documents >= MIN_DOCUMENTS_TO_SPLIT:
-        held_out = max(2, round(validation_fraction * summary.documents))
+    with_pairs = summary.documents - summary.single_sentence_documents
+    if with_pairs >= MIN_DOCUMENTS_TO_SPLIT:
+        held_out = min(max(2, round(validation_fraction * summary.documents)), with_pairs - 2)
     return Facts(
         vocab_size=tokenizer.vocab_size,
         documents=summary.documents,
@@ -145,6 +150,9 @@ def _facts(summary: Summary, tokenizer: Tokenizer, validation_fraction: float) -
 
 
 def _tell(summary: Summary, progress: Progress) -> None:
+    if summary.single_sentence_documents:
+        number = f"{summary.single_sentence_documents:,}"
+        progress.note(f"{number} documents of one sentence make no pair for next-sentence prediction")
     if summary.empty_documents:
         progress.note(f"{summary.empty_documents:,} documents had no text after cleaning and were left out")
     share = summary.unknown_pieces / summary.pieces

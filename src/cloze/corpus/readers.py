@@ -13,10 +13,10 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from cloze.errors import InputError
 from cloze.progress import SILENT, Bar, Progress
@@ -29,9 +29,10 @@ Document = list[str]
 MAX_LINE_BYTES = 10_000_000
 MAX_DOCUMENT_BYTES = 32_000_000
 _PART_CHARACTERS = 4_000_000
-_DOCUMENTS_LOOKED_AT = 20
-_LINES_LOOKED_AT = 50
-_SENTENCES_A_LINE = 1.5
+_BYTES_BETWEEN_NEWS = 1 << 20  # of text, from one advance of the bar to the next
+_ZSTD_BYTES = 1 << 12  # decompressed at once: few, since a few can stand for very much text
+_LINES_LOOKED_AT = 200
+_SENTENCES_A_LINE = 1.4
 """Where lines hold more sentences than this on average, they are paragraphs."""
 
 
@@ -50,11 +51,16 @@ def find_files(inputs: Sequence[str | Path]) -> list[Path]:
             files.append(path)
             continue
         candidates = path.rglob("*") if path.is_dir() else map(Path, glob.glob(str(given), recursive=True))
-        found = sorted(p for p in candidates if p.is_file() and not p.name.startswith("."))
+        found = sorted(p for p in candidates if p.is_file() and not _is_hidden(p, below=path))
         if not found:
             raise InputError("no file in this folder" if path.is_dir() else "no such file", where=given)
         files.extend(found)
     return files
+
+
+def _is_hidden(file: Path, *, below: Path) -> bool:
+    inner = file.relative_to(below) if below.is_dir() else Path(file.name)
+    return any(part.startswith(".") for part in inner.parts)
 
 
 def total_bytes(files: Sequence[Path]) -> int | None:
@@ -104,12 +110,12 @@ def in_parts(documents: Iterator[Document]) -> Iterator[list[Document]]:
 
 def _decode(raw: bytes, file: Path, number: int) -> str:
     where = f"{file}:{number}"
-    if len(raw) > MAX_LINE_BYTES:
-        what = f"a line of over {MAX_LINE_BYTES // 10**6} MB"
-        raise InputError(what, where=where, remedy="Put a line break after each paragraph")
     if b"\0" in raw:
         remedy = "Give UTF-8 text, plain or as .gz, .bz2, .xz or .zst"
         raise InputError("a NUL byte: this is no text file, or one in UTF-16", where=where, remedy=remedy)
+    if len(raw) > MAX_LINE_BYTES:
+        what = f"a line of over {MAX_LINE_BYTES // 10**6} MB"
+        raise InputError(what, where=where, remedy="Put a line break after each paragraph")
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:
@@ -119,19 +125,21 @@ def _decode(raw: bytes, file: Path, number: int) -> str:
 
 def _raw_lines(file: Path, bar: Bar) -> Iterator[bytes]:
     """Yield lines as bytes, with a cut where a line is over the limit: the rest of it is not read."""
-    with _open(file) as (stream, raw):
-        told = 0
-        try:
+    try:
+        with _open(file) as (stream, on_disk):
+            told = read = 0
             while line := stream.readline(MAX_LINE_BYTES + 1):
                 yield line
-                if raw is not None and raw.tell() != told:
-                    bar.advance(raw.tell() - told)
-                    told = raw.tell()
-        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError) as error:
-            what = f"cannot be read to its end ({error})"
-            raise InputError(
-                what, where=file, remedy="The file is damaged or cut short: copy it anew"
-            ) from error
+                read += len(line)
+                if on_disk is not None and read > _BYTES_BETWEEN_NEWS:
+                    bar.advance(on_disk.tell() - told)
+                    told, read = on_disk.tell(), 0
+            if on_disk is not None:
+                bar.advance(on_disk.tell() - told)
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        reason = getattr(error, "strerror", None)  # the system's, as in "Permission denied"
+        remedy = None if reason else "The file is damaged or cut short: copy it anew"
+        raise InputError(f"cannot be read: {reason or error}", where=file, remedy=remedy) from error
 
 
 @contextmanager
@@ -148,18 +156,54 @@ def _open(file: Path) -> Iterator[tuple[IO[bytes], IO[bytes] | None]]:
         elif file.suffix == ".xz":
             yield io.BufferedReader(lzma.LZMAFile(raw)), raw  # noqa: SIM115 (`raw` is the file)
         elif file.suffix == ".zst":
-            yield _open_zstd(raw, file), raw
+            yield io.BufferedReader(_ZstdReader(raw, file)), raw
         else:
             yield raw, raw
 
 
-def _open_zstd(raw: IO[bytes], file: Path) -> IO[bytes]:
-    try:
-        import zstandard
-    except ImportError:
-        remedy = "Install it: pip install 'cloze-bert[zstd]'"
-        raise InputError("needs the package zstandard", where=file, remedy=remedy) from None
-    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw))
+class _ZstdReader(io.RawIOBase):
+    """What is in a .zst file. The package's own reader takes a file that was cut short for one that ends there."""
+
+    def __init__(self, raw: IO[bytes], file: Path) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            remedy = "Install it: pip install 'cloze-bert[zstd]'"
+            raise InputError("needs the package zstandard", where=file, remedy=remedy) from None
+        self._new_frame = zstandard.ZstdDecompressor().decompressobj
+        self._error = zstandard.ZstdError
+        self._raw = raw
+        self._frame: Any = None
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            compressed = self._raw.read(_ZSTD_BYTES)
+            if not compressed:
+                if self._frame is not None:
+                    raise EOFError("it ends before the end of the compressed text")
+                return 0
+            self._ready = self._decompress(compressed)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _decompress(self, compressed: bytes) -> bytes:
+        text = b""
+        while compressed:
+            self._frame = self._frame or self._new_frame()
+            try:
+                text += self._frame.decompress(compressed)
+            except self._error as error:
+                raise OSError(str(error)) from error
+            compressed = b""
+            if self._frame.eof:
+                compressed, self._frame = self._frame.unused_data, None
+        return text
 
 
 def _lines_are_sentences(lines: Document, language: str) -> list[str]:
@@ -182,8 +226,12 @@ def choose_format(
     """Return a format's name, `auto` resolved by looking at the first documents, and all the documents again."""
     if text_format != "auto":
         return text_format, documents
-    head = list(islice(documents, _DOCUMENTS_LOOKED_AT))
-    lines = list(islice(chain.from_iterable(head), _LINES_LOOKED_AT))
+    head: list[Document] = []
+    for document in documents:
+        head.append(document)
+        if sum(map(len, head)) >= _LINES_LOOKED_AT:
+            break
+    lines = list(chain.from_iterable(head))[:_LINES_LOOKED_AT]
     sentences = _lines_are_paragraphs(lines, language)
     chosen = "paragraphs" if len(sentences) > _SENTENCES_A_LINE * len(lines) else "sentences"
     if lines:

@@ -8,7 +8,7 @@ training is decided on reading, by a hash of their numbers.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,7 @@ KIND = "dataset"
 FACTS = "dataset.json"
 Split = Literal["train", "validation"]
 MIN_DOCUMENTS_TO_SPLIT = 4
-"""With fewer there is nothing to hold out: pairs need two documents on either side."""
+"""Of two sentences or more. With fewer nothing is held out: pairs need two documents on either side."""
 
 Integers = npt.NDArray[np.int64]
 Pieces = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -45,22 +45,33 @@ class Facts:
 
 
 def write_shard(
-    path: Path, documents: Sequence[Sequence[npt.NDArray[np.uint32]]], *, vocab_size: int
+    path: Path,
+    pieces: npt.NDArray[np.uint32],
+    sentence_lengths: Integers,
+    document_lengths: Integers,
+    *,
+    vocab_size: int,
 ) -> None:
-    """Write documents, each a list of sentences, each an array of pieces, as one Arrow file."""
-    sentences = [sentence for document in documents for sentence in document]
-    pieces = np.concatenate(sentences) if sentences else np.zeros(0, np.uint32)
+    """Write documents as one Arrow file.
+
+    Args:
+        path: the file.
+        pieces: of all documents, end to end.
+        sentence_lengths: pieces of each sentence.
+        document_lengths: sentences of each document.
+        vocab_size: decides how wide a piece is.
+    """
     piece_type = pa.uint16() if vocab_size <= 2**16 else pa.uint32()
     values = pa.array(pieces.astype(piece_type.to_pandas_dtype()))
-    by_sentence = pa.ListArray.from_arrays(_offsets(len(s) for s in sentences), values)
-    by_document = pa.ListArray.from_arrays(_offsets(len(d) for d in documents), by_sentence)
-    table = pa.record_batch([by_document], names=["sentences"])
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_batch(table)
+    by_sentence = pa.ListArray.from_arrays(_offsets(sentence_lengths), values)
+    by_document = pa.ListArray.from_arrays(_offsets(document_lengths), by_sentence)
+    batch = pa.record_batch([by_document], names=["sentences"])
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
 
 
-def _offsets(lengths: Iterable[int]) -> Any:
-    return pa.array(np.cumsum([0, *lengths]), pa.int32())
+def _offsets(lengths: Integers) -> Any:
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
 
 def write_facts(directory: Path, facts: Facts) -> None:
@@ -141,7 +152,7 @@ def _map_shard(path: Path) -> Any:
     try:
         batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
         column = batch.column("sentences")
-        column.validate(full=True)
+        batch.validate(full=True)
     except (pa.ArrowException, OSError, KeyError) as error:
         remedy = "The file is damaged: copy or build the data set anew"
         raise InputError(f"not a shard of a data set ({error})", where=path, remedy=remedy) from error
@@ -160,6 +171,7 @@ class Dataset:
 
     path: Path
     facts: Facts
+    documents: Documents
 
     @classmethod
     def open(cls, path: Path, *, verify: bool = True) -> "Dataset":
@@ -173,11 +185,14 @@ class Dataset:
             InputError: it is none, or a file is not as it was written.
         """
         path = Path(path)
-        if verify:
-            artifacts.verify(path, kind=KIND)
-        else:
-            artifacts.read_manifest(path, kind=KIND)
-        return cls(path, Facts(**json.loads((path / FACTS).read_text("utf-8"))))
+        manifest = (artifacts.verify if verify else artifacts.read_manifest)(path, kind=KIND)
+        facts = _read_facts(path / FACTS)
+        shards = sorted(name for name in manifest.files if name.endswith(".arrow"))
+        documents = Documents.from_shards([path / name for name in shards])
+        if (len(documents), documents.sentence_offsets[-1]) != (facts.documents, facts.pieces):
+            what = f"{facts.documents:,} documents of {facts.pieces:,} pieces, the shards hold other numbers"
+            raise InputError(what, where=path / FACTS, remedy="Build the data set anew")
+        return cls(path, facts, documents)
 
     @property
     def vocab_size(self) -> int:
@@ -186,10 +201,17 @@ class Dataset:
 
     def split(self, name: Split) -> Documents:
         """Return the documents trained on, or those held out, both in the order of the text."""
-        documents = Documents.from_shards(sorted(self.path.glob("documents-*.arrow")))
+        documents = self.documents
         long_enough = np.flatnonzero(documents.end_sentence - documents.first_sentence >= 2)
         rank = np.argsort(mix(long_enough), kind="stable")
         held_out = np.sort(long_enough[rank[: self.facts.validation_documents]])
         if name == "validation":
             return documents.select(held_out)
         return documents.select(np.setdiff1d(np.arange(len(documents)), held_out))
+
+
+def _read_facts(path: Path) -> Facts:
+    try:
+        return Facts(**json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"cannot be read ({error})", where=path, remedy="Build the data set anew") from error
