@@ -1,6 +1,7 @@
 """Google's instances, every one of them, in order."""
 
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,9 @@ from cloze.text.tokenizer import Tokenizer
 NAMES = ["sample_text_seed12345", "novel_seed7_wwm", "both_seed3"]
 
 
-@pytest.fixture(scope="module")
-def pieces(shared: Path) -> list[str]:
-    path = shared / "data" / "vocab" / "bert-base-uncased" / "vocab.txt"
-    return path.read_text("utf-8").splitlines()
+def _text(path: Path) -> str:
+    packed = path.with_name(path.name + ".xz")
+    return (lzma.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()).decode()
 
 
 def _documents(paths: list[Path], pieces: list[str]) -> list[list[list[int]]]:
@@ -27,7 +27,7 @@ def _documents(paths: list[Path], pieces: list[str]) -> list[list[list[int]]]:
     tokenizer = ReferenceTokenizer(pieces)
     documents: list[list[list[int]]] = [[]]
     for path in paths:
-        for line in path.read_text("utf-8").removesuffix("\n").split("\n"):
+        for line in _text(path).removesuffix("\n").split("\n"):
             if not line.strip():
                 documents.append([])
             elif ids := tokenizer.ids(line.strip()):
@@ -46,9 +46,8 @@ def _rows(instance: Instance, pieces: list[str]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_instance_is_googles(shared: Path, pieces: list[str], name: str) -> None:
-    folder = shared / "golden" / "instances"
-    first, *expected = (folder / f"{name}.jsonl").read_text("utf-8").splitlines()
+def test_every_instance_is_googles(golden_instances: Path, uncased_pieces: list[str], name: str) -> None:
+    first, *expected = _text(golden_instances / f"{name}.jsonl").splitlines()
     raw = json.loads(first)["settings"]
     settings = GoogleSettings(
         max_seq_length=raw["max_seq_length"],
@@ -59,8 +58,8 @@ def test_every_instance_is_googles(shared: Path, pieces: list[str], name: str) -
         whole_word=raw["do_whole_word_mask"],
         seed=raw["random_seed"],
     )
-    documents = _documents([folder / file for file in raw["input_files"]], pieces)
-    instances = create_instances(documents, Tokenizer.from_pieces(pieces), settings)
+    documents = _documents([golden_instances / file for file in raw["input_files"]], uncased_pieces)
+    instances = create_instances(documents, Tokenizer.from_pieces(uncased_pieces), settings)
     assert len(instances) == len(expected)
     for instance, line in zip(instances, expected, strict=True):
-        assert _rows(instance, pieces) == json.loads(line)
+        assert _rows(instance, uncased_pieces) == json.loads(line)

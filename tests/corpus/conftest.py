@@ -1,0 +1,70 @@
+"""Small corpora, and a real vocabulary."""
+
+import lzma
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloze.corpus.store import Documents, write_shard
+from cloze.text.tokenizer import Tokenizer
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MakeDocuments = Callable[[Sequence[Sequence[Sequence[int]]]], Documents]
+
+
+@pytest.fixture(scope="session")
+def golden_instances() -> Path:
+    return GOLDEN / "instances"
+
+
+@pytest.fixture(scope="session")
+def uncased_pieces() -> list[str]:
+    """The vocabulary of BERT-Base, Uncased."""
+    packed = GOLDEN / "tokenization" / "bert-base-uncased-vocab.txt.xz"
+    return lzma.decompress(packed.read_bytes()).decode().removesuffix("\n").split("\n")
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    """A hundred words, of which every third goes on with the word before it."""
+    words = [f"##w{i}" if i % 3 == 2 else f"w{i}" for i in range(100)]
+    return Tokenizer.from_pieces([*SPECIAL, *words])
+
+
+@pytest.fixture(scope="session")
+def make_documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeDocuments]:
+    """Return documents, given as lists of sentences of pieces, as they come from disk."""
+    folder, numbers = tmp_path_factory.mktemp("shards"), count()
+
+    def make(rows: Sequence[Sequence[Sequence[int]]]) -> Documents:
+        path = folder / f"{next(numbers)}.arrow"
+        sentences = [sentence for row in rows for sentence in row]
+        write_shard(
+            path,
+            np.array([piece for sentence in sentences for piece in sentence], np.uint32),
+            np.array([len(sentence) for sentence in sentences], np.int64),
+            np.array([len(row) for row in rows], np.int64),
+            vocab_size=105,
+        )
+        return Documents.from_shards([path])
+
+    yield make
+
+
+@pytest.fixture(scope="session")
+def documents(make_documents: MakeDocuments) -> Documents:
+    """Two hundred documents of a few to many sentences, long ones among them."""
+    rng = np.random.default_rng(3)
+    return make_documents(
+        [
+            [
+                rng.integers(5, 105, length).tolist()
+                for length in np.maximum(1, rng.gamma(2, 9, rng.integers(1, 60)).astype(int))
+            ]
+            for _ in range(200)
+        ]
+    )
