@@ -1,7 +1,7 @@
 """Small corpora, and a real vocabulary."""
 
 import lzma
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def make_documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeDocuments]:
+def make_documents(tmp_path_factory: pytest.TempPathFactory) -> MakeDocuments:
     """Return documents, given as lists of sentences of pieces, as they come from disk."""
     folder, numbers = tmp_path_factory.mktemp("shards"), count()
 
@@ -52,7 +52,7 @@ def make_documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeDoc
         )
         return Documents.from_shards([path])
 
-    yield make
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
 
 from cloze.corpus.pairs import EpochPlan, PairsConfig, plan_epoch
 from cloze.errors import InputError
@@ -135,7 +135,7 @@ def test_where_one_document_holds_most_of_the_text_the_others_lend_their_text_mo
 def lengths_tell(features: np.ndarray, labels: np.ndarray) -> float:
     """Return how well a classifier trained on one half of the pairs tells the labels of the other half."""
     half = len(labels) // 2
-    classifier = HistGradientBoostingClassifier(max_iter=30, random_state=0)
+    classifier = DecisionTreeClassifier(min_samples_leaf=100, random_state=0)
     classifier.fit(features[:half], labels[:half])
     return roc_auc_score(labels[half:], classifier.predict_proba(features[half:])[:, 1])
 
