@@ -310,6 +310,7 @@ class MaterialisedInstances:
     """
 
     _shards: tuple[_Shard, ...]
+    _shard_starts: Integers
     _order: Integers
     _lengths: Integers
     """By the order in which they were made."""
@@ -324,8 +325,10 @@ class MaterialisedInstances:
         manifest = artifacts.verify(directory, kind=KIND)
         names = sorted(name for name in manifest.files if name != _ORDER)
         shards = tuple(_Shard.open(directory / name) for name in names)
-        lengths = np.concatenate([np.diff(shard.token_bounds) for shard in shards]).astype(np.int64)
-        return cls(shards, _map(directory / _ORDER).column("order").to_numpy(), lengths)
+        lengths = [np.diff(shard.token_bounds).astype(np.int64) for shard in shards]
+        starts = np.cumsum([0, *map(len, lengths)])
+        order = _map(directory / _ORDER).column("order").to_numpy()
+        return cls(shards, starts, order, np.concatenate(lengths))
 
     def num_instances(self, epoch: int) -> int:
         """Return how many instances there are, in any epoch."""
@@ -342,8 +345,12 @@ class MaterialisedInstances:
         lengths_B = self._lengths[numbers]
         cu_seqlens = np.concatenate([[0], np.cumsum(lengths_B)])
         ids, types, predicted, predicted_ids, labels = [], [], [], [], []
-        for number, start in zip(numbers.tolist(), cu_seqlens.tolist(), strict=False):
-            shard, row = self._shards[number // _INSTANCES_A_SHARD], number % _INSTANCES_A_SHARD
+        in_shard = np.searchsorted(self._shard_starts, numbers, side="right") - 1
+        rows = numbers - self._shard_starts[in_shard]
+        for start, shard_number, row in zip(
+            cu_seqlens[:-1].tolist(), in_shard.tolist(), rows.tolist(), strict=True
+        ):
+            shard = self._shards[shard_number]
             tokens = slice(shard.token_bounds[row], shard.token_bounds[row + 1])
             predictions = slice(shard.prediction_bounds[row], shard.prediction_bounds[row + 1])
             ids.append(shard.input_ids[tokens])

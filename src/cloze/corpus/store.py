@@ -190,7 +190,7 @@ class Dataset:
         shards = sorted(name for name in manifest.files if name.endswith(".arrow"))
         documents = Documents.from_shards([path / name for name in shards])
         if (len(documents), documents.sentence_offsets[-1]) != (facts.documents, facts.pieces):
-            what = f"{facts.documents:,} documents of {facts.pieces:,} pieces, the shards hold other numbers"
+            what = "its numbers of documents and pieces are not those of the shards"
             raise InputError(what, where=path / FACTS, remedy="Build the data set anew")
         return cls(path, facts, documents)
 

@@ -1,0 +1,171 @@
+"""Text to data sets: the same bytes for any number of workers, and nothing half-written."""
+
+import errno
+import random
+from pathlib import Path
+
+import pytest
+
+from cloze.corpus import build, readers
+from cloze.corpus.build import Summary, build_dataset
+from cloze.corpus.store import Dataset
+from cloze.errors import InputError, RunError
+from cloze.text.tokenizer import Tokenizer
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", ".", "and", "##s", "dog"]
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    directory = tmp_path / "vocabulary"
+    directory.mkdir()
+    Tokenizer.from_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]).save(directory)
+    return directory
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Forty documents, a sentence a line, some words unknown."""
+    rng = random.Random(0)
+    lines = []
+    for _ in range(40):
+        sizes = rng.choices(range(1, 13), k=rng.randint(2, 9))
+        lines += [" ".join(rng.choices(["The", "cats", "dog", "zebra", "mat."], k=size)) for size in sizes]
+        lines.append("")
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    return tmp_path / "text.txt"
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
+
+
+def test_text_comes_out_as_pieces(tmp_path, vocabulary):
+    (tmp_path / "text").write_text(
+        "The cats sat.\nA dog?\n\n\x00\n".replace("\x00", "\u200b") + "\nOn [MASK].\n"
+    )
+    summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", text_format="sentences")
+    assert summary == Summary(
+        documents=2,
+        sentences=3,
+        pieces=13,
+        unknown_pieces=4,
+        single_sentence_documents=1,
+        empty_documents=1,
+    )
+    dataset = Dataset.open(tmp_path / "data")
+    pieces = Tokenizer.load(tmp_path / "data").pieces
+    documents = [[[pieces[i] for i in s] for s in dataset.documents.document(number)] for number in range(2)]
+    assert documents == [
+        [["the", "cat", "##s", "sat", "."], ["a", "dog", "[UNK]"]],
+        [["on", "[UNK]", "[UNK]", "[UNK]", "."]],
+    ]
+    assert dataset.facts.unknown_pieces == 4
+    assert dataset.vocab_size == 15
+
+
+def test_paragraphs_are_split_into_sentences(tmp_path, vocabulary):
+    (tmp_path / "text").write_text("The cat sat. The dog sat.\nA mat.\n")
+    summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
+    assert (summary.documents, summary.sentences) == (1, 3)
+
+
+def test_the_bytes_do_not_depend_on_the_workers(tmp_path, vocabulary, text, monkeypatch):
+    monkeypatch.setattr(readers, "_PART_CHARACTERS", 2000)
+    for workers in (1, 2):
+        build_dataset([text, text], vocabulary, tmp_path / f"{workers}", workers=workers)
+    one, two = files_of(tmp_path / "1"), files_of(tmp_path / "2")
+    assert one == two
+    assert len([name for name in one if name.endswith(".arrow")]) > 3
+
+
+def test_where_parts_end_changes_no_document(tmp_path, vocabulary, text, monkeypatch):
+    build_dataset([text], vocabulary, tmp_path / "one")
+    monkeypatch.setattr(readers, "_PART_CHARACTERS", 500)
+    build_dataset([text], vocabulary, tmp_path / "many")
+    one, many = (Dataset.open(tmp_path / name).documents for name in ("one", "many"))
+    assert len(one) == len(many) == 40
+    for number in range(40):
+        rows = [[s.tolist() for s in documents.document(number)] for documents in (one, many)]
+        assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(("fraction", "held_out"), [(0.005, 2), (0.2, 8), (0.99, 38)])
+def test_held_out_documents(tmp_path, vocabulary, text, fraction, held_out):
+    build_dataset([text], vocabulary, tmp_path / "data", validation_fraction=fraction)
+    dataset = Dataset.open(tmp_path / "data")
+    assert len(dataset.split("validation")) == held_out
+    assert len(dataset.split("train")) == 40 - held_out
+
+
+def test_a_few_documents_are_all_trained_on(tmp_path, vocabulary):
+    (tmp_path / "text").write_text("\n\n".join(["the cat\nsat"] * 3 + ["the dog"] * 9))
+    build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
+    assert len(Dataset.open(tmp_path / "data").split("validation")) == 0
+
+
+def test_notes_tell_what_was_left_out(tmp_path, vocabulary, capsys):
+    from cloze.progress import Progress
+
+    (tmp_path / "text").write_text("the zebra\n\n\u200b\n\nthe cat\nsat")
+    build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", progress=Progress())
+    told = capsys.readouterr().err
+    assert "1 documents of one sentence" in told
+    assert "1 documents had no text" in told
+    assert "20.0% of the pieces are [UNK]" in told
+
+
+@pytest.mark.parametrize("content", ["", "\n\n \n", "\u200b\n"])
+def test_an_empty_corpus(tmp_path, vocabulary, content):
+    (tmp_path / "text").write_text(content)
+    with pytest.raises(InputError, match="text: no text in it"):
+        build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bad_text_leaves_nothing_behind(tmp_path, vocabulary, workers):
+    (tmp_path / "text").write_bytes(b"the cat\n" * 10 + b"\xff")
+    before = set(tmp_path.iterdir())
+    with pytest.raises(InputError, match="text:11: not UTF-8"):
+        build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", workers=workers)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, vocabulary, text, monkeypatch):
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build, "write_shard", full)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(RunError, match=r"data: cannot write: No space left on device\. Free some space"):
+        build_dataset([text], vocabulary, tmp_path / "data")
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_what_is_there_stays(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "data")
+    before = files_of(tmp_path / "data")
+    with pytest.raises(InputError, match="exists already"):
+        build_dataset([text], vocabulary, tmp_path / "data")
+    assert files_of(tmp_path / "data") == before
+    build_dataset([text], vocabulary, tmp_path / "data", overwrite=True, validation_fraction=0.5)
+    assert files_of(tmp_path / "data") != before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"language": "tlh"}, "no sentence rules for 'tlh'"),
+        ({"validation_fraction": 0.0}, "validation-fraction: 0.0 is not between 0 and 1"),
+        ({"validation_fraction": 1.5}, "not between 0 and 1"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_read(tmp_path, vocabulary, settings, message):
+    with pytest.raises(InputError, match=message):
+        build_dataset([tmp_path / "nowhere"], vocabulary, tmp_path / "data", **settings)
+
+
+def test_a_directory_without_a_vocabulary(tmp_path, text):
+    with pytest.raises(InputError, match="nowhere"):
+        build_dataset([text], tmp_path / "nowhere", tmp_path / "data")

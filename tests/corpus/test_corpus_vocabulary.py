@@ -1,0 +1,60 @@
+"""Text to vocabularies: what is learned is tested with the learner; here, how the text reaches it."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from cloze import artifacts
+from cloze.corpus import readers
+from cloze.corpus.vocabulary import train_vocabulary
+from cloze.errors import InputError
+from cloze.text.tokenizer import Tokenizer
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Words of three syllables, some of them far more frequent than others."""
+    rng = random.Random(0)
+    syllables = [a + b for a in "bcdfgklmnprst" for b in "aeiou"]
+    words = ["".join(rng.choices(syllables, k=3)) for _ in range(300)]
+    lines = [" ".join(rng.choices(words, weights=range(300, 0, -1), k=20)).capitalize() for _ in range(400)]
+    (tmp_path / "text.txt").write_text("\n\n".join(lines))
+    return tmp_path / "text.txt"
+
+
+def test_the_bytes_do_not_depend_on_the_workers(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(readers, "_PART_CHARACTERS", 10_000)
+    for workers in (1, 2):
+        train_vocabulary([text], tmp_path / f"{workers}", size=300, workers=workers)
+    one, two = ({f.name: f.read_bytes() for f in (tmp_path / w).iterdir()} for w in "12")
+    assert one == two
+    assert set(one) == {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "manifest.json"}
+
+
+def test_a_vocabulary_directory_is_whole_and_loads(tmp_path, text):
+    learned = train_vocabulary([text], tmp_path / "v", size=300)
+    artifacts.verify(tmp_path / "v", kind="vocabulary")
+    loaded = Tokenizer.load(tmp_path / "v")
+    assert loaded.pieces == learned.pieces
+    assert loaded.vocab_size == 300
+    assert loaded.lowercase
+
+
+def test_cased(tmp_path, text):
+    tokenizer = train_vocabulary([text], tmp_path / "v", size=300, lowercase=False)
+    assert not Tokenizer.load(tmp_path / "v").lowercase
+    assert any(piece[0].isupper() for piece in tokenizer.pieces)
+
+
+def test_nothing_is_written_when_nothing_is_learned(tmp_path, text):
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(InputError, match="empty: no text in it"):
+        train_vocabulary([tmp_path / "empty"], tmp_path / "v", size=300)
+    with pytest.raises(InputError, match="Use a size of"):
+        train_vocabulary([text], tmp_path / "v", size=4000)
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / "mine").write_text("precious")
+    with pytest.raises(InputError, match="exists already"):
+        train_vocabulary([text], tmp_path / "v", size=300)
+    assert (tmp_path / "v" / "mine").read_text() == "precious"

@@ -1,0 +1,136 @@
+"""Data sets on disk: what goes in comes out, and what is damaged is found before it is used."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloze import artifacts
+from cloze.corpus.store import Dataset, Documents, Facts, write_facts, write_shard
+from cloze.errors import InputError
+
+ROWS = [[[[1, 2], [3]], [[4, 5, 6]]], [[[7], [8, 9], [10]]], [[[11], [12]], [[13], [14, 15]], [[16], [17]]]]
+"""Three shards of documents of sentences of pieces."""
+
+
+def write(path: Path, shards: list, *, vocab_size: int = 20, validation_documents: int = 0) -> Path:
+    documents = [document for shard in shards for document in shard]
+    sentences = [sentence for document in documents for sentence in document]
+    facts = Facts(
+        vocab_size=vocab_size,
+        documents=len(documents),
+        sentences=len(sentences),
+        pieces=sum(map(len, sentences)),
+        unknown_pieces=0,
+        validation_documents=validation_documents,
+    )
+    with artifacts.write_directory(path, kind="dataset") as directory:
+        for number, shard in enumerate(shards):
+            in_shard = [sentence for document in shard for sentence in document]
+            write_shard(
+                directory / f"documents-{number:05}.arrow",
+                np.array([piece for sentence in in_shard for piece in sentence], np.uint32),
+                np.array([len(sentence) for sentence in in_shard], np.int64),
+                np.array([len(document) for document in shard], np.int64),
+                vocab_size=vocab_size,
+            )
+        write_facts(directory, facts)
+    return path
+
+
+def rows_of(documents: Documents) -> list[list[list[int]]]:
+    return [[s.tolist() for s in documents.document(number)] for number in range(len(documents))]
+
+
+def test_what_goes_in_comes_out_over_all_shards(tmp_path):
+    dataset = Dataset.open(write(tmp_path / "data", ROWS))
+    documents = dataset.split("train")
+    assert rows_of(documents) == [document for shard in ROWS for document in shard]
+    assert documents.sentence_offsets[-1] == 17
+    assert len(dataset.split("validation")) == 0
+
+
+@pytest.mark.parametrize(("vocab_size", "bits"), [(20, 16), (2**16, 16), (2**16 + 1, 32)])
+def test_pieces_are_as_wide_as_they_must_be(tmp_path, vocab_size, bits):
+    rows = [[[[0, vocab_size - 1]]]]
+    documents = Dataset.open(write(tmp_path / "data", rows, vocab_size=vocab_size)).documents
+    assert documents.read(0, 2).dtype == np.dtype(f"uint{bits}")
+    assert rows_of(documents) == rows[0]
+
+
+def test_reading_copies_nothing(tmp_path):
+    documents = Dataset.open(write(tmp_path / "data", ROWS)).documents
+    pieces = documents.read(0, 5)
+    assert not pieces.flags.owndata
+    assert not pieces.flags.writeable
+
+
+def test_splits_part_the_documents(tmp_path):
+    shards = [[[[number], [number]] for number in range(10 * i, 10 * i + 10)] for i in range(3)]
+    shards[0][3] = [[3]]  # a document of one sentence is of no use to measure pairs on
+    dataset = Dataset.open(write(tmp_path / "data", shards, vocab_size=30, validation_documents=6))
+    train, held_out = rows_of(dataset.split("train")), rows_of(dataset.split("validation"))
+    assert len(held_out) == 6
+    assert [[3]] not in held_out
+    assert sorted(train + held_out) == [document for shard in shards for document in shard]
+    assert train == sorted(train)
+    assert held_out == sorted(held_out)
+    assert rows_of(Dataset.open(tmp_path / "data").split("validation")) == held_out
+
+
+def test_counting_pieces_counts_those_of_the_split(tmp_path):
+    shards = [[[[1, 2], [number]] for number in range(3, 9)], [[[9, 9], [2]], [[1], [2]]]]
+    dataset = Dataset.open(write(tmp_path / "data", shards, validation_documents=3))
+    for name in ("train", "validation"):
+        documents = dataset.split(name)
+        pieces = [piece for row in rows_of(documents) for sentence in row for piece in sentence]
+        assert documents.piece_counts(20).tolist() == np.bincount(pieces, minlength=20).tolist()
+
+
+def flip_a_bit(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 4
+    file.write_bytes(data)
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-7])
+
+
+@pytest.mark.parametrize("name", ["documents-00001.arrow", "dataset.json"])
+@pytest.mark.parametrize("damage", [flip_a_bit, cut_short, Path.unlink])
+def test_damage_is_found_before_anything_is_used(tmp_path, name, damage):
+    damage(write(tmp_path / "data", ROWS) / name)
+    with pytest.raises(InputError, match=name):
+        Dataset.open(tmp_path / "data")
+
+
+@pytest.mark.parametrize("content", [b"", b"ARROW1\0\0 and then nothing", b"x" * 2000])
+def test_a_shard_that_is_none(tmp_path, content):
+    data = write(tmp_path / "data", ROWS)
+    (data / "documents-00001.arrow").write_bytes(content)
+    with pytest.raises(InputError, match=r"documents-00001\.arrow"):
+        Dataset.open(data, verify=False)
+
+
+@pytest.mark.parametrize(
+    "change", [{"documents": 5}, {"pieces": 1}, {"unheard_of": 1}, {"documents": None}, None]
+)
+def test_facts_that_are_not_those_of_the_shards(tmp_path, change):
+    data = write(tmp_path / "data", ROWS)
+    facts = json.loads((data / "dataset.json").read_text())
+    (data / "dataset.json").write_text("{" if change is None else json.dumps({**facts, **change}))
+    with pytest.raises(InputError, match=r"dataset\.json"):
+        Dataset.open(data, verify=False)
+
+
+def test_other_directories_are_no_data_sets(tmp_path):
+    with pytest.raises(InputError, match="no such directory"):
+        Dataset.open(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="not a dataset"):
+        Dataset.open(tmp_path)
+    with artifacts.write_directory(tmp_path / "other", kind="vocabulary"):
+        pass
+    with pytest.raises(InputError, match="is a vocabulary, not a dataset"):
+        Dataset.open(tmp_path / "other")
