@@ -130,7 +130,7 @@ def _examples(
         for number, line in enumerate(sys.stdin, 1):
             yield LabelledText(line.rstrip("\n"), where=f"stdin:{number}")
     elif is_table(Path(source)):
-        text: str = text_column or getattr(task, "text_column", "text")
+        text = str(text_column or getattr(task, "text_column", "text"))
         pair: str | None = pair_column or getattr(task, "pair_column", None)
         for row in read_rows(Path(source), [text] if pair is None else [text, pair]):
             yield LabelledText(row.cells[text], None if pair is None else row.cells[pair], where=row.where)

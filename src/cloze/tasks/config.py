@@ -53,6 +53,8 @@ class FinetuneConfig:
     """The SHA-256 of the data: filled in when the run begins, and other data are refused."""
     epochs: int = 3
     """How often each example is seen."""
+    budget_seconds: float | None = None
+    """Time to train at most: where the epochs would take longer, the schedule follows the clock."""
     batch_size: int = 32
     """Examples an optimizer step."""
     max_seq_length: int = 128
@@ -69,6 +71,8 @@ class FinetuneConfig:
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError("epochs and batch_size must be positive")
+        if self.budget_seconds is not None and self.budget_seconds <= 0:
+            raise ValueError(f"budget_seconds {self.budget_seconds} is not positive")
         if not 0 < self.dev_fraction < 1:
             raise ValueError(f"dev_fraction {self.dev_fraction} is not between 0 and 1")
         if self.max_seq_length < 8:

@@ -21,7 +21,7 @@ from cloze.tasks.features import count_truncated, featurize
 from cloze.tasks.predict import predict
 from cloze.tasks.task import AnyTask
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.budget import Steps
+from cloze.training.budget import Budget, Steps, StepsWithin
 from cloze.training.checkpoints import (
     Position,
     TrainingState,
@@ -83,6 +83,7 @@ def finetune(
     """
     run = Path(run)
     artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
+    _refuse_other_than_runs(run)
     config = replace(config, data_sha256=_fingerprint(config))
     start = resolve_checkpoint(Path(config.model))
     tokenizer = Tokenizer.load(start)
@@ -114,6 +115,13 @@ def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, fl
     else:
         model, state = load_model(checkpoint, task.head, verify=False), read_state(checkpoint)
     return _train(task, config, run, data, tokenizer, model, state, checkpoint, progress)
+
+
+def _refuse_other_than_runs(run: Path) -> None:
+    """Let no slip of the pen delete a directory that holds something else."""
+    if run.exists() and not (run.is_dir() and (not any(run.iterdir()) or (run / RUN_CONFIG).is_file())):
+        remedy = "Choose another name, or delete it yourself"
+        raise InputError("holds something other than a run: it is not overwritten", where=run, remedy=remedy)
 
 
 def _fingerprint(config: FinetuneConfig) -> str:
@@ -277,7 +285,7 @@ def _train(
     trainer = Trainer(
         model=model.to(device),
         work=work,
-        budget=Steps(work.steps_per_epoch * config.epochs),
+        budget=_budget(config, work.steps_per_epoch * config.epochs),
         run=run,
         write_model=write_model,
         optimizer_config=config.optimizer,
@@ -300,6 +308,10 @@ def _train(
     }
     artifacts.write_text(run / SCORES, json.dumps({**described, **scores}, indent=1) + "\n")
     return scores
+
+
+def _budget(config: FinetuneConfig, steps: int) -> Budget:
+    return Steps(steps) if config.budget_seconds is None else StepsWithin(steps, config.budget_seconds)
 
 
 def _model_card(task: AnyTask, config: FinetuneConfig) -> str:

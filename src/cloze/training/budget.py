@@ -46,6 +46,19 @@ class Clock:
         return min(elapsed_seconds, self.total)
 
 
+@dataclass(frozen=True, slots=True)
+class StepsWithin:
+    """A number of optimizer steps, or as many of them as a time allows: then the schedule follows the clock."""
+
+    total: int
+    seconds: float
+    unit: str = "steps"
+
+    def used(self, step: int, elapsed_seconds: float) -> float:
+        """Return the share that is over, of the steps or of the time, counted in steps."""
+        return max(float(step), self.total * min(elapsed_seconds / self.seconds, 1.0))
+
+
 def parse_duration(text: str) -> float:
     """Read "90s", "30m", "1.5h" or "2h30m" as seconds.
 

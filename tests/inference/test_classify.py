@@ -1,0 +1,128 @@
+"""The classifier of texts: order, length, pairs, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.inference.classify import TextClassifier, classify_file
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.checkpoint import write_model_files
+from cloze.model.heads import BertForSequenceClassification
+from cloze.progress import Progress
+from cloze.tasks.classification import Classification
+from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.text.tokenizer import Tokenizer
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d")
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = BertConfig(
+        vocab_size=len(PIECES),
+        hidden_size=12,
+        num_hidden_layers=1,
+        num_attention_heads=3,
+        intermediate_size=20,
+        max_position_embeddings=30,
+        initializer_range=0.5,
+    )
+    generator = torch.Generator().manual_seed(4)
+    model = BertForSequenceClassification(
+        BertModel(config, generator=generator), num_labels=3, generator=generator
+    )
+    labels = ("left", "middle", "right")
+    path = tmp_path_factory.mktemp("classifier") / "model"
+    with artifacts.write_directory(path, kind="checkpoint") as directory:
+        write_model_files(directory, model, Tokenizer.from_pieces(PIECES), labels=labels)
+        settings = to_toml(Classification(labels=labels, text_column="said"), TaskSettings(max_seq_length=12))
+        (directory / TASK_FILE).write_text(settings)
+    return path
+
+
+@pytest.fixture(scope="session")
+def classifier(checkpoint: Path) -> TextClassifier:
+    return TextClassifier.load(checkpoint, device="cpu")
+
+
+def test_any_number_of_texts_in_their_order(classifier: TextClassifier) -> None:
+    texts = [" ".join("abcd"[(i * j) % 4] for j in range(i % 9)) for i in range(1100)]
+    predictions = classifier(texts)
+    assert len({prediction.label for prediction in predictions}) > 1
+    for i in (0, 1, 7, 500, 1099):
+        (alone,) = classifier([texts[i]])
+        assert predictions[i].label == alone.label
+        assert predictions[i].probability == max(predictions[i].probabilities.values())
+        assert predictions[i].probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+        assert sum(alone.probabilities.values()) == pytest.approx(1)
+    assert classifier([]) == []
+
+
+def test_pairs_are_another_thing_than_texts(classifier: TextClassifier) -> None:
+    (pair,), (text,) = classifier(["a b"], ["c"]), classifier(["a b c"])
+    assert pair.probabilities != pytest.approx(text.probabilities, abs=1e-3)
+    with pytest.raises(InputError, match="2 texts and 1 pairs"):
+        classifier(["a", "b"], ["c"])
+
+
+def test_what_was_cut_is_told(classifier: TextClassifier) -> None:
+    long = "a b c d " * 5
+    with pytest.warns(UserWarning, match="1 of 2 texts are longer than 12 tokens: cut"):
+        cut, _ = classifier([long, "a"])
+    (kept,) = classifier([" ".join(long.split()[:10])])
+    assert cut.probabilities == pytest.approx(kept.probabilities, abs=1e-5)
+
+
+def test_files_are_read_as_a_table_or_line_by_line(
+    classifier: TextClassifier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["a b", "", "c " * 20]
+    (tmp_path / "a.txt").write_text("".join(f"{text}\n" for text in texts))
+    (tmp_path / "a.tsv").write_text("id\tsaid\n" + "".join(f"7\t{text}\n" for text in texts))
+    (tmp_path / "a.csv").write_text("words\n" + "".join(f'"{text}"\n' for text in texts))
+    lines = list(classify_file(classifier, str(tmp_path / "a.txt"), progress=Progress()))
+    assert "1 texts are longer than 12 tokens: cut" in capsys.readouterr().err
+    assert lines == list(classify_file(classifier, str(tmp_path / "a.tsv")))
+    assert lines == list(classify_file(classifier, str(tmp_path / "a.csv"), text_column="words"))
+    with pytest.raises(InputError, match="no column 'said'"):
+        list(classify_file(classifier, str(tmp_path / "a.csv")))
+    with pytest.raises(InputError, match="no such file"):
+        list(classify_file(classifier, str(tmp_path / "none")))
+
+
+def test_a_checkpoint_that_others_wrote_has_no_task_file(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=len(PIECES),
+        hidden_size=12,
+        num_hidden_layers=1,
+        num_attention_heads=3,
+        intermediate_size=20,
+        max_position_embeddings=30,
+        id2label={0: "no", 1: "yes"},
+        label2id={"no": 0, "yes": 1},
+    )
+    torch.manual_seed(3)
+    theirs = transformers.BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path)
+    Tokenizer.from_pieces(PIECES).save(tmp_path)
+    ours = TextClassifier.load(tmp_path, device="cpu")
+    assert ours.max_seq_length == 30
+    (prediction,) = ours(["a b"])
+    with torch.no_grad():
+        logits = theirs(torch.tensor([[2, 5, 6, 3]])).logits[0]
+    assert list(prediction.probabilities) == ["no", "yes"]
+    assert list(prediction.probabilities.values()) == pytest.approx(logits.softmax(-1).tolist(), abs=1e-5)
+
+
+def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        TextClassifier.load(tmp_path)
+    encoder = BertModel(BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1))
+    with artifacts.write_directory(tmp_path / "encoder", kind="checkpoint") as directory:
+        write_model_files(directory, encoder, Tokenizer.from_pieces(PIECES))
+    with pytest.raises(InputError, match=r"config.json names no labels. Fine-tune one"):
+        TextClassifier.load(tmp_path / "encoder")

@@ -1,0 +1,95 @@
+"""Tables as they come, and what is said to those that cannot be read."""
+
+from pathlib import Path
+
+import pytest
+
+from cloze.errors import InputError
+from cloze.tasks.classification import Classification
+from cloze.tasks.tables import read_rows
+
+
+def _read(
+    tmp_path: Path, name: str, content: str | bytes, columns: tuple[str, ...] = ("text", "label")
+) -> list:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return [(tuple(row.cells.values()), row.where.rpartition("/")[2]) for row in read_rows(path, columns)]
+
+
+def test_a_tsv_is_never_quote_parsed(tmp_path: Path) -> None:
+    rows = _read(tmp_path, "a.tsv", '\ufefflabel\ttext\tid\r\nx\t"never closed\t1\r\n\r\ny\ta\u2028b\x0cc\t2')
+    assert rows == [(('"never closed', "x"), "a.tsv:2"), (("a\u2028b\x0cc", "y"), "a.tsv:4")]
+
+
+def test_a_csv_is(tmp_path: Path) -> None:
+    rows = _read(tmp_path, "a.csv", 'text,label\n"two\nlines, ""quoted""",x\n\nplain,y\n')
+    assert rows == [(('two\nlines, "quoted"', "x"), "a.csv:2"), (("plain", "y"), "a.csv:5")]
+
+
+def test_json_lines_take_numbers_as_labels(tmp_path: Path) -> None:
+    rows = _read(
+        tmp_path,
+        "a.jsonl",
+        '{"text": "é", "label": 1, "more": [null]}\n\n{"label": true, "text": "\\ud800"}\n',
+    )
+    assert rows == [(("é", "1"), "a.jsonl:1"), (("\ud800", "true"), "a.jsonl:3")]
+
+
+BAD = {
+    "empty": ("a.tsv", "", "a.tsv: holds no rows"),
+    "header only": ("a.csv", "text,label\n", "a.csv: holds no rows"),
+    "no rows of JSON": ("a.jsonl", "\n\n", "a.jsonl: holds no rows"),
+    "another kind of file": (
+        "a.docx",
+        "text",
+        "a.docx: not a table that cloze reads. Its name must end in .tsv",
+    ),
+    "latin-1": ("a.tsv", b"text\tlabel\n\xe9t\xe9\tx\n", "a.tsv:2: not UTF-8 at byte 1 of the line"),
+    "utf-16": ("a.tsv", "text\tlabel\n".encode("utf-16"), "a.tsv:1: a NUL byte"),
+    "binary": ("a.csv", b"text,label\nx\0y,z\n", "a.csv:2: a NUL byte"),
+    "few cells": ("a.tsv", "text\tlabel\na\tx\nb\n", "a.tsv:3: 1 cells, the first line names 2 columns"),
+    "many cells": ("a.csv", "text,label\na,x,y\n", "a.csv:2: 3 cells, the first line names 2 columns"),
+    "misspelt column": (
+        "a.tsv",
+        "texts\tlabel\na\tx\n",
+        "a.tsv:2: no column 'text'. Did you mean 'texts'? There are",
+    ),
+    "other columns": ("a.tsv", "sentence\tlabel\na\tx\n", "no column 'text'. There are 'sentence', 'label'"),
+    "nameless column": ("a.tsv", "text\t\na\tx\n", "a.tsv:1: column 2 has no name"),
+    "column twice": ("a.csv", "text,text\na,x\n", "a.csv:1: two columns are called 'text'"),
+    "unclosed quote": ("a.csv", 'text,label\na,x\n"b,y\nc,z\n', "a.csv:3: a quotation mark is never closed"),
+    "quote in the middle": ("a.csv", 'text,label\n"a"b,x\n', "a.csv:2: ',' expected after '\"'"),
+    "huge cell": ("a.csv", "text,label\n" + "a" * 140_000 + ",x\n", "a.csv:2: field larger than field limit"),
+    "broken JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "a.jsonl:2: not JSON"),
+    "JSON array": ("a.jsonl", '["text", "label"]\n', "a.jsonl:1: not a JSON object"),
+    "whole JSON": ("a.jsonl", "[\n{}\n]\n", "a.jsonl:1: not JSON"),
+    "deep JSON": ("a.jsonl", "[" * 200_000, "a.jsonl:1: not JSON"),
+    "key missing": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', "a.jsonl:2: no column 'label'"),
+    "empty object": ("a.jsonl", "{}\n", "a.jsonl:1: no column 'text'. The row is empty"),
+    "null": ("a.jsonl", '{"text": null, "label": 1}\n', "a.jsonl:1: 'text' is null, not a text"),
+    "list": ("a.jsonl", '{"text": ["a"], "label": 1}\n', "a.jsonl:1: 'text' is [\"a\"], not a text"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_table_is_told_where_and_why(tmp_path: Path, kind: str) -> None:
+    name, content, message = BAD[kind]
+    with pytest.raises(InputError) as raised:
+        _read(tmp_path, name, content)
+    assert message in str(raised.value)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        list(read_rows(tmp_path / "none.tsv", ["text"]))
+    (tmp_path / "folder.tsv").mkdir()
+    with pytest.raises(InputError, match="is a directory"):
+        list(read_rows(tmp_path / "folder.tsv", ["text"]))
+
+
+def test_a_label_must_be_there_a_text_may_be_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\n\tx\nb\t \n")
+    with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'label' is empty"):
+        Classification().examples(path)
