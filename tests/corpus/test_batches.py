@@ -117,6 +117,21 @@ def test_every_epoch_phase_and_seed_draws_anew(draw, whole_word):
     assert all(a.isdisjoint(b) for i, a in enumerate(drawn) for b in drawn[:i])
 
 
+def test_the_places_of_masks_repeat_in_no_other_epoch_phase_or_seed(draw, make_documents):
+    alike = make_documents([[[7] * 10] for _ in range(200)])
+
+    def places(epoch: int = 0, **keys: int) -> list[tuple]:
+        source = draw(pairs=PairsConfig(next_sentence=False), **keys)
+        source.documents = alike
+        return [predicted for *_, predicted, _ in instances_of(source.batch(epoch, np.arange(200)))]
+
+    first = places()
+    assert first == places()
+    for other in (places(epoch=1), places(phase=1), places(seed=2)):
+        same = sum(a == b for a, b in zip(first, other, strict=True))
+        assert same < 20  # 2 places of 10: 45 ways
+
+
 def test_the_cap_on_predictions(draw):
     batch = draw(max_predictions_per_seq=3).batch(0, np.arange(100))
     counts = [len(predicted) for *_, predicted, _ in instances_of(batch)]
