@@ -1,0 +1,76 @@
+"""A small data set of real text, and settings of a run over it that takes seconds."""
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from cloze import config as configuration
+from cloze.corpus.build import build_dataset
+from cloze.corpus.vocabulary import train_vocabulary
+from cloze.pretraining.config import PretrainConfig
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NANO = """
+seed = 3
+micro_batch_tokens = 256
+precision = "float32"
+device = "cpu"
+
+[model]
+num_hidden_layers = 2
+hidden_size = 24
+num_attention_heads = 3
+intermediate_size = 40
+max_position_embeddings = 64
+
+[[phases]]
+max_seq_length = 32
+fraction = 0.75
+batch_size = 12
+max_predictions_per_seq = 5
+
+[[phases]]
+max_seq_length = 64
+fraction = 0.25
+batch_size = 6
+
+[optimizer]
+learning_rate = 1e-3
+warmup_fraction = 0.1
+
+[evaluation]
+times = 4
+max_instances = 40
+log_every_steps = 1
+"""
+
+
+@pytest.fixture(scope="session")
+def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some chapters, every few paragraphs a document."""
+    path = tmp_path_factory.mktemp("text") / "novel.txt"
+    with lzma.open(
+        REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz", "rt", encoding="utf-8-sig"
+    ) as stream:
+        paragraphs = [line.strip() for line in stream if len(line) > 80][:400]
+    groups = ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
+    path.write_text("\n\n".join(groups) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def dataset(novel: Path) -> Path:
+    vocabulary, output = novel.parent / "vocab", novel.parent / "dataset"
+    train_vocabulary([novel], vocabulary, size=700)
+    build_dataset([novel], vocabulary, output, text_format="paragraphs", validation_fraction=0.1)
+    return output
+
+
+@pytest.fixture
+def nano(dataset: Path, tmp_path: Path) -> PretrainConfig:
+    recipe = tmp_path / "nano.toml"
+    recipe.write_text(NANO)
+    return configuration.load(
+        PretrainConfig, recipe, configuration.as_overrides({"data": str(dataset), "steps": 24})
+    )

@@ -1,0 +1,116 @@
+"""Real processes, killed with real signals: a run loses nothing but the time since its last checkpoint."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from cloze import artifacts
+from cloze import config as configuration
+from cloze.pretraining.config import PretrainConfig
+from cloze.training.checkpoints import CheckpointConfig, resolve_checkpoint
+from cloze.training.metrics_log import METRICS, read_metrics
+
+SECONDS_TO_START = 120
+
+
+def _start(run: Path, *arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "cloze", "pretrain", "-o", str(run), *arguments, "--quiet"]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+def _wait_for_progress(process: "subprocess.Popen[str]", run: Path) -> None:
+    """Return when the process has logged something new, or has ended."""
+    metrics = run / METRICS
+    before = metrics.stat().st_mtime_ns if metrics.exists() else 0
+    end = time.monotonic() + SECONDS_TO_START
+    while process.poll() is None and time.monotonic() < end:
+        if metrics.exists() and metrics.stat().st_mtime_ns != before:
+            return
+        time.sleep(0.005)
+
+
+def _finish(process: "subprocess.Popen[str]") -> str:
+    _, errors = process.communicate(timeout=300)
+    return errors
+
+
+def _write_settings(config: PretrainConfig, path: Path) -> list[str]:
+    path.write_text(configuration.to_toml(config), encoding="utf-8")
+    return ["--config", str(path)]
+
+
+def _assert_same_run(first: Path, second: Path) -> None:
+    """Weights and optimizer to the bit, and every logged loss of every step."""
+    for name in ("model.safetensors", "training/optimizer.safetensors"):
+        one, other = (load_file(resolve_checkpoint(run) / name) for run in (first, second))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(tensor, other[key]) for key, tensor in one.items())
+    for kind in ("train", "validation"):
+        one_log, other_log = (
+            [(row["step"], row["loss"]) for row in read_metrics(run) if row["kind"] == kind]
+            for run in (first, second)
+        )
+        assert one_log == other_log
+
+
+def _kill_until_done(config: PretrainConfig, tmp_path: Path, *, kills: int, seed: int) -> None:
+    settings = _write_settings(config, tmp_path / "settings.toml")
+    assert not _finish(_start(tmp_path / "whole", *settings))
+    chance = random.Random(seed)
+    run = tmp_path / "killed"
+    process = _start(run, *settings)
+    for _ in range(kills):
+        _wait_for_progress(process, run)
+        time.sleep(chance.uniform(0, 0.25))
+        assert process.poll() is None, f"the run ended before its kills: {process.communicate()[1]}"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if (run / "latest").exists():
+            artifacts.verify(resolve_checkpoint(run), kind="checkpoint")
+        process = _start(run, "--resume")
+    assert not _finish(process)
+    _assert_same_run(tmp_path / "whole", run)
+
+
+@pytest.mark.timeout(600)
+def test_twenty_kills_at_random_moments_change_nothing(nano: PretrainConfig, tmp_path: Path) -> None:
+    """Within epochs and steps, while saving, in both phases; dropout on, gradients accumulated."""
+    config = replace(nano, steps=1200, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
+    _kill_until_done(config, tmp_path, kills=20, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_sixty_kills_change_nothing(nano: PretrainConfig, tmp_path: Path, seed: int) -> None:
+    config = replace(nano, steps=3000, checkpoints=CheckpointConfig(every_steps=1, keep_newest=2))
+    _kill_until_done(config, tmp_path, kills=60, seed=seed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_leaves_within_ten_seconds(
+    nano: PretrainConfig, tmp_path: Path, number: signal.Signals
+) -> None:
+    config = replace(nano, steps=300, checkpoints=CheckpointConfig())
+    settings = _write_settings(config, tmp_path / "settings.toml")
+    assert not _finish(_start(tmp_path / "whole", *settings))
+    process = _start(tmp_path / "stopped", *settings)
+    _wait_for_progress(process, tmp_path / "stopped")
+    asked = time.monotonic()
+    process.send_signal(number)
+    errors = _finish(process)
+    assert time.monotonic() - asked < 10
+    assert process.returncode == 130
+    assert errors.startswith(f"error: stopped by {number.name} after step ")
+    assert "--resume" in errors
+    assert len(errors.splitlines()) == 1
+    assert not _finish(_start(tmp_path / "stopped", "--resume"))
+    _assert_same_run(tmp_path / "whole", tmp_path / "stopped")

@@ -1,0 +1,158 @@
+"""A pre-training run, from settings to a checkpoint that others load."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from cloze import artifacts
+from cloze import config as configuration
+from cloze.errors import InputError
+from cloze.inference.fill import FillMask
+from cloze.inference.next_sentence import NextSentence
+from cloze.pretraining.config import GoogleInstancesConfig, PretrainConfig
+from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.training.checkpoints import read_state, resolve_checkpoint
+from cloze.training.metrics_log import read_metrics
+
+RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
+
+
+def _weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(resolve_checkpoint(run) / "model.safetensors")
+
+
+def test_a_run_learns_and_its_checkpoint_answers(nano: PretrainConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    measured = pretrain(replace(nano, steps=60), run)
+    rows = read_metrics(run)
+    train = [row for row in rows if row["kind"] == "train"]
+    assert {
+        "masked_lm_loss",
+        "next_sentence_loss",
+        "learning_rate",
+        "gradient_norm",
+        "tokens_per_second",
+    } <= set(train[0])
+    assert train[0]["masked_lm_loss"] == pytest.approx(math.log(700), rel=0.05)
+    assert measured["masked_lm_loss"] < train[0]["masked_lm_loss"] - 0.3
+    assert 0 < measured["masked_lm_unigram_loss"] < math.log(700)
+    assert {row["phase"] for row in train} == {0, 1}
+    assert (run / "environment.json").exists()
+    artifacts.verify(resolve_checkpoint(run), kind="checkpoint")
+
+    (candidates,) = FillMask.load(run)("The [MASK] of the house.", top_k=7)
+    assert len(candidates) == 7
+    assert candidates[0].probability >= candidates[1].probability
+    assert 0 < NextSentence.load(run)("He came.", "He left.") < 1
+
+
+def test_run_toml_runs_again_to_the_same_bits(nano: PretrainConfig, tmp_path: Path) -> None:
+    pretrain(nano, tmp_path / "first")
+    again = configuration.load(PretrainConfig, tmp_path / "first" / "run.toml")
+    assert again.data_sha256 is not None
+    pretrain(again, tmp_path / "second")
+    first, second = _weights(tmp_path / "first"), _weights(tmp_path / "second")
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+
+
+def test_micro_batches_change_a_step_by_rounding_only(nano: PretrainConfig, tmp_path: Path) -> None:
+    quiet = replace(
+        nano, steps=4, model=replace(nano.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    )
+    pretrain(quiet, tmp_path / "small")
+    pretrain(replace(quiet, micro_batch_tokens=4096), tmp_path / "large")
+    small, large = _weights(tmp_path / "small"), _weights(tmp_path / "large")
+    for name, tensor in small.items():
+        torch.testing.assert_close(tensor, large[name], rtol=1e-4, atol=1e-6)
+
+
+def test_transformers_loads_the_checkpoint_as_it_is(nano: PretrainConfig, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    pretrain(replace(nano, steps=3), tmp_path / "run")
+    directory = resolve_checkpoint(tmp_path / "run")
+    model, report = transformers.AutoModelForPreTraining.from_pretrained(directory, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    text = "The [MASK] of the house."
+    with torch.no_grad():
+        logits = model.eval()(**tokenizer(text, return_tensors="pt")).prediction_logits[0]
+    position = tokenizer(text)["input_ids"].index(tokenizer.mask_token_id)
+    (ours,) = FillMask.load(directory)(text, top_k=3)
+    theirs = logits[position].softmax(-1).topk(3)
+    assert [c.token for c in ours] == tokenizer.convert_ids_to_tokens(theirs.indices.tolist())
+    np.testing.assert_allclose([c.probability for c in ours], theirs.values.numpy(), rtol=1e-5)
+
+
+def test_googles_instances_are_built_once_and_trained_on(nano: PretrainConfig, tmp_path: Path) -> None:
+    config = replace(nano, google_instances=GoogleInstancesConfig(dupe_factor=2), steps=8)
+    measured = pretrain(config, tmp_path / "run")
+    assert math.isfinite(measured["loss"])
+    artifacts.verify(tmp_path / "run" / "instances" / "phase-1", kind="instances")
+    artifacts.verify(tmp_path / "run" / "instances" / "phase-2", kind="instances")
+
+
+def test_going_on_from_a_checkpoint_starts_with_its_weights(nano: PretrainConfig, tmp_path: Path) -> None:
+    pretrain(replace(nano, steps=40), tmp_path / "first")
+    end = [row for row in read_metrics(tmp_path / "first") if row["kind"] == "validation"][-1]
+    pretrain(replace(nano, steps=4, init=str(tmp_path / "first")), tmp_path / "second")
+    start = next(row for row in read_metrics(tmp_path / "second") if row["kind"] == "validation")
+    assert start["masked_lm_loss"] == pytest.approx(end["masked_lm_loss"], abs=0.2)
+
+
+def test_without_pairs_only_words_are_learned(nano: PretrainConfig, tmp_path: Path) -> None:
+    measured = pretrain(
+        replace(nano, steps=8, pairs=replace(nano.pairs, next_sentence=False)), tmp_path / "run"
+    )
+    assert "next_sentence_loss" not in measured
+    assert measured["loss"] == measured["masked_lm_loss"]
+
+
+def test_resume_refuses_another_data_set(nano: PretrainConfig, dataset: Path, tmp_path: Path) -> None:
+    pretrain(replace(nano, steps=3), tmp_path / "run")
+    text = (tmp_path / "run" / "run.toml").read_text()
+    (tmp_path / "run" / "run.toml").write_text(text.replace('data_sha256 = "', 'data_sha256 = "0'))
+    with pytest.raises(InputError, match="not the data set"):
+        resume_pretraining(tmp_path / "run")
+    with pytest.raises(InputError, match="no run to resume"):
+        resume_pretraining(tmp_path)
+
+
+def test_an_existing_run_is_not_overwritten(nano: PretrainConfig, tmp_path: Path) -> None:
+    pretrain(replace(nano, steps=3), tmp_path / "run")
+    with pytest.raises(InputError, match=r"exists already. .*--resume.*--overwrite"):
+        pretrain(nano, tmp_path / "run")
+    pretrain(replace(nano, steps=5), tmp_path / "run", overwrite=True)
+    assert read_state(resolve_checkpoint(tmp_path / "run")).step == 5
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_loads(recipe: Path) -> None:
+    loaded = configuration.load(PretrainConfig, recipe, ["data=somewhere", "steps=1000"])
+    written = configuration.to_toml(loaded)
+    assert json.dumps(written)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("steps=0", "positive"),
+        ("budget_seconds=60", "either steps or a budget"),
+        ("model.size=huge", "is not a choice"),
+        ("model.hidden_size=25", "multiple"),
+        ("phases=[{max_seq_length=128, fraction=0.5}]", "add up to 1"),
+        ("phases=[{max_seq_length=1024, fraction=1.0}]", "max_position_embeddings"),
+        ("micro_batch_tokens=100", "micro_batch_tokens"),
+        ("masking.masked_lm_prob=1.5", "masked_lm_prob"),
+        ("optimizer.learning_rat=1", "Did you mean optimizer.learning_rate"),
+    ],
+)
+def test_wrong_settings_are_one_line(override: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        configuration.load(PretrainConfig, None, ["data=somewhere", "steps=10", override])
