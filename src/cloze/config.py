@@ -72,14 +72,19 @@ def from_table(
     for key, value in table.items():
         inner = _default_of(known[key]) if default is None else getattr(default, key)
         values[key] = _convert(hints[key], value, f"{prefix}{key}", where, inner)
+    needed = [name for name, field in known.items() if name not in values and _has_no_default(field)]
+    if needed and default is None:
+        raise InputError(f"not given: {', '.join(prefix + name for name in needed)}", where=where)
     try:
         return (
             config(**values) if default is None else dataclasses.replace(typing.cast(Any, default), **values)
         )
     except ValueError as error:
         raise InputError(f"{prefix.rstrip('.') + ': ' if prefix else ''}{error}", where=where) from error
-    except TypeError as error:  # a key without a default is missing
-        raise InputError(f"{prefix.rstrip('.') or 'settings'}: {error}", where=where) from error
+
+
+def _has_no_default(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _default_of(field: "dataclasses.Field[Any]") -> Any:
