@@ -209,13 +209,13 @@ def _instances(
 def _held_out_batches(
     config: PretrainConfig, documents: Documents, tokenizer: Tokenizer
 ) -> list[PackedBatch]:
-    """Draw the held-out instances once, at the first phase's length, so that all evaluations compare."""
+    """Draw the held-out instances once, at the last phase's length, so that all evaluations compare."""
     if not len(documents):
         what = (
             f"no documents are held out to measure on; of {MIN_DOCUMENTS_TO_SPLIT} documents or more some are"
         )
         raise InputError(what, where=config.data, remedy="Give more text, with blank lines between documents")
-    phase = config.phases[0]
+    phase = config.phases[-1]
     source = DrawnInstances(
         documents,
         tokenizer,
