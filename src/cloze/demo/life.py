@@ -24,6 +24,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.finetune import finetune
+from cloze.tasks.sequence_classification import LabelledText
 
 MASKED = (
     "He opened the [MASK] and went into the room.",
@@ -234,13 +235,14 @@ class _Stages:
         """Ask who wrote the passage in the middle of each book that was kept for testing."""
         classifier = TextClassifier.load(self._at("novelist"))
         asked = [_spread(_all_passages(novelist.tested), 3)[1] for novelist in NOVELISTS]
+        predictions, _ = classifier.predict([LabelledText(passage) for passage in asked])
         return tuple(
             Answer(
                 passage,
                 tuple(sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:2]),
                 novelist.name,
             )
-            for novelist, passage, prediction in zip(NOVELISTS, asked, classifier(asked), strict=True)
+            for novelist, passage, prediction in zip(NOVELISTS, asked, predictions, strict=True)
         )
 
     def _at(self, name: str) -> Path:
