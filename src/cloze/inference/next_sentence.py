@@ -5,12 +5,10 @@ from pathlib import Path
 
 import torch
 
+from cloze.inference.loading import load
 from cloze.model.bert import Packed
-from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
-from cloze.training.precision import resolve_device
 
 IS_NEXT = 0
 
@@ -25,9 +23,7 @@ class NextSentence:
     @classmethod
     def load(cls, directory: Path | str, *, device: str = "auto") -> "NextSentence":
         """Read a pre-trained checkpoint, or the newest one of a run."""
-        checkpoint = resolve_checkpoint(Path(directory))
-        model = load_model(checkpoint, BertForPreTraining)
-        return cls(model.to(resolve_device(device)), Tokenizer.load(checkpoint))
+        return cls(*load(directory, BertForPreTraining, device=device))
 
     @torch.inference_mode()
     def __call__(self, sentence_a: str, sentence_b: str) -> float:
