@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cloze.inference.loading import load as load
     from cloze.inference.next_sentence import NextSentence as NextSentence
     from cloze.model.bert import BertConfig as BertConfig
-    from cloze.model.bert import BertModel as Bert
+    from cloze.model.bert import BertModel as Bert  # noqa: F401 (its public name)
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
     from cloze.pretraining.run import pretrain as pretrain
     from cloze.pretraining.run import resume_pretraining as resume_pretraining
