@@ -1,0 +1,145 @@
+"""`cloze bench WHAT --vs PEER`: side-by-side speed measurements."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import tyro
+
+from cloze.cli.common import Corpus, Flags
+
+if TYPE_CHECKING:
+    from cloze.evidence.bench.harness import Comparison
+
+Peers: TypeAlias = Annotated[str, tyro.conf.arg(metavar="PEER[,PEER]")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """Flags of every benchmark."""
+
+    rounds: int = 5
+    """How often each side has its turn; medians are over these."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Directory for a record of figures, machine and versions."""
+    overwrite: bool = False
+    """Replace the output where it exists."""
+    flags: Flags
+
+
+How: TypeAlias = Annotated[Measuring, tyro.conf.arg(name="")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrain:
+    """Whole optimizer steps of masked words and next sentence, in real tokens a second."""
+
+    vs: Peers = "transformers"
+    """Whom to measure beside cloze: transformers."""
+    model: Annotated[
+        Literal["tiny", "mini", "small", "medium", "base", "large"], tyro.conf.arg(aliases=["-m"])
+    ] = "mini"
+    """Size of the encoder."""
+    batch: int = 32
+    """Sequence pairs a step."""
+    max_seq_length: int = 128
+    """Tokens of a pair at most."""
+    dropout: float = 0.1
+    """Probability of dropout, of hidden states and attention weights."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of matrix products, for both sides."""
+    data: Path | None = None
+    """A data set of cloze corpus; without one, lengths like those of English text are drawn."""
+    device: str = "cpu"
+    """cpu, cuda, mps or auto."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.pretrain import PretrainBenchmark, bench_pretrain
+
+        benchmark = PretrainBenchmark(
+            data=self.data,
+            size=self.model,
+            batch_size=self.batch,
+            max_seq_length=self.max_seq_length,
+            dropout_prob=self.dropout,
+            precision=self.dtype,
+            device=self.device,
+        )
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_pretrain(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenize:
+    """Text to word pieces, in megabytes a second."""
+
+    input: Corpus
+    """Text files, folders or globs, plain or compressed."""
+    vs: Peers = "tokenizers"
+    """Whom to measure beside cloze: tokenizers."""
+    vocab: Path | None = None
+    """Directory of a vocabulary or model; without one, a small vocabulary is learned from the text."""
+    megabytes: float = 10.0
+    """How much of the text is taken."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.text import TextBenchmark
+        from cloze.evidence.bench.tokenization import bench_tokenize
+
+        benchmark = TextBenchmark(inputs=self.input, vocabulary=self.vocab, max_megabytes=self.megabytes)
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_tokenize(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildCorpus:
+    """A text file to a tokenised data set on disk, in megabytes a second."""
+
+    input: Corpus
+    """Text files, folders or globs, plain or compressed."""
+    vs: Peers = "transformers"
+    """Whom to measure beside cloze: transformers."""
+    vocab: Path | None = None
+    """Directory of a vocabulary or model; without one, a small vocabulary is learned from the text."""
+    megabytes: float = 10.0
+    """How much of the text is taken."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.corpus import bench_corpus
+        from cloze.evidence.bench.text import TextBenchmark
+
+        benchmark = TextBenchmark(inputs=self.input, vocabulary=self.vocab, max_megabytes=self.megabytes)
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_corpus(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
+What: TypeAlias = (
+    Annotated[Pretrain, tyro.conf.subcommand("pretrain", prefix_name=False)]
+    | Annotated[Tokenize, tyro.conf.subcommand("tokenize", prefix_name=False)]
+    | Annotated[BuildCorpus, tyro.conf.subcommand("corpus", prefix_name=False)]
+)
+
+
+def run(what: Annotated[What, tyro.conf.arg(name="")]) -> None:
+    """Measure cloze beside its peers: in turn, in one process, on the same work, with a check that both did it.
+
+    Args:
+        what: what is measured.
+    """
+    from cloze import artifacts
+    from cloze.evidence.bench.harness import write_record
+
+    how = what.how
+    if how.output is not None:
+        artifacts.refuse_existing(how.output, overwrite=how.overwrite)
+    comparison = what.measure()
+    if how.output is not None:
+        write_record(comparison, how.output, overwrite=how.overwrite)
+    how.flags.print(comparison.as_dict(), comparison.as_text())
+    comparison.require_agreement()

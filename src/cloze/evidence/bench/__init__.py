@@ -1,0 +1,1 @@
+"""Side-by-side speed measurements: one file a benchmark, over one harness."""

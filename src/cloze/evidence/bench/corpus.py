@@ -1,0 +1,168 @@
+"""`cloze bench corpus`: a text file to a tokenised data set on disk, in megabytes a second."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from cloze.corpus.build import build_dataset
+from cloze.corpus.readers import FORMATS, TextFormat, choose_format
+from cloze.corpus.store import Dataset, Documents
+from cloze.evidence.bench.harness import (
+    LEAST_ROUNDS,
+    Check,
+    Comparison,
+    Prepared,
+    Side,
+    alternate,
+    environment_of,
+    import_peer,
+    require_peers,
+)
+from cloze.evidence.bench.text import (
+    THREADS,
+    Excerpt,
+    Pieces,
+    TextBenchmark,
+    excerpt,
+    same_pieces,
+    tokenizers_threads,
+)
+from cloze.progress import SILENT, Progress
+
+PEERS = ("transformers",)
+_BATCH_SIZE = 1000
+_LANGUAGE = "en"
+
+
+def bench_corpus(
+    benchmark: TextBenchmark,
+    *,
+    peers: Sequence[str] = PEERS,
+    rounds: int = LEAST_ROUNDS,
+    min_seconds: float = 1.0,
+    progress: Progress = SILENT,
+) -> Comparison:
+    """Compare `build_dataset` with what a user of transformers writes: read, split, tokenise in batches, save.
+
+    Both sides read the same plain file and split it with the same splitter, so that the difference is the rest.
+
+    Raises:
+        InputError: the text or the vocabulary is wrong, a peer is unknown or not installed.
+    """
+    require_peers(peers, PEERS)
+    with excerpt(benchmark, progress) as text:
+        text_format = cast(TextFormat, choose_format(iter(text.documents), "auto", _LANGUAGE)[0])
+        outputs = (text.directory / f"output-{number}" for number in count())
+        sides = [_our_side(text, text_format, outputs)]
+        checks = []
+        if "transformers" in peers:
+            tokenizer = import_peer("transformers").AutoTokenizer.from_pretrained(
+                text.vocabulary, split_special_tokens=True, model_max_length=10**9
+            )
+            pipeline = _TransformersPipeline(tokenizer, text.file, text_format)
+            sides += [_their_side(pipeline, outputs, threads) for threads in (1, THREADS)]
+            checks.append(_compare(text, text_format, pipeline, outputs))
+        timings = alternate(sides, rounds=rounds, min_seconds=min_seconds, progress=progress)
+    return Comparison(
+        name="corpus",
+        settings={"megabytes": round(text.num_bytes / 1e6, 3), "format": text_format, "rounds": rounds},
+        amount=text.num_bytes / 1e6,
+        unit="MB",
+        timings=timings,
+        checks=tuple(checks),
+        environment=environment_of(torch.device("cpu"), torch.float32, peers),
+        notes=text.notes,
+    )
+
+
+def _our_side(text: Excerpt, text_format: TextFormat, outputs: Iterator[Path]) -> Side:
+    def prepare() -> Prepared:
+        output = next(outputs)
+        return lambda: build_dataset([text.file], text.vocabulary, output, text_format=text_format)
+
+    does = "build_dataset, one worker: reads, splits, tokenises, writes shards and their checksums, syncs the disk"
+    return Side("cloze, 1 worker", does, prepare)
+
+
+class _TransformersPipeline:
+    """A text file to an Arrow file of ids, as one writes it with transformers and pyarrow."""
+
+    def __init__(self, tokenizer: Any, file: Path, text_format: str) -> None:
+        self._tokenizer = tokenizer
+        self._file = file
+        self._split = FORMATS[text_format]
+
+    def run(self, output: Path) -> None:
+        schema = pa.schema([("input_ids", pa.list_(pa.uint32()))])
+        with pa.OSFile(str(output), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            batch: list[str] = []
+            for sentences in self._documents():
+                batch.extend(sentences)
+                while len(batch) >= _BATCH_SIZE:
+                    self._write(writer, schema, batch[:_BATCH_SIZE])
+                    batch = batch[_BATCH_SIZE:]
+            if batch:
+                self._write(writer, schema, batch)
+
+    def _documents(self) -> Iterator[list[str]]:
+        lines: list[str] = []
+        with self._file.open(encoding="utf-8") as stream:
+            for line in stream:
+                if line := line.strip():
+                    lines.append(line)
+                elif lines:
+                    yield self._split(lines, _LANGUAGE)
+                    lines = []
+        if lines:
+            yield self._split(lines, _LANGUAGE)
+
+    def _write(self, writer: Any, schema: Any, sentences: list[str]) -> None:
+        ids = self._tokenizer(
+            sentences, add_special_tokens=False, return_attention_mask=False, return_token_type_ids=False
+        )["input_ids"]
+        writer.write_batch(pa.record_batch([pa.array(ids, pa.list_(pa.uint32()))], schema=schema))
+
+
+def _their_side(pipeline: _TransformersPipeline, outputs: Iterator[Path], threads: int) -> Side:
+    def prepare() -> Prepared:
+        output = next(outputs)
+
+        def run() -> None:
+            with tokenizers_threads(threads):
+                pipeline.run(output)
+
+        return run
+
+    plural = "" if threads == 1 else "s"
+    does = (
+        f"reads, splits with the same splitter, AutoTokenizer on {_BATCH_SIZE:,} sentences at a time, Arrow"
+    )
+    return Side(f"transformers, {threads} thread{plural}", does, prepare)
+
+
+def _compare(
+    text: Excerpt, text_format: TextFormat, pipeline: _TransformersPipeline, outputs: Iterator[Path]
+) -> Check:
+    ours, theirs = next(outputs), next(outputs)
+    build_dataset([text.file], text.vocabulary, ours, text_format=text_format)
+    pipeline.run(theirs)
+    return same_pieces("transformers", _our_pieces(ours), _their_pieces(theirs))
+
+
+def _our_pieces(dataset: Path) -> Pieces:
+    documents = Documents.from_shards(sorted(Dataset.open(dataset).path.glob("documents-*.arrow")))
+    starts = documents.sentence_offsets[documents.first_sentence]
+    ends = documents.sentence_offsets[documents.end_sentence]
+    return np.concatenate(
+        [documents.read(*span) for span in zip(starts.tolist(), ends.tolist(), strict=True)]
+    )
+
+
+def _their_pieces(file: Path) -> Pieces:
+    column = pa.ipc.open_file(pa.memory_map(str(file))).read_all().column("input_ids")
+    return np.concatenate([chunk.flatten().to_numpy() for chunk in column.chunks])

@@ -1,0 +1,373 @@
+"""`cloze bench pretrain`: whole optimizer steps of masked words and next sentence, in real tokens a second."""
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cloze.corpus.batches import DrawnInstances, PackedBatch
+from cloze.corpus.store import Dataset, Documents, write_shard
+from cloze.evidence.bench.flops import Workload, pretraining_step_flops
+from cloze.evidence.bench.harness import (
+    LEAST_ROUNDS,
+    Check,
+    Comparison,
+    Limit,
+    Side,
+    alternate,
+    environment_of,
+    import_peer,
+    matrix_product_rate,
+    require_peers,
+    wait_for,
+)
+from cloze.model.bert import BertModel
+from cloze.model.heads import BertForPreTraining
+from cloze.model.layouts import HUGGING_FACE
+from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig, Size
+from cloze.pretraining.objective import PretrainingStep, PretrainingWork
+from cloze.progress import SILENT, Progress
+from cloze.text.pieces import SPECIAL_PIECES
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import Position
+from cloze.training.loop import deterministic_algorithms
+from cloze.training.optimizer import build_optimizer, clip_gradients
+from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype
+
+_TOLERANCES = MappingProxyType({torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)})
+"""By number format: how far the losses, in nats, and the gradient norms, relatively, may be apart."""
+_SYNTHETIC_DOCUMENTS = 400
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PretrainBenchmark:
+    """What is measured."""
+
+    data: Path | None = None
+    """A data set of `cloze corpus`; without one, sentence lengths like those of English text are drawn."""
+    size: Size = "mini"
+    batch_size: int = 32
+    max_seq_length: int = 128
+    dropout_prob: float = 0.1
+    """Of hidden states and of attention weights."""
+    vocab_size: int = 30_522
+    """Of drawn text; a data set brings its own."""
+    precision: Precision = "float32"
+    device: str = "cpu"
+    seed: int = 12345
+
+    def settings(self) -> PretrainConfig:
+        """Return the settings of a run that would take such steps."""
+        most = math.ceil(0.15 * self.max_seq_length)
+        return PretrainConfig(
+            data=str(self.data or ""),
+            steps=1,
+            seed=self.seed,
+            model=ModelConfig(
+                size=self.size,
+                hidden_dropout_prob=self.dropout_prob,
+                attention_probs_dropout_prob=self.dropout_prob,
+            ),
+            phases=(
+                PhaseConfig(
+                    max_seq_length=self.max_seq_length,
+                    fraction=1.0,
+                    batch_size=self.batch_size,
+                    max_predictions_per_seq=most,
+                ),
+            ),
+            precision=self.precision,
+            device=self.device,
+        )
+
+
+class Trained(Protocol):
+    """A model with its optimizer, ours or a peer's."""
+
+    def step(self) -> None:
+        """Take one optimizer step, dropout and all."""
+
+    def loss_and_gradient_norm(self) -> tuple[float, float]:
+        """Return what one step would see without dropout, and leave the weights as they are."""
+
+
+def bench_pretrain(
+    benchmark: PretrainBenchmark,
+    *,
+    peers: Sequence[str] = ("transformers",),
+    rounds: int = LEAST_ROUNDS,
+    min_seconds: float = 1.0,
+    progress: Progress = SILENT,
+) -> Comparison:
+    """Compare optimizer steps on the same weights and the same batch: forward, both losses, backward, clip, update.
+
+    Raises:
+        InputError: a setting is wrong, a peer is unknown or not installed.
+    """
+    require_peers(peers, PEERS)
+    device = resolve_device(benchmark.device)
+    dtype = resolve_dtype(benchmark.precision, device)
+    work, data, vocab_size, note = _draw_step(benchmark, device)
+    generator = torch.Generator().manual_seed(benchmark.seed)
+    config = benchmark.settings().model.encoder(vocab_size=vocab_size)
+    model = BertForPreTraining(BertModel(config, generator=generator), generator=generator)
+    theirs = {peer: PEERS[peer].build(model, data.batches, device, dtype) for peer in peers}
+    ours = _build_ours(model, work, data, benchmark.settings(), device, dtype)
+
+    checks = [check for peer in peers for check in _compare(ours, theirs[peer], peer, dtype)]
+    limit_flops, size = matrix_product_rate(device, dtype)
+    sides = [
+        _side("cloze", "packed batch, products only where something is masked, fused AdamW", ours, device),
+        *(_side(peer, PEERS[peer].does, theirs[peer], device) for peer in peers),
+    ]
+    timings = alternate(sides, rounds=rounds, min_seconds=min_seconds, progress=progress)
+
+    workload = sum(map(Workload.of, data.batches[1:]), Workload.of(data.batches[0]))
+    flops_a_token = pretraining_step_flops(config, workload) / workload.num_tokens
+    longest = max(int(np.diff(batch.cu_seqlens).max()) for batch in data.batches)
+    padded = longest * benchmark.batch_size
+    return Comparison(
+        name="pretrain",
+        settings={
+            "model": benchmark.size,
+            "batch_size": benchmark.batch_size,
+            "max_seq_length": benchmark.max_seq_length,
+            "dropout": benchmark.dropout_prob,
+            "vocab_size": vocab_size,
+            "dtype": str(dtype).removeprefix("torch."),
+            "device": str(device),
+            "rounds": rounds,
+        },
+        amount=float(workload.num_tokens),
+        unit="tokens",
+        timings=timings,
+        checks=tuple(checks),
+        environment=environment_of(device, dtype, peers),
+        limit=Limit(
+            f"{limit_flops / 1e12:.3g} TFLOP/s measured in products of {size} x {size}, "
+            f"at {flops_a_token / 1e6:.4g} million operations a token",
+            limit_flops / flops_a_token,
+        ),
+        notes=(
+            f"{note}; {workload.num_tokens:,} real tokens, {padded:,} with padding to the longest ({longest}), "
+            f"{workload.num_predictions:,} of them predicted",
+        ),
+    )
+
+
+def _side(name: str, does: str, trained: Trained, device: torch.device) -> Side:
+    def step() -> None:
+        trained.step()
+        wait_for(device)
+
+    return Side(name, does, lambda: step)
+
+
+def _compare(ours: Trained, theirs: Trained, peer: str, dtype: torch.dtype) -> tuple[Check, Check]:
+    loss, norm = ours.loss_and_gradient_norm()
+    their_loss, their_norm = theirs.loss_and_gradient_norm()
+    loss_tolerance, norm_tolerance = _TOLERANCES[dtype]
+    return (
+        Check(f"loss beside {peer}, {loss:.4f} nats", abs(loss - their_loss), loss_tolerance),
+        Check(f"gradient norm beside {peer}, relative", abs(norm / their_norm - 1), norm_tolerance),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    """Steps made of the pieces that the training loop is made of."""
+
+    model: BertForPreTraining
+    optimizer: torch.optim.Optimizer
+    work: PretrainingWork
+    data: PretrainingStep
+    max_grad_norm: float
+    dtype: torch.dtype
+
+    def step(self) -> None:
+        self.model.train()
+        with deterministic_algorithms():
+            self._backward()
+            self.optimizer.step()
+
+    def loss_and_gradient_norm(self) -> tuple[float, float]:
+        self.model.eval()
+        with deterministic_algorithms():
+            return self._backward()
+
+    def _backward(self) -> tuple[float, float]:
+        self.optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=self.work.device)
+        for batch in self.data.batches:
+            with autocast(self.work.device, self.dtype):
+                loss, _ = self.work.loss(self.model, batch, self.data)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
+        return total.item(), norm.item()
+
+
+def _build_ours(
+    model: BertForPreTraining,
+    work: PretrainingWork,
+    data: PretrainingStep,
+    settings: PretrainConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> _Ours:
+    optimizer = build_optimizer(model.to(device), settings.optimizer)
+    for group in optimizer.param_groups:
+        group["lr"] = settings.optimizer.learning_rate
+    return _Ours(model, optimizer, work, data, settings.optimizer.max_grad_norm, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Transformers:
+    """Steps as the documentation of transformers has them."""
+
+    model: Any
+    optimizer: torch.optim.Optimizer
+    batch: Mapping[str, Tensor]
+    device: torch.device
+    dtype: torch.dtype
+
+    def step(self) -> None:
+        self.model.train()
+        self._backward()
+        self.optimizer.step()
+
+    def loss_and_gradient_norm(self) -> tuple[float, float]:
+        self.model.eval()
+        return self._backward()
+
+    def _backward(self) -> tuple[float, float]:
+        self.optimizer.zero_grad(set_to_none=True)
+        with autocast(self.device, self.dtype):
+            loss = self.model(**self.batch).loss
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        return loss.item(), norm.item()
+
+
+def _build_transformers(
+    model: BertForPreTraining, batches: Sequence[PackedBatch], device: torch.device, dtype: torch.dtype
+) -> _Transformers:
+    transformers = import_peer("transformers")
+    config = transformers.BertConfig(**asdict(model.config))
+    theirs = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa")
+    weights = HUGGING_FACE.to_foreign(model.state_dict())
+    missing, unexpected = theirs.load_state_dict(weights, strict=False)
+    tied = {name for name in missing if name.startswith("cls.predictions.decoder.")}
+    assert not unexpected, unexpected
+    assert set(missing) == tied, missing
+    theirs.tie_weights()
+    theirs.to(device)
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
+    batch = {name: torch.from_numpy(array).to(device) for name, array in _pad(batches).items()}
+    return _Transformers(theirs, optimizer, batch, device, dtype)
+
+
+def _pad(batches: Sequence[PackedBatch]) -> dict[str, Any]:
+    """Lay instances out as transformers takes them: a row each, padded to the longest; -100 asks nothing."""
+    longest = max(int(np.diff(batch.cu_seqlens).max()) for batch in batches)
+    rows: dict[str, list[Any]] = {
+        name: [] for name in ("input_ids", "token_type_ids", "attention_mask", "labels")
+    }
+    for batch in batches:
+        labels = np.full(len(batch.input_ids), -100)
+        labels[batch.masked_lm_positions] = batch.masked_lm_ids
+        columns = (
+            (batch.input_ids, 0),
+            (batch.token_type_ids, 0),
+            (np.ones_like(batch.input_ids), 0),
+            (labels, -100),
+        )
+        for start, end in zip(batch.cu_seqlens, batch.cu_seqlens[1:], strict=False):
+            for name, (values, padding) in zip(rows, columns, strict=True):
+                padded = np.pad(values[start:end], (0, longest - (end - start)), constant_values=padding)
+                rows[name].append(padded)
+    next_sentence_label = np.concatenate([batch.next_sentence_labels for batch in batches])
+    return {name: np.stack(row) for name, row in rows.items()} | {"next_sentence_label": next_sentence_label}
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    does: str
+    build: Callable[[BertForPreTraining, Sequence[PackedBatch], torch.device, torch.dtype], Trained]
+
+
+PEERS: Mapping[str, _Peer] = MappingProxyType(
+    {
+        "transformers": _Peer(
+            "BertForPreTraining on the batch padded to its longest, labels -100, sdpa attention, fused AdamW",
+            _build_transformers,
+        )
+    }
+)
+"""Whom cloze is compared with."""
+
+
+def _draw_step(
+    benchmark: PretrainBenchmark, device: torch.device
+) -> tuple[PretrainingWork, PretrainingStep, int, str]:
+    """Draw the instances of one step; return them, who computes their loss, pieces in all, and where they are from."""
+    if benchmark.data is not None:
+        dataset = Dataset.open(benchmark.data)
+        documents, tokenizer = dataset.split("train"), Tokenizer.load(dataset.path)
+        work, step = _first_step(benchmark, documents, tokenizer, device)
+        return work, step, dataset.vocab_size, f"pairs of {benchmark.data}"
+    with tempfile.TemporaryDirectory() as directory:
+        documents, tokenizer = _invent_documents(benchmark, Path(directory) / "documents.arrow")
+        work, step = _first_step(benchmark, documents, tokenizer, device)
+    return work, step, benchmark.vocab_size, "pairs of drawn sentences (no --data was given)"
+
+
+def _first_step(
+    benchmark: PretrainBenchmark, documents: Documents, tokenizer: Tokenizer, device: torch.device
+) -> tuple[PretrainingWork, PretrainingStep]:
+    settings = benchmark.settings()
+    phase = settings.phases[0]
+    source = DrawnInstances(
+        documents,
+        tokenizer,
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq,
+        pairs=settings.pairs,
+        masking=settings.masking,
+        seed=settings.seed,
+        phase=0,
+    )
+    work = PretrainingWork(
+        phases=[(phase, source)],
+        held_out=(),
+        unigram_nats=torch.empty(0),
+        next_sentence=settings.pairs.next_sentence,
+        micro_batch_tokens=settings.micro_batch_tokens,
+        device=device,
+    )
+    return work, work.step_data(0.0, Position())
+
+
+def _invent_documents(benchmark: PretrainBenchmark, shard: Path) -> tuple[Documents, Tokenizer]:
+    """Draw documents whose sentences are as long as English ones, of pieces as frequent as Zipf's law has them."""
+    random = np.random.default_rng(benchmark.seed)
+    pieces = [*SPECIAL_PIECES, *(f"piece{n}" for n in range(benchmark.vocab_size - len(SPECIAL_PIECES)))]
+    tokenizer = Tokenizer.from_pieces(pieces)
+    shares = 1.0 / np.arange(1, benchmark.vocab_size - len(SPECIAL_PIECES) + 1)
+    cumulative = np.cumsum(shares / shares.sum())
+    document_lengths = random.integers(4, 40, size=_SYNTHETIC_DOCUMENTS)
+    sentence_lengths = np.maximum(3, random.lognormal(3.1, 0.55, size=document_lengths.sum())).astype(
+        np.int64
+    )
+    drawn = np.searchsorted(cumulative, random.random(sentence_lengths.sum())) + len(SPECIAL_PIECES)
+    write_shard(
+        shard, drawn.astype(np.uint32), sentence_lengths, document_lengths, vocab_size=benchmark.vocab_size
+    )
+    return Documents.from_shards([shard]), tokenizer

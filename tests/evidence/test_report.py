@@ -1,0 +1,219 @@
+"""The report of a run: whatever its metrics hold, safe, whole and the same each time."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.evidence.curves import label_of, measures_of
+from cloze.evidence.report import write_report
+
+VOID = {"meta", "br", "link", "img"}
+
+
+def train(step, **values):
+    return {"kind": "train", "step": step, "loss": 9.0 - step / 100, **values}
+
+
+def validation(step, **values):
+    return {"kind": "validation", "step": step, "loss": 8.5 - step / 100, **values}
+
+
+@pytest.fixture
+def write_run(tmp_path):
+    def write(rows, name="my-run", *, files=None):
+        run = tmp_path / name
+        run.mkdir()
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for file, text in (files or {}).items():
+            (run / file).write_text(text)
+        return run
+
+    return write
+
+
+def pretraining_rows():
+    rows = []
+    for step in range(10, 210, 10):
+        progress = {"phase": step // 150, "epoch": 0, "tokens": step * 1000, "seconds": step * 1.5}
+        rows.append(train(step, masked_lm_loss=8.0, learning_rate=1e-4, tokens_per_second=7000.0, **progress))
+        if step % 50 == 0:
+            measures = {"masked_lm_loss": 7.0, "masked_lm_unigram_loss": 7.4, "masked_lm_accuracy": 0.1}
+            rows.append(validation(step, seconds=step * 1.5 + 2, **measures))
+    return rows
+
+
+class Parser(HTMLParser):
+    """Collects what a browser would see, and complains where tags do not match."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.text = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        urls = [value for name, value in attrs if name in ("src", "href", "xlink:href")]
+        assert all(url.startswith("#") for url in urls), "the file needs no other"
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read(path):
+    page = path.read_text("utf-8")
+    parser = Parser()
+    parser.feed(page)
+    assert parser.open == []
+    assert len(parser.ids) == len(set(parser.ids)), "ids of two pictures clash"
+    return page, " ".join(" ".join(parser.text).split())
+
+
+def test_a_pretraining_run(write_run):
+    run = write_run(
+        pretraining_rows(),
+        files={
+            "run.toml": 'data = "wiki"\nsteps = 200\n[masking]\nwhole_word = false\n[[phases]]\nmax_seq_length = 128\n',
+            "environment.json": json.dumps({"versions": {"torch": "2.13"}, "threads": 2}),
+        },
+    )
+    path = write_report(run)
+    assert path == run / "report.html"
+    page, text = read(path)
+    assert (
+        page.count("<svg") == 5
+    )  # loss, its part, accuracy, learning rate, tokens/s; the baseline is no curve of its own
+    assert "pre-training run" in text
+    assert "200 optimizer steps · 200,000 tokens · 5:02" in text
+    assert "held-out; unigram 7.400" in text
+    assert "whole_word false" in text
+    assert "max_seq_length 128" in text
+    assert "torch 2.13" in text
+    assert "A dotted upright line" in text
+
+
+def test_the_same_run_gives_the_same_bytes(write_run):
+    run = write_run(pretraining_rows())
+    first = write_report(run).read_bytes()
+    assert write_report(run).read_bytes() == first
+
+
+def test_every_picture_is_named_for_those_who_do_not_see_it(write_run):
+    page, _ = read(write_report(write_run(pretraining_rows())))
+    for name in re.findall(r'<svg role="img" aria-labelledby="([^"]+)"', page):
+        assert f'<figcaption id="{name}">' in page
+    assert page.count("aria-labelledby") == page.count("<svg")
+
+
+def test_colours_are_the_page_s(write_run):
+    page, _ = read(write_report(write_run(pretraining_rows())))
+    assert "#0a0b" not in page
+    assert "stroke: var(--train)" in page
+
+
+def test_everything_is_escaped(write_run):
+    evil = "<script>alert(1)</script>"
+    rows = [train(1, **{evil: 1.0, "a$b$": 2.0}), {"kind": "skipped", "step": 2, "reason": evil}]
+    files = {
+        "run.toml": f'data = "{evil}"\n["x<y"]\n"k<" = 1\n',
+        "environment.json": json.dumps({"processor": evil}),
+        "scores.json": json.dumps({"task": evil, "accuracy": 0.5}),
+    }
+    page, text = read(write_report(write_run(rows, "run <b> & co", files=files)))
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert text.count(evil) >= 5
+    assert "run <b> & co" in text
+
+
+def test_a_fine_tuning_run(write_run):
+    rows = [train(5, seconds=1.0), validation(10, accuracy=0.75, seconds=2.0)]
+    files = {
+        "run.toml": 'task = "classification"\nmodel = "m"\n',
+        "scores.json": json.dumps({"task": "classification", "accuracy": 0.8125, "examples": 64}),
+    }
+    _, text = read(write_report(write_run(rows, files=files)))
+    assert "fine-tuning run: classification" in text
+    assert "Accuracy 0.8125" in text
+    assert "Examples 64" in text
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [train(1)],
+        [validation(1)],
+        [{"kind": "skipped", "step": 1, "reason": "loss nan"}],
+        [train(1, masked_lm_loss=float("nan")), train(2, masked_lm_loss=float("inf"))],
+        [train(1, seconds=0.0), train(2, seconds=0.0)],
+    ],
+)
+def test_runs_with_hardly_anything_in_them(write_run, rows):
+    _, text = read(write_report(write_run(rows)))
+    assert "The run has no run.toml." in text
+    assert "The run has no environment.json." in text
+
+
+def test_a_long_run_makes_no_longer_page(write_run):
+    short = write_report(write_run([train(step) for step in range(1, 2001)], "short"))
+    long = write_report(write_run([train(step) for step in range(1, 20001)], "long"))
+    assert long.stat().st_size < 1.2 * short.stat().st_size
+    assert "40 of 20,000 logged lines" in long.read_text("utf-8")
+
+
+def test_not_a_run(tmp_path, write_run):
+    with pytest.raises(InputError, match="no such directory"):
+        write_report(tmp_path / "none")
+    with pytest.raises(InputError, match=r"no metrics\.jsonl"):
+        write_report(tmp_path)
+    with pytest.raises(InputError, match=r"metrics\.jsonl:2: .*kind or step"):
+        write_report(write_run([train(1), {"loss": 3}]))
+    with pytest.raises(InputError, match=r"environment\.json: not JSON"):
+        write_report(write_run([], "other", files={"environment.json": "{"}))
+
+
+def test_another_output_is_not_overwritten(write_run, tmp_path):
+    run = write_run([train(1)])
+    output = tmp_path / "page.html"
+    assert write_report(run, output=output) == output
+    with pytest.raises(InputError, match="exists already"):
+        write_report(run, output=output)
+    write_report(run, output=output, overwrite=True)
+
+
+def test_baselines_stand_beside_what_they_are_baselines_of():
+    rows = [
+        validation(1, accuracy=0.5, majority_accuracy=0.4, masked_lm_loss=3.0, masked_lm_unigram_loss=4.0)
+    ]
+    found = {measure.name: measure for measure in measures_of(rows)}
+    assert list(found) == ["loss", "masked_lm_loss", "accuracy"]
+    assert found["accuracy"].baseline.last == 0.4
+    assert found["accuracy"].baseline_name == "majority"
+    assert found["masked_lm_loss"].baseline.last == 4.0
+    assert found["loss"].baseline.last is None
+
+
+def test_labels():
+    assert label_of("next_sentence_loss") == "Next sentence loss"
+
+
+def test_command(write_run, capsys):
+    run = write_run([train(1)])
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out == f"wrote {run / 'report.html'}\n"
+    assert main(["report", str(run.parent)]) == 2
+    assert "not a run" in capsys.readouterr().err
