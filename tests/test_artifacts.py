@@ -53,6 +53,16 @@ def test_existing_output_is_refused_unless_told(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_what_cloze_did_not_write_is_never_deleted(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    with pytest.raises(InputError, match="not a directory that cloze wrote"):
+        _write(tmp_path / "thesis", overwrite=True)
+    with pytest.raises(InputError, match="is a file"):
+        _write(tmp_path / "thesis" / "chapter.txt", overwrite=True)
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_flipped_bit_and_every_cut_is_found(tmp_path: Path, data: st.DataObject) -> None:

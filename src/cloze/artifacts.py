@@ -20,6 +20,8 @@ from cloze.errors import ClozeError, InputError, RunError
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+RUN_CONFIG = "run.toml"
+"""A run has no manifest, since it grows; its settings tell that it is one."""
 _TEMPORARY_PREFIX = ".writing-"
 
 
@@ -50,12 +52,16 @@ def refuse_existing(path: Path, *, overwrite: bool, resume_hint: str = "") -> No
     """Raise unless `path` is free, empty or may be overwritten.
 
     Raises:
-        InputError: something is there already.
+        InputError: something is there already; or it shall be overwritten, but is no directory of cloze's.
     """
-    if overwrite or not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    remedy = f"Choose another name{resume_hint} or say --overwrite"
-    raise InputError("exists already", where=path, remedy=remedy)
+    if not overwrite:
+        remedy = f"Choose another name{resume_hint} or say --overwrite"
+        raise InputError("exists already", where=path, remedy=remedy)
+    if path.is_dir() and not any((path / name).is_file() for name in (MANIFEST, RUN_CONFIG)):
+        what = "is not a directory that cloze wrote, so it is not deleted"
+        raise InputError(what, where=path, remedy="Choose another name, or delete it yourself")
 
 
 @contextmanager
@@ -72,6 +78,10 @@ def write_directory(path: Path, *, kind: str, overwrite: bool = False) -> Iterat
         RunError: the disk is full or cannot be written.
     """
     path = Path(path)
+    if path.is_file():
+        raise InputError(
+            "is a file, and a directory shall be written", where=path, remedy="Choose another name"
+        )
     refuse_existing(path, overwrite=overwrite)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from cloze.cli import main
 from cloze.errors import InputError, RunError
@@ -31,6 +32,15 @@ from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
 
 NANO = PretrainBenchmark(size="tiny", batch_size=6, max_seq_length=24, vocab_size=300)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Threads that wait for each other over so little work take minutes on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -223,7 +223,7 @@ def test_nothing_is_overwritten_unasked_nor_what_is_no_run(config: FinetuneConfi
     with pytest.raises(InputError, match="exists already"):
         finetune(TASK, config, tmp_path)
     (tmp_path / "run.toml").rename(tmp_path / "thesis.txt")
-    with pytest.raises(InputError, match="holds something other than a run"):
+    with pytest.raises(InputError, match="not a directory that cloze wrote"):
         finetune(TASK, config, tmp_path, overwrite=True)
     assert (tmp_path / "thesis.txt").exists()
     with pytest.raises(InputError, match=r"no run to resume: it has no run.toml"):

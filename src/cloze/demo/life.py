@@ -99,7 +99,8 @@ def run_demo(
         Interrupted: SIGINT or SIGTERM came.
     """
     output = Path(output)
-    artifacts.refuse_existing(output, overwrite=overwrite)
+    if not overwrite:  # what is overwritten are the directories in it, each by its own stage
+        artifacts.refuse_existing(output, overwrite=False)
     stages = _Stages(output, size, workers, progress)
     stages.write_texts()
     stages.learn_vocabulary()

@@ -11,10 +11,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from cloze import artifacts
+from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.corpus.store import Dataset, Documents
 from cloze.errors import InputError
-from cloze.evidence.report import RUN_CONFIG, read_run_metrics
+from cloze.evidence.report import read_run_metrics
 from cloze.model.checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_config, load_labels
 from cloze.model.layouts import modern_hugging_face_names
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer

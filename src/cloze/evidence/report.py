@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from cloze import artifacts
+from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
 from cloze.evidence.curves import Curve, Measure, caption_id, draw, label_of, measures_of
@@ -16,7 +17,6 @@ from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS, read_metrics
 
 REPORT = "report.html"
-RUN_CONFIG = "run.toml"
 SCORES = "scores.json"
 
 _STYLESHEET = Path(__file__).with_name("report.css")

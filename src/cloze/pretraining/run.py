@@ -27,7 +27,6 @@ from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
 from cloze.training.precision import resolve_device, resolve_dtype
 
-RUN_CONFIG = "run.toml"
 _HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
 
 
@@ -60,7 +59,7 @@ def pretrain(
     model = _initial_model(config, dataset)
     if run.exists():
         shutil.rmtree(run)
-    artifacts.write_text(run / RUN_CONFIG, configuration.to_toml(config))
+    artifacts.write_text(run / artifacts.RUN_CONFIG, configuration.to_toml(config))
     return _train(config, run, dataset, model, TrainingState(), None, progress)
 
 
@@ -71,9 +70,11 @@ def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, f
         InputError: `run` is not a run of `pretrain`, or its data set is not the one it began with.
     """
     run = Path(run)
-    if not (run / RUN_CONFIG).is_file():
-        raise InputError(f"no run to resume: it has no {RUN_CONFIG}", where=run, remedy="Leave out --resume")
-    config = configuration.load(PretrainConfig, run / RUN_CONFIG)
+    if not (run / artifacts.RUN_CONFIG).is_file():
+        raise InputError(
+            f"no run to resume: it has no {artifacts.RUN_CONFIG}", where=run, remedy="Leave out --resume"
+        )
+    config = configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG)
     dataset = Dataset.open(Path(config.data))
     _fingerprint(config, dataset)
     checkpoint = newest_checkpoint(run, progress)

@@ -33,7 +33,6 @@ from cloze.training.environment import write_environment
 from cloze.training.loop import Measures, StepData, Trainer
 from cloze.training.precision import resolve_device, resolve_dtype
 
-RUN_CONFIG = "run.toml"
 SCORES = "scores.json"
 
 Features: TypeAlias = list[list[Any]]
@@ -83,7 +82,6 @@ def finetune(
     """
     run = Path(run)
     artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
-    _refuse_other_than_runs(run)
     config = replace(config, data_sha256=_fingerprint(config))
     start = resolve_checkpoint(Path(config.model))
     tokenizer = Tokenizer.load(start)
@@ -91,7 +89,7 @@ def finetune(
     model = _initial_model(task, config, start)
     if run.exists():
         shutil.rmtree(run)
-    artifacts.write_text(run / RUN_CONFIG, to_toml(task, config))
+    artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(task, config))
     return _train(task, config, run, data, tokenizer, model, TrainingState(), None, progress)
 
 
@@ -102,9 +100,11 @@ def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, fl
         InputError: `run` is not a run of `finetune`, or its data are not those it began with.
     """
     run = Path(run)
-    if not (run / RUN_CONFIG).is_file():
-        raise InputError(f"no run to resume: it has no {RUN_CONFIG}", where=run, remedy="Leave out --resume")
-    task, config = load_finetuning(path=run / RUN_CONFIG)
+    if not (run / artifacts.RUN_CONFIG).is_file():
+        raise InputError(
+            f"no run to resume: it has no {artifacts.RUN_CONFIG}", where=run, remedy="Leave out --resume"
+        )
+    task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
     _fingerprint(config)
     checkpoint = newest_checkpoint(run, progress)
     start = checkpoint or resolve_checkpoint(Path(config.model))
@@ -115,13 +115,6 @@ def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, fl
     else:
         model, state = load_model(checkpoint, task.head, verify=False), read_state(checkpoint)
     return _train(task, config, run, data, tokenizer, model, state, checkpoint, progress)
-
-
-def _refuse_other_than_runs(run: Path) -> None:
-    """Let no slip of the pen delete a directory that holds something else."""
-    if run.exists() and not (run.is_dir() and (not any(run.iterdir()) or (run / RUN_CONFIG).is_file())):
-        remedy = "Choose another name, or delete it yourself"
-        raise InputError("holds something other than a run: it is not overwritten", where=run, remedy=remedy)
 
 
 def _fingerprint(config: FinetuneConfig) -> str:
