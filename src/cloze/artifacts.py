@@ -117,14 +117,22 @@ def _seal(directory: Path, kind: str) -> None:
 
 def _replace(temporary: Path, path: Path) -> None:
     """Rename `temporary` to `path`; what was there moves aside first: a full directory cannot be replaced."""
-    aside = None
-    if path.exists():
-        aside = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}old-", dir=path.parent))
-        path.rename(aside / "old")
+    aside = _move_aside(path) if path.exists() else None
     temporary.rename(path)
     _sync_directory(path.parent)
     if aside is not None:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_directory(path: Path) -> None:
+    """Delete a directory; a kill in the middle leaves none that is half empty under its name."""
+    shutil.rmtree(_move_aside(path), ignore_errors=True)
+
+
+def _move_aside(path: Path) -> Path:
+    aside = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}old-", dir=path.parent))
+    path.rename(aside / path.name)
+    return aside
 
 
 def write_text(path: Path, text: str) -> None:

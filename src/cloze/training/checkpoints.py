@@ -7,7 +7,6 @@
 """
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -63,6 +62,7 @@ class TrainingState:
     tokens: int = 0
     position: Position = Position()
     best_loss: float | None = None
+    best_step: int | None = None
 
 
 def save_checkpoint(
@@ -71,8 +71,8 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     write_model: Callable[[Path], None],
-) -> Path:
-    """Write the checkpoint of `state.step` whole and make it the newest.
+) -> None:
+    """Write the checkpoint of `state.step` whole, and make `latest` and `best` point to what they name.
 
     Args:
         run: the run's directory.
@@ -84,19 +84,19 @@ def save_checkpoint(
     Raises:
         RunError: the disk is full or cannot be written; earlier checkpoints stand.
     """
-    path = run / _CHECKPOINTS / f"step-{state.step:08}"
+    path = run / _checkpoint_name(state.step)
     with artifacts.write_directory(path, kind="checkpoint", overwrite=True) as directory:
         write_model(directory)
         (directory / "training").mkdir()
         safetensors.torch.save_file(_optimizer_tensors(model, optimizer), directory / _OPTIMIZER)
         (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
-    artifacts.write_text(run / "latest", f"{_CHECKPOINTS}/{path.name}\n")
-    return path
+    artifacts.write_text(run / "latest", _checkpoint_name(state.step) + "\n")
+    if state.best_step is not None:
+        artifacts.write_text(run / "best", _checkpoint_name(state.best_step) + "\n")
 
 
-def mark_best(run: Path, checkpoint: Path) -> None:
-    """Say that `checkpoint` has the lowest validation loss so far."""
-    artifacts.write_text(run / "best", f"{_CHECKPOINTS}/{checkpoint.name}\n")
+def _checkpoint_name(step: int) -> str:
+    return f"{_CHECKPOINTS}/step-{step:08}"
 
 
 def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
@@ -108,7 +108,7 @@ def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
     for path in paths:
         step = int(path.name.removeprefix("step-"))
         if path not in kept and (config.keep_every_steps is None or step % config.keep_every_steps):
-            shutil.rmtree(path, ignore_errors=True)
+            artifacts.remove_directory(path)
 
 
 def newest_checkpoint(run: Path, progress: Progress) -> Path | None:

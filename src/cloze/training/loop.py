@@ -26,7 +26,6 @@ from cloze.training.checkpoints import (
     Position,
     TrainingState,
     load_optimizer,
-    mark_best,
     prune_checkpoints,
     save_checkpoint,
 )
@@ -253,12 +252,9 @@ class Trainer(Generic[Batch]):
         )
         shown = " ".join(f"{name} {value:.4g}" for name, value in measured.items())
         self.progress.note(f"step {self.state.step:,} held-out: {shown}")
-        best = self.state.best_loss is None or measured["loss"] < self.state.best_loss
-        if best:
-            self.state = replace(self.state, best_loss=measured["loss"])
-        checkpoint = self._save()
-        if best:
-            mark_best(self.run, checkpoint)
+        if self.state.best_loss is None or measured["loss"] < self.state.best_loss:
+            self.state = replace(self.state, best_loss=measured["loss"], best_step=self.state.step)
+        self._save()
         return measured
 
     def _save_due(self) -> bool:
@@ -267,15 +263,14 @@ class Trainer(Generic[Batch]):
             return True
         return time.monotonic() - self._saved_at >= 60 * self.checkpoint_config.every_minutes
 
-    def _save(self) -> Path:
-        checkpoint = self.run / "checkpoints" / f"step-{self.state.step:08}"
-        if self._saved_step != self.state.step:
-            self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
-            save_checkpoint(self.run, self.state, self.model, self._optimizer, self.write_model)
-            prune_checkpoints(self.run, self.checkpoint_config)
-            self._saved_step = self.state.step
-            self._saved_at = time.monotonic()
-        return checkpoint
+    def _save(self) -> None:
+        if self._saved_step == self.state.step:
+            return
+        self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
+        save_checkpoint(self.run, self.state, self.model, self._optimizer, self.write_model)
+        prune_checkpoints(self.run, self.checkpoint_config)
+        self._saved_step = self.state.step
+        self._saved_at = time.monotonic()
 
 
 class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves the middle of a step)
