@@ -234,6 +234,7 @@ class Trainer(Generic[Batch]):
             step=f"{self.state.step:,}",
             loss=f"{values['loss']:.3f}",
             lr=f"{values['learning_rate']:.1e}",
+            norm=f"{values['gradient_norm']:.2f}",
             **{"tokens/s": f"{values['tokens_per_second']:,.0f}"},
         )
         self._window = _Window()
