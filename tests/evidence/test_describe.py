@@ -72,7 +72,7 @@ def run(tmp_path, checkpoint):
     (path / "best").write_text("checkpoints/step-00000005\n")
     rows = [{"kind": "train", "step": 10, "loss": 3.5}, {"kind": "validation", "step": 10, "loss": 3.25}]
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (path / "run.toml").write_text('data = "wiki"\n[model]\nsize = "tiny"\n')
+    (path / "run.toml").write_text('data = "wiki"\n[model]\nsize = "tiny"\n[[phases]]\nbatch_size = 64\n')
     return path
 
 
@@ -159,7 +159,11 @@ def test_run(run):
     assert found.facts["latest"] == "step-00000010"
     assert found.facts["best"] == "step-00000005"
     assert found.facts["last held-out measures"] == {"step": 10, "loss": 3.25}
-    assert found.facts["settings"] == {"data": "wiki", "model": {"size": "tiny"}}
+    assert found.facts["settings"] == {
+        "data": "wiki",
+        "model": {"size": "tiny"},
+        "phases": [{"batch_size": 64}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -223,6 +227,8 @@ def test_command(checkpoint, run, capsys):
     text = capsys.readouterr().out
     assert text.startswith(f"{checkpoint}: a checkpoint\n")
     assert text.endswith("5 files, each as it was written\n")
+    assert main(["info", str(run)]) == 0
+    assert "phases 1\n      batch_size               64\n" in capsys.readouterr().out
     assert main(["info", str(run), "--json"]) == 0
     table = json.loads(capsys.readouterr().out)
     assert table["kind"] == "run"

@@ -32,6 +32,8 @@ def _lines(facts: Mapping[str, Any], indent: str) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield f"{indent}{name}"
             yield from _lines(value, indent + "  ")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            yield from _lines({f"{name} {number}": item for number, item in enumerate(value, 1)}, indent)
         else:
             yield f"{indent}{name:<{30 - len(indent)}} {_text(value)}"
 

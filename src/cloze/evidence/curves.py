@@ -176,7 +176,8 @@ def draw(measure: Measure, rows: Sequence[Mapping[str, Any]], *, wide: bool) -> 
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=_ROUND_STEPS))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-        axes.margins(x=0.015)
+        end = max(row["step"] for row in rows)
+        axes.set_xlim(-0.015 * end, 1.015 * end + 1)  # the same in all pictures of a run
         _mark_phases(axes, rows)
         if wide:
             _add_time_axis(axes, rows)
@@ -188,6 +189,8 @@ def draw(measure: Measure, rows: Sequence[Mapping[str, Any]], *, wide: bool) -> 
 
 
 def _plot(axes: Axes, curve: Curve, colour: str, line: str) -> None:
+    if len(curve.values) == 1 and colour == _BASELINE:
+        axes.axhline(curve.values[0], color=colour, linestyle=line)
     marker = "o" if len(curve.steps) <= _FEW_POINTS and line == "-" else ""
     axes.plot(curve.steps, curve.values, color=colour, linestyle=line, marker=marker)
 
