@@ -10,10 +10,10 @@ demo: $(VENV)/.installed
 	$(BIN)/cloze demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long"  # two processes, a thread each
 
 test-long: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m long --timeout 1800
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long --timeout 1800
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
