@@ -44,7 +44,7 @@ class DemoSize:
     """How much of everything; the defaults end within five minutes on two slow processor cores."""
 
     vocabulary_size: int = 8000
-    pretrain_seconds: int = 110
+    pretrain_seconds: int = 150
     finetune_seconds: int = 60
     finetune_epochs: int = 4
     learned_passages: int = 800
