@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -224,6 +225,28 @@ def test_a_clock_budget_ends_in_time_with_the_rate_at_zero(tmp_path: Path) -> No
     assert rows[-1]["seconds"] == pytest.approx(0.7, abs=0.3)
     assert rows[-1]["learning_rate"] < 0.01
     assert len(_rows(tmp_path, "validation")) == 3
+
+
+def test_a_clock_budget_goes_on_with_the_time_that_was_spent(tmp_path: Path) -> None:
+    work = LineWork()
+    started = time.monotonic()
+
+    def stop_halfway(batch: int) -> None:
+        if time.monotonic() > started + 0.5:
+            os.kill(os.getpid(), signal.SIGTERM)
+            work.at_batch = lambda index: None
+
+    work.at_batch = stop_halfway
+    with pytest.raises(Interrupted):
+        _train(tmp_path, work, budget=Clock(1.0))
+    spent = read_state(resolve_checkpoint(tmp_path)).elapsed_seconds
+    assert 0.4 < spent < 0.9
+    started = time.monotonic()
+    _train(tmp_path, budget=Clock(1.0), resume=True)
+    assert read_state(resolve_checkpoint(tmp_path)).elapsed_seconds == pytest.approx(
+        spent + time.monotonic() - started, abs=0.2
+    )
+    assert [row["seconds"] for row in read_metrics(tmp_path) if row["kind"] == "validation"][-1] >= 0.9
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1d2h", 93600)])
