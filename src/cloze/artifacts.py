@@ -48,12 +48,27 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def refuse_existing(path: Path, *, overwrite: bool, resume_hint: str = "") -> None:
+def refuse_existing(path: Path, *, overwrite: bool, resume_hint: str = "", directory: bool = True) -> None:
     """Raise unless `path` is free, empty or may be overwritten.
 
+    Args:
+        path: where something shall be written.
+        overwrite: whether it may replace what is there.
+        resume_hint: a further remedy.
+        directory: whether it is a directory that shall be written, or a file.
+
     Raises:
-        InputError: something is there already; or it shall be overwritten, but is no directory of cloze's.
+        InputError: something is there already; or it shall be overwritten, but is no directory of cloze's, or
+            a file where a directory shall be; or `path` lies below a file.
     """
+    for parent in path.parents:
+        if parent.is_file():
+            remedy = "Choose another name"
+            raise InputError(f"is a file: {path} cannot be in it", where=parent, remedy=remedy)
+    if path.exists() and path.is_dir() != directory:
+        there, wanted = ("file", "directory") if directory else ("directory", "file")
+        what = f"is a {there}, and a {wanted} shall be written"
+        raise InputError(what, where=path, remedy="Choose another name")
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not overwrite:
@@ -78,10 +93,6 @@ def write_directory(path: Path, *, kind: str, overwrite: bool = False) -> Iterat
         RunError: the disk is full or cannot be written.
     """
     path = Path(path)
-    if path.is_file():
-        raise InputError(
-            "is a file, and a directory shall be written", where=path, remedy="Choose another name"
-        )
     refuse_existing(path, overwrite=overwrite)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,8 +103,10 @@ def write_directory(path: Path, *, kind: str, overwrite: bool = False) -> Iterat
             yield temporary
             _seal(temporary, kind)
             _replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, ClozeError) and error.where is not None:
+            error.where = error.where.replace(str(temporary), str(path))  # the name that the user knows
         raise
 
 
@@ -102,7 +115,7 @@ def _seal(directory: Path, kind: str) -> None:
     records = {}
     for name in names:
         file = directory / name
-        with file.open("rb") as stream:
+        with file.open("r+b") as stream:  # some systems sync only what is open for writing
             os.fsync(stream.fileno())
         records[name] = FileRecord(file.stat().st_size, sha256_of(file))
     manifest = {

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
-from cloze.errors import RunError
+from cloze.errors import InputError, RunError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,8 +26,11 @@ def map_ordered(
         workers: processes; 1 works in this one.
 
     Raises:
+        InputError: `workers` is not positive.
         RunError: a worker died (most often killed for want of memory).
     """
+    if workers < 1:
+        raise InputError(f"{workers} is less than 1", where="workers")
     if workers == 1:
         yield from map(function, items)
         return

@@ -72,7 +72,7 @@ def test_predictions_are_json_lines_on_stdout(place: Path, capsys: pytest.Captur
 def test_plain_text_comes_from_stdin_too_and_goes_to_a_file(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("film good\nbook bad\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"film good\nbook bad\n")))
     output = tmp_path / "new" / "predictions.jsonl"
     command = ["predict", "classification", "-m", str(place / "run"), "-", "-o", str(output), "--quiet"]
     assert main(command) == 0

@@ -1,8 +1,15 @@
 """The command line: verb first. A verb's module is imported only when the verb is called."""
 
+import io
+import os
 import sys
+import traceback
+from collections.abc import Callable
 from importlib import import_module, metadata
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cloze.errors import ClozeError
 
 VERBS = {
     "demo": "the whole life of a BERT on bundled text, in a few minutes on two CPU cores",
@@ -24,6 +31,11 @@ EXIT_INTERRUPTED = 130
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; return 0 done, 1 failed while running, 2 wrong input or usage, 130 interrupted."""
     arguments = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # file names need not be Unicode, nor terminals know it
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return 0 if arguments else 2
@@ -39,37 +51,45 @@ def _run_verb(verb: str, arguments: list[str]) -> int:
     from cloze.errors import ClozeError
 
     try:
-        module: ModuleType = import_module(f"cloze.cli.{verb}")
-        _parse_and_call(module, verb, arguments)
-    except ClozeError as error:
-        if "--debug" in arguments:
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+        module = import_module(f"cloze.cli.{verb}")
+        parse: Callable[..., Callable[[], None]] = import_module("cloze.cli.usage").parse
+        parse(module.run, verb, arguments)()
+        sys.stdout.flush()  # a full disk or a reader that left shows here, not when Python ends
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left, as `| head` does
-        sys.stderr.close()
+        _flush_or_forget_stdout()
         return 0
     except Exception as error:
         if "--debug" in arguments:
-            raise
-        summary = " ".join(f"{type(error).__name__}: {error}".split())
-        print(f"error: {summary}. This is a bug in cloze: --debug shows where.", file=sys.stderr)
-        return 1
+            traceback.print_exc()
+        told = error if isinstance(error, ClozeError) else _in_one_line(error)
+        print(f"error: {told}", file=sys.stderr)
+        return told.exit_code
     return 0
 
 
-def _parse_and_call(module: ModuleType, verb: str, arguments: list[str]) -> None:
-    import tyro
+def _in_one_line(error: Exception) -> "ClozeError":
+    """Say what stopped a verb though nobody expected it to: the system, or a mistake of ours."""
+    from cloze.errors import RunError
+    from cloze.training.memory import is_out_of_memory
 
-    tyro.cli(
-        module.run,
-        prog=f"cloze {verb}",
-        args=arguments,
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
-    )
+    if is_out_of_memory(error):
+        return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
+    if isinstance(error, OSError):
+        _flush_or_forget_stdout()
+        return RunError(error.strerror or str(error), where=error.filename)
+    remedy = "This is a bug in cloze: --debug shows where"
+    return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
+
+
+def _flush_or_forget_stdout() -> None:
+    """Keep Python from failing at its end to write what is left for stdout, with a traceback of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unknown_verb(word: str) -> int:

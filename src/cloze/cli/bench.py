@@ -1,12 +1,11 @@
 """`cloze bench WHAT --vs PEER`: side-by-side speed measurements."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import tyro
 
-from cloze.cli.common import Corpus, Flags
+from cloze.cli.common import Corpus, Device, Flags, OptionalPath
 
 if TYPE_CHECKING:
     from cloze.evidence.bench.harness import Comparison
@@ -20,7 +19,7 @@ class Measuring:
 
     rounds: int = 5
     """How often each side has its turn; medians are over these."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None
     """Directory for a record of figures, machine and versions."""
     overwrite: bool = False
     """Replace the output where it exists."""
@@ -48,9 +47,9 @@ class Pretrain:
     """Probability of dropout, of hidden states and attention weights."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number format of matrix products, for both sides."""
-    data: Path | None = None
+    data: OptionalPath = None
     """A data set of cloze corpus; without one, lengths like those of English text are drawn."""
-    device: str = "cpu"
+    device: Device = "cpu"
     """cpu, cuda, mps or auto."""
     how: How
 
@@ -79,7 +78,7 @@ class Tokenize:
     """Text files, folders or globs, plain or compressed."""
     vs: Peers = "tokenizers"
     """Whom to measure beside cloze: tokenizers."""
-    vocab: Path | None = None
+    vocab: OptionalPath = None
     """Directory of a vocabulary or model; without one, a small vocabulary is learned from the text."""
     megabytes: float = 10.0
     """How much of the text is taken."""
@@ -103,7 +102,7 @@ class BuildCorpus:
     """Text files, folders or globs, plain or compressed."""
     vs: Peers = "transformers"
     """Whom to measure beside cloze: transformers."""
-    vocab: Path | None = None
+    vocab: OptionalPath = None
     """Directory of a vocabulary or model; without one, a small vocabulary is learned from the text."""
     megabytes: float = 10.0
     """How much of the text is taken."""

@@ -14,6 +14,15 @@ from cloze.errors import InputError
 from cloze.progress import Progress
 
 Output: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-o"], help_behavior_hint="(required)")]
+OptionalPath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
+OptionalName: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+OptionalInteger: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
+OptionalNumber: TypeAlias = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+Settings: TypeAlias = Annotated[
+    tyro.conf.UseAppendAction[tuple[str, ...]],
+    tyro.conf.arg(name="set", metavar="KEY=VALUE", help_behavior_hint=""),
+]
+Device: TypeAlias = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 Corpus: TypeAlias = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT…")]
 Model: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-m"], help_behavior_hint="(required)")]
 
@@ -44,11 +53,13 @@ Flags: TypeAlias = Annotated[Common, tyro.conf.arg(name=""), tyro.conf.Consolida
 
 def read_lines(texts: Sequence[str]) -> Iterator[str]:
     """Yield texts given on the command line; - stands for the lines of stdin."""
+    from cloze.tasks import tables
+
     if not texts:
         raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
     for text in texts:
         if text == "-":
-            yield from (line.rstrip("\n") for line in sys.stdin)
+            yield from (line for line, _ in tables.read_lines(Path("-")))
         else:
             yield text
 

@@ -15,7 +15,7 @@ def run(
     vocab: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")],
     output: Output,
     text_format: Annotated[Literal["auto", "sentences", "paragraphs"], tyro.conf.arg(name="format")] = "auto",
-    language: str = "en",
+    language: Annotated[str, tyro.conf.arg(metavar="CODE")] = "en",
     validation_fraction: float = 0.005,
     workers: int = default_workers(),
     overwrite: bool = False,

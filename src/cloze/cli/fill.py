@@ -4,7 +4,7 @@ from typing import Annotated
 
 import tyro
 
-from cloze.cli.common import Flags, Model, read_lines
+from cloze.cli.common import Device, Flags, Model, read_lines
 
 
 def run(
@@ -13,7 +13,7 @@ def run(
     *,
     model: Model,
     top_k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 5,
-    device: str = "auto",
+    device: Device = "auto",
     flags: Flags,
 ) -> None:
     """Fill in the [MASK]s of a text: the likeliest word pieces of each, with their probabilities.

@@ -1,32 +1,37 @@
 """`cloze finetune TASK`: fine-tune a model on labelled data."""
 
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from cloze.cli.common import Flags, Output
+from cloze.cli.common import (
+    Flags,
+    OptionalInteger,
+    OptionalName,
+    OptionalNumber,
+    OptionalPath,
+    Output,
+    Settings,
+)
 from cloze.errors import InputError
 
 
 def run(
-    task: tyro.conf.Positional[str],
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")],
     /,
     *,
     output: Output,
-    model: Annotated[Path | None, tyro.conf.arg(aliases=["-m"])] = None,
-    data: Annotated[Path | None, tyro.conf.arg(aliases=["-d"])] = None,
-    dev: Path | None = None,
-    text_column: str | None = None,
-    pair_column: str | None = None,
-    label_column: str | None = None,
-    epochs: int | None = None,
-    batch_size: int | None = None,
-    learning_rate: float | None = None,
-    config: Annotated[Path | None, tyro.conf.arg(aliases=["-c"])] = None,
-    settings: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="KEY=VALUE")
-    ] = (),
+    model: Annotated[OptionalPath, tyro.conf.arg(aliases=["-m"])] = None,
+    data: Annotated[OptionalPath, tyro.conf.arg(aliases=["-d"])] = None,
+    dev: OptionalPath = None,
+    text_column: OptionalName = None,
+    pair_column: OptionalName = None,
+    label_column: OptionalName = None,
+    epochs: OptionalInteger = None,
+    batch_size: OptionalInteger = None,
+    learning_rate: OptionalNumber = None,
+    config: Annotated[OptionalPath, tyro.conf.arg(aliases=["-c"])] = None,
+    settings: Settings = (),
     print_config: bool = False,
     resume: bool = False,
     overwrite: bool = False,

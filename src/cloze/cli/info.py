@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
 from cloze.cli.common import Flags
 
 
-def run(directory: tyro.conf.Positional[Path], /, *, flags: Flags) -> None:
+def run(
+    directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")], /, *, flags: Flags
+) -> None:
     """Say what a checkpoint, data set, vocabulary or run is, and check its manifest.
 
     Args:

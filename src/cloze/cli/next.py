@@ -1,17 +1,19 @@
 """`cloze next`: say whether sentence B follows sentence A."""
 
+from typing import Annotated
+
 import tyro
 
-from cloze.cli.common import Flags, Model
+from cloze.cli.common import Device, Flags, Model
 
 
 def run(
-    sentence_a: tyro.conf.Positional[str],
-    sentence_b: tyro.conf.Positional[str],
+    sentence_a: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="A")],
+    sentence_b: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="B")],
     /,
     *,
     model: Model,
-    device: str = "auto",
+    device: Device = "auto",
     flags: Flags,
 ) -> None:
     """Say how likely sentence B is to follow sentence A.

@@ -9,7 +9,7 @@ from typing import IO, Annotated, Literal
 
 import tyro
 
-from cloze.cli.common import Flags, Model
+from cloze.cli.common import Device, Flags, Model, OptionalName, OptionalPath
 
 
 def run(
@@ -18,10 +18,10 @@ def run(
     /,
     *,
     model: Model,
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
-    text_column: str | None = None,
-    pair_column: str | None = None,
-    device: str = "auto",
+    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
+    text_column: OptionalName = None,
+    pair_column: OptionalName = None,
+    device: Device = "auto",
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
@@ -44,7 +44,7 @@ def run(
     from cloze.inference.classify import TextClassifier, classify_file
 
     if output is not None:
-        refuse_existing(output, overwrite=overwrite)
+        refuse_existing(output, overwrite=overwrite, directory=False)
     classifier = TextClassifier.load(model, device=device)
     predictions = classify_file(
         classifier, input_file, text_column=text_column, pair_column=pair_column, progress=flags.progress

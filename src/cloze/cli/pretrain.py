@@ -1,29 +1,27 @@
 """`cloze pretrain`: masked words and next sentence, from scratch or from a checkpoint."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from cloze.cli.common import Flags, Output, find_recipe
+from cloze.cli.common import Flags, OptionalInteger, OptionalName, OptionalPath, Output, Settings, find_recipe
 from cloze.errors import InputError
 
 
 def run(
     *,
     output: Output,
-    data: Path | None = None,
+    data: OptionalPath = None,
     model: Annotated[
-        Literal["tiny", "mini", "small", "medium", "base", "large"] | None, tyro.conf.arg(aliases=["-m"])
+        Literal["tiny", "mini", "small", "medium", "base", "large"] | None,
+        tyro.conf.arg(aliases=["-m"], metavar="SIZE", help_behavior_hint=""),
     ] = None,
-    config: Annotated[str | None, tyro.conf.arg(aliases=["-c"])] = None,
-    steps: int | None = None,
-    budget: str | None = None,
-    init: Path | None = None,
-    seed: int | None = None,
-    settings: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="KEY=VALUE")
-    ] = (),
+    config: Annotated[OptionalName, tyro.conf.arg(aliases=["-c"], metavar="RECIPE")] = None,
+    steps: OptionalInteger = None,
+    budget: Annotated[OptionalName, tyro.conf.arg(metavar="TIME")] = None,
+    init: OptionalPath = None,
+    seed: OptionalInteger = None,
+    settings: Settings = (),
     print_config: bool = False,
     resume: bool = False,
     overwrite: bool = False,
@@ -36,7 +34,7 @@ def run(
     Args:
         output: directory of the run.
         data: the data set that `cloze corpus` wrote.
-        model: size of the encoder; base where nothing says otherwise.
+        model: tiny, mini, small, medium, base or large; base where nothing says otherwise.
         config: a TOML file, or the name of a recipe that comes with cloze: original, laptop.
         steps: optimizer steps; these, or a budget.
         budget: time to train, as in 30m or 8h; the schedule then follows the clock.

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import tyro
 
-from cloze.cli.common import Flags
+from cloze.cli.common import Flags, OptionalPath
 
 
 def run(
     directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
     /,
     *,
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
+    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
     overwrite: bool = False,
     flags: Flags,
 ) -> None:

@@ -19,6 +19,7 @@ from cloze.evidence.report import read_run_metrics
 from cloze.model.checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_config, load_labels
 from cloze.model.layouts import modern_hugging_face_names
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
+from cloze.training.checkpoints import follow
 from cloze.training.metrics_log import METRICS
 
 _STATE = "training/state.json"
@@ -151,7 +152,7 @@ def _describe_run(run: Path) -> Description:
     facts: dict[str, Any] = {"checkpoints": [path.name for path in checkpoints]}
     for pointer in ("latest", "best"):
         if (run / pointer).is_file():
-            facts[pointer] = _follow(run, pointer)
+            facts[pointer] = follow(run, pointer).name
     if rows:
         facts["steps"] = rows[-1]["step"]
     for kind, name in (("train", "last training measures"), ("validation", "last held-out measures")):
@@ -160,14 +161,6 @@ def _describe_run(run: Path) -> Description:
     if (run / RUN_CONFIG).is_file():
         facts["settings"] = read_toml(run / RUN_CONFIG)
     return Description(run, "run", facts, checked)
-
-
-def _follow(run: Path, pointer: str) -> str:
-    """Read which checkpoint `latest` or `best` names, and see that it is there."""
-    name = (run / pointer).read_text("utf-8").strip()
-    if not (run / name).is_dir():
-        raise InputError(f"names {name}, which is not there", where=run / pointer)
-    return Path(name).name
 
 
 def _no_facts(directory: Path) -> dict[str, Any]:

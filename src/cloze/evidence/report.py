@@ -39,7 +39,7 @@ def write_report(run: Path, *, output: Path | None = None, overwrite: bool = Fal
     run = Path(run)
     rows = read_run_metrics(run)
     if output is not None:
-        artifacts.refuse_existing(output, overwrite=overwrite)
+        artifacts.refuse_existing(output, overwrite=overwrite, directory=False)
     path = run / REPORT if output is None else output
     artifacts.write_text(path, _page(run, rows))
     return path

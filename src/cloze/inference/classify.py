@@ -1,6 +1,5 @@
 """Labels for texts, or pairs of texts, by a fine-tuned classifier."""
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -126,10 +125,7 @@ def classify_file(
 def _examples(
     task: SequenceClassification, source: str, text_column: str | None, pair_column: str | None
 ) -> Iterator[LabelledText]:
-    if source == "-":
-        for number, line in enumerate(sys.stdin, 1):
-            yield LabelledText(line.rstrip("\n"), where=f"stdin:{number}")
-    elif is_table(Path(source)):
+    if is_table(Path(source)):
         text = str(text_column or getattr(task, "text_column", "text"))
         pair: str | None = pair_column or getattr(task, "pair_column", None)
         for row in read_rows(Path(source), [text] if pair is None else [text, pair]):

@@ -37,8 +37,10 @@ class FillMask:
         """Return, for each [MASK] in the order of the text, the `top_k` likeliest pieces.
 
         Raises:
-            InputError: no [MASK], or more tokens than the model takes.
+            InputError: no [MASK], more tokens than the model takes, or no piece is asked for.
         """
+        if top_k < 1:
+            raise InputError(f"{top_k} is less than 1", where="top_k")
         encoding = self.tokenizer.encode(text)
         positions = [i for i, token_id in enumerate(encoding.input_ids) if token_id == self.tokenizer.mask_id]
         if not positions:

@@ -73,11 +73,20 @@ def write_model_files(
         table["id2label"] = {str(number): label for number, label in enumerate(labels)}
         table["label2id"] = {label: number for number, label in enumerate(labels)}
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    try:
-        save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
-    except SafetensorError as error:  # what it makes of an OSError
-        raise RunError(f"cannot write: {error}", where=directory / WEIGHTS_FILE) from error
+    write_weights(weights, directory / WEIGHTS_FILE)
     dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)
+
+
+def write_weights(weights: dict[str, Tensor], file: Path) -> None:
+    """Write tensors by name.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+    """
+    try:
+        save_file(weights, file, metadata={"format": "pt"})
+    except SafetensorError as error:  # what it makes of an OSError
+        raise RunError(f"cannot write: {error}", where=file) from error
 
 
 @overload
@@ -96,8 +105,8 @@ def load_model(
         verify: check every file against the manifest, where there is one.
 
     Raises:
-        InputError: a file is missing or damaged; weights are missing, unexpected or of another shape than the
-            config says; there are more word pieces than embeddings.
+        InputError: a file is missing or damaged; weights are missing, unexpected, not finite or of another shape
+            than the config says; there are more word pieces than embeddings.
     """
     directory = Path(directory)
     if verify and (directory / artifacts.MANIFEST).exists():
@@ -118,6 +127,9 @@ def load_model(
         if name not in known and (head is not None or name.startswith("bert.")):
             what = f"unexpected weight {name}: a {type(model).__name__} of this config has none"
             raise InputError(what, where=directory / WEIGHTS_FILE)
+        if name in known and not foreign[name].isfinite().all():
+            what, remedy = f"the weight {name} holds NaN or infinite values", "Use an earlier checkpoint"
+            raise InputError(what, where=directory / WEIGHTS_FILE, remedy=remedy)
     prefix = "bert." if head is None else ""
     model.load_state_dict(
         {name.removeprefix(prefix): weight.float() for name, weight in weights.items()}, assign=True

@@ -1,7 +1,8 @@
 """A pre-training run from its settings to its last checkpoint."""
 
 import shutil
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -56,11 +57,12 @@ def pretrain(
     artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
     dataset = Dataset.open(Path(config.data))
     config = replace(config, data_sha256=_fingerprint(config, dataset))
+    material = _material(config, dataset)
     model = _initial_model(config, dataset)
     if run.exists():
         shutil.rmtree(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, configuration.to_toml(config))
-    return _train(config, run, dataset, model, TrainingState(), None, progress)
+    return _train(config, run, material, model, TrainingState(), None, progress)
 
 
 def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, float]:
@@ -77,11 +79,12 @@ def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, f
     config = configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG)
     dataset = Dataset.open(Path(config.data))
     _fingerprint(config, dataset)
+    material = _material(config, dataset)
     checkpoint = newest_checkpoint(run, progress)
     if checkpoint is None:
-        return _train(config, run, dataset, _initial_model(config, dataset), TrainingState(), None, progress)
+        return _train(config, run, material, _initial_model(config, dataset), TrainingState(), None, progress)
     model = load_model(checkpoint, BertForPreTraining, verify=False)
-    return _train(config, run, dataset, model, read_state(checkpoint), checkpoint, progress)
+    return _train(config, run, material, model, read_state(checkpoint), checkpoint, progress)
 
 
 def _fingerprint(config: PretrainConfig, dataset: Dataset) -> str:
@@ -93,6 +96,30 @@ def _fingerprint(config: PretrainConfig, dataset: Dataset) -> str:
             "is not the data set that the settings were made for", where=config.data, remedy=remedy
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """What a run is made from, besides its weights: read and checked before anything is written."""
+
+    device: torch.device
+    tokenizer: Tokenizer
+    train: Documents
+    held_out: Sequence[PackedBatch]
+    unigram_nats: Tensor
+
+
+def _material(config: PretrainConfig, dataset: Dataset) -> _Material:
+    device = resolve_device(config.device)
+    tokenizer = Tokenizer.load(dataset.path)
+    train = dataset.split("train")
+    return _Material(
+        device=device,
+        tokenizer=tokenizer,
+        train=train,
+        held_out=_held_out_batches(config, dataset.split("validation"), tokenizer),
+        unigram_nats=_unigram_nats(train, dataset.vocab_size).to(device),
+    )
 
 
 def _initial_model(config: PretrainConfig, dataset: Dataset) -> BertForPreTraining:
@@ -114,23 +141,21 @@ def _initial_model(config: PretrainConfig, dataset: Dataset) -> BertForPreTraini
 def _train(
     config: PretrainConfig,
     run: Path,
-    dataset: Dataset,
+    material: _Material,
     model: BertForPreTraining,
     state: TrainingState,
     checkpoint: Path | None,
     progress: Progress,
 ) -> dict[str, float]:
-    device = resolve_device(config.device)
+    device, tokenizer = material.device, material.tokenizer
     compute_dtype = resolve_dtype(config.precision, device)
-    tokenizer = Tokenizer.load(dataset.path)
-    train, held_out = dataset.split("train"), dataset.split("validation")
     work = PretrainingWork(
         phases=[
-            (phase, _instances(config, number, phase, train, tokenizer, run, progress))
+            (phase, _instances(config, number, phase, material.train, tokenizer, run, progress))
             for number, phase in enumerate(config.phases)
         ],
-        held_out=_held_out_batches(config, held_out, tokenizer),
-        unigram_nats=_unigram_nats(train, dataset.vocab_size).to(device),
+        held_out=material.held_out,
+        unigram_nats=material.unigram_nats,
         next_sentence=config.pairs.next_sentence,
         micro_batch_tokens=config.micro_batch_tokens,
         device=device,

@@ -86,7 +86,7 @@ def finetune(
     start = resolve_checkpoint(Path(config.model))
     tokenizer = Tokenizer.load(start)
     task, data = _read_data(task, config, tokenizer, progress)
-    model = _initial_model(task, config, start)
+    model = _initial_model(task, config, start).to(resolve_device(config.device))
     if run.exists():
         shutil.rmtree(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(task, config))

@@ -6,11 +6,14 @@ A TSV is never quote-parsed: a quotation mark is a character like any other, as 
 import csv
 import difflib
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from cloze.errors import InputError
 
@@ -18,6 +21,8 @@ Line: TypeAlias = tuple[str, str]
 """The text of a line, and its file:line."""
 RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 """The cells of a row by column, and its file:line."""
+
+_MAX_LINE_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +71,19 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    r"""Yield the lines of a UTF-8 file without their ends; only \n ends a line.
+    r"""Yield the lines of a UTF-8 file, or of stdin where `path` is -, without their ends; only \n ends a line.
 
     Raises:
-        InputError: no such file, or not text in UTF-8.
+        InputError: no such file, not text in UTF-8, or a line over the limit.
     """
+    name = "stdin" if str(path) == "-" else path
     try:
-        with Path(path).open("rb") as stream:
-            for number, raw in enumerate(stream, 1):
-                where = f"{path}:{number}"
+        with _open(path) as stream:
+            for number, raw in enumerate(iter(partial(stream.readline, _MAX_LINE_BYTES + 1), b""), 1):
+                where = f"{name}:{number}"
+                if len(raw) > _MAX_LINE_BYTES:
+                    what = f"a line of over {_MAX_LINE_BYTES // 10**6} MB"
+                    raise InputError(what, where=where, remedy="Give a text a line")
                 if b"\0" in raw:
                     remedy = "Give UTF-8 text"
                     raise InputError(
@@ -88,7 +97,11 @@ def read_lines(path: Path) -> Iterator[Line]:
                     raise InputError(what, where=where, remedy=remedy) from error
                 yield text.removesuffix("\n").removesuffix("\r"), where
     except OSError as error:
-        raise InputError((error.strerror or str(error)).lower(), where=path) from error
+        raise InputError((error.strerror or str(error)).lower(), where=name) from error
+
+
+def _open(path: Path) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb")
 
 
 def _tsv(lines: Iterator[Line]) -> Iterator[RawRow]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.model.checkpoint import write_weights
 from cloze.progress import Progress
 
 _CHECKPOINTS = "checkpoints"
@@ -88,7 +89,7 @@ def save_checkpoint(
     with artifacts.write_directory(path, kind="checkpoint", overwrite=True) as directory:
         write_model(directory)
         (directory / "training").mkdir()
-        safetensors.torch.save_file(_optimizer_tensors(model, optimizer), directory / _OPTIMIZER)
+        write_weights(_optimizer_tensors(model, optimizer), directory / _OPTIMIZER)
         (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     artifacts.write_text(run / "latest", _checkpoint_name(state.step) + "\n")
     if state.best_step is not None:
@@ -125,10 +126,19 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
 
 def resolve_checkpoint(path: Path) -> Path:
     """Return the directory that holds a model: the newest checkpoint where `path` is a run, else `path`."""
-    pointer = Path(path) / "latest"
-    if not pointer.is_file():
-        return Path(path)
-    return Path(path) / pointer.read_text("utf-8").strip()
+    return follow(Path(path), "latest") if (Path(path) / "latest").is_file() else Path(path)
+
+
+def follow(run: Path, pointer: str) -> Path:
+    """Return the checkpoint that `latest` or `best` names.
+
+    Raises:
+        InputError: it is not there.
+    """
+    name = (run / pointer).read_text("utf-8", errors="replace").strip()
+    if not (run / name).is_dir():
+        raise InputError(f"names {name}, which is not there", where=run / pointer)
+    return run / name
 
 
 def read_state(checkpoint: Path) -> TrainingState:

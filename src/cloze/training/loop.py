@@ -30,6 +30,7 @@ from cloze.training.checkpoints import (
     save_checkpoint,
 )
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
+from cloze.training.memory import memory_errors
 from cloze.training.metrics_log import MetricsLog
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
 from cloze.training.precision import autocast
@@ -128,7 +129,7 @@ class Trainer(Generic[Batch]):
 
         Raises:
             Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last completed step.
-            RunError: the loss stayed infinite or NaN, or the disk is full.
+            RunError: the loss stayed infinite or NaN, memory ran out, or the disk is full.
         """
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
         if resume_from is not None:
@@ -140,7 +141,7 @@ class Trainer(Generic[Batch]):
         self._started_at = time.monotonic() - self.state.elapsed_seconds
         artifacts.remove_leftovers(self.run / "checkpoints")
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
-        with catch_signals() as stop, deterministic_algorithms(), bar as shown:
+        with catch_signals() as stop, deterministic_algorithms(), memory_errors(), bar as shown:
             shown.advance(self._used())
             try:
                 return self._run_steps(stop, shown)

@@ -1,11 +1,16 @@
-"""Keeping the process's memory instead of giving it back after every step."""
+"""Keeping the process's memory instead of giving it back after every step, and saying that there is too little."""
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cloze.errors import RunError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 _NEVER = 2**31 - 1
 _LARGE = 2**30
+_REFUSALS = ("can't allocate memory", "out of memory")  # torch's on the CPU, and on GPUs
 
 
 def keep_freed_memory() -> None:
@@ -21,3 +26,21 @@ def keep_freed_memory() -> None:
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGE)
         libc.mallopt(_M_TRIM_THRESHOLD, _NEVER)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error is a refusal of memory: torch tells those of the CPU by their text alone."""
+    refused = isinstance(error, RuntimeError) and any(words in str(error) for words in _REFUSALS)
+    return refused or isinstance(error, MemoryError)
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Turn a refusal of memory in a training step into one line for the user."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        remedy = "Say --set micro_batch_tokens=N with a smaller N: the results are the same but for rounding"
+        raise RunError("out of memory", remedy=remedy) from error
