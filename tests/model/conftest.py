@@ -1,16 +1,10 @@
 """Models whose sizes all differ, so that a swapped axis cannot pass."""
 
-import json
-from pathlib import Path
-
-import numpy as np
 import pytest
 import torch
 
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.heads import BertForPreTraining
-
-GOOGLE_NANO = Path(__file__).parents[1] / "golden" / "google-nano"
 
 
 @pytest.fixture
@@ -44,19 +38,6 @@ def pretraining_model(config, randomize) -> BertForPreTraining:
     model = BertForPreTraining(BertModel(config))
     randomize(model)
     return model.eval()
-
-
-@pytest.fixture(scope="session")
-def google_nano():
-    """Google's small BERT: (our configuration, Google's weights by Google's names, inputs and outputs)."""
-    table = json.loads((GOOGLE_NANO / "bert_config.json").read_text())
-    weights = {}
-    for part in ("words", "rest"):
-        with np.load(GOOGLE_NANO / f"weights_step0_{part}.npz") as arrays:
-            weights |= {name: torch.from_numpy(array) for name, array in arrays.items()}
-    with np.load(GOOGLE_NANO / "expected_forward.npz") as arrays:
-        expected = {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
-    return BertConfig(**table | {"hidden_act": "gelu_tanh"}), weights, expected
 
 
 @pytest.fixture

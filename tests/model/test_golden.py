@@ -12,7 +12,7 @@ from cloze.model.packed import pack_padded
 
 @pytest.fixture(scope="module")
 def model(google_nano):
-    config, weights, _ = google_nano
+    config, weights, *_ = google_nano
     model = BertForPreTraining(BertModel(config)).eval()
     shapes = {name: weight.shape for name, weight in model.state_dict().items()}
     model.load_state_dict(GOOGLE.from_foreign(weights, shapes))
@@ -24,7 +24,7 @@ def close(ours, theirs):
 
 
 def test_every_layer_equals_googles(model, google_nano):
-    _, _, expected = google_nano
+    expected = google_nano.expected
     mask = expected["input_mask"].bool()
     output = model.bert(
         expected["input_ids"].long(), mask, expected["segment_ids"].long(), keep_hidden_states=True
@@ -37,7 +37,7 @@ def test_every_layer_equals_googles(model, google_nano):
 
 
 def test_heads_and_losses_equal_googles(model, google_nano):
-    _, _, expected = google_nano
+    expected = google_nano.expected
     mask = expected["input_mask"].bool()
     packed, padding = pack_padded(expected["input_ids"].long(), mask, expected["segment_ids"].long())
     token_of_cell = torch.full((mask.numel(),), -1)
@@ -58,7 +58,7 @@ def test_heads_and_losses_equal_googles(model, google_nano):
 
 
 def test_the_copy_is_the_original(shared, google_nano):
-    _, weights, expected = google_nano
+    _, weights, expected, _ = google_nano
     for file, ours in (("weights_step0", weights), ("expected_forward", expected)):
         with np.load(shared / "golden" / "google-nano" / f"{file}.npz") as arrays:
             assert set(arrays.files) == set(ours)

@@ -38,7 +38,7 @@ def test_no_name_stands_twice(layout):
 
 
 def test_googles_names_are_all_known(google_nano):
-    config, google, _ = google_nano
+    config, google, *_ = google_nano
     model = BertForPreTraining(BertModel(config))
     foreign = GOOGLE.to_foreign(model.state_dict())
     assert {n: tuple(w.shape) for n, w in foreign.items()} == {n: tuple(w.shape) for n, w in google.items()}

@@ -1,45 +1,31 @@
 """Google's optimizer and schedule, against Google's own trajectory and against the formulae."""
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from cloze.model.bert import BertConfig, BertModel
+from cloze.model.bert import BertModel
 from cloze.model.heads import BertForPreTraining
 from cloze.model.layouts import GOOGLE
 from cloze.model.packed import pack_padded
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
 
 
-@pytest.fixture
-def golden(shared: Path) -> Path:
-    return shared / "golden" / "google-nano"
-
-
-def _load(path: Path, model: BertForPreTraining) -> None:
-    weights = {name: torch.from_numpy(array) for name, array in np.load(path).items()}
+def _model(nano, weights: dict[str, Tensor]) -> BertForPreTraining:
+    config = replace(nano.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = BertForPreTraining(BertModel(config))
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     model.load_state_dict(GOOGLE.from_foreign(weights, shapes))
-
-
-def _nano(golden: Path) -> BertForPreTraining:
-    raw = json.loads((golden / "bert_config.json").read_text())
-    raw |= {"hidden_act": "gelu_tanh", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    model = BertForPreTraining(BertModel(BertConfig(**raw)))
-    _load(golden / "weights_step0.npz", model)
     return model
 
 
-def test_twenty_steps_follow_googles_trajectory(golden: Path) -> None:
-    """Losses within 1e-4 relative over 20 steps, and the weights that they end in."""
-    expected = json.loads((golden / "trajectory.json").read_text())
-    batch = {
-        name: torch.from_numpy(array) for name, array in np.load(golden / "expected_forward.npz").items()
-    }
+def _take_googles_steps(nano) -> tuple[BertForPreTraining, list[list[float]]]:
+    """Train on Google's one batch; return the model and the losses before each step."""
+    batch, settings = nano.expected, nano.trajectory
     packed, padding = pack_padded(batch["input_ids"], batch["input_mask"].bool(), batch["segment_ids"])
     token_of_cell = torch.full((batch["input_ids"].numel(),), -1)
     token_of_cell[padding.cell_of_token] = torch.arange(packed.num_tokens)
@@ -48,30 +34,36 @@ def test_twenty_steps_follow_googles_trajectory(golden: Path) -> None:
     masked_lm_ids = batch["masked_lm_ids"][rows, slots].long()
     labels = batch["next_sentence_labels"].flatten()[padding.row_of_sequence].long()
 
-    model = _nano(golden)
+    steps = settings["num_train_steps"]
+    model = _model(nano, nano.weights)
     config = OptimizerConfig(
-        learning_rate=expected["init_lr"],
-        warmup_fraction=expected["num_warmup_steps"] / expected["num_train_steps"],
+        learning_rate=settings["init_lr"], warmup_fraction=settings["num_warmup_steps"] / steps
     )
     optimizer = build_optimizer(model, config)
     losses = []
-    for step in range(expected["num_train_steps"]):
+    for step in range(steps):
         sums = model.losses(packed, token_of_cell[cells], masked_lm_ids, labels)
-        masked, following = (
-            sums.masked_lm_loss_sum / len(masked_lm_ids),
-            sums.next_sentence_loss_sum / len(labels),
-        )
+        masked = sums.masked_lm_loss_sum / len(masked_lm_ids)
+        following = sums.next_sentence_loss_sum / len(labels)
         optimizer.zero_grad()
         (masked + following).backward()
         clip_gradients(model.parameters(), config.max_grad_norm)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate_at(step / expected["num_train_steps"], config)
+            group["lr"] = learning_rate_at(step / steps, config)
         optimizer.step()
         losses.append([(masked + following).item(), masked.item(), following.item()])
+    return model, losses
 
-    np.testing.assert_allclose(losses, expected["losses"], rtol=1e-4)
-    ended = _nano(golden)
-    _load(golden / "weights_step20.npz", ended)
+
+def test_twenty_steps_follow_googles_trajectory(google_nano) -> None:
+    _, losses = _take_googles_steps(google_nano)
+    np.testing.assert_allclose(losses, google_nano.trajectory["losses"], rtol=1e-4)
+
+
+def test_twenty_steps_end_in_googles_weights(google_nano, shared: Path) -> None:
+    model, _ = _take_googles_steps(google_nano)
+    with np.load(shared / "golden" / "google-nano" / "weights_step20.npz") as arrays:
+        ended = _model(google_nano, {name: torch.from_numpy(array) for name, array in arrays.items()})
     for (name, ours), theirs in zip(model.named_parameters(), ended.parameters(), strict=True):
         torch.testing.assert_close(
             ours, theirs, rtol=1e-4, atol=2e-5, msg=lambda text, n=name: f"{n}: {text}"
