@@ -182,6 +182,31 @@ def test_a_signal_saves_the_last_whole_step_and_leaves(tmp_path: Path, number: s
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
 
 
+def test_a_run_stopped_within_an_evaluation_makes_it_when_it_goes_on(tmp_path: Path) -> None:
+    _train(tmp_path / "whole")
+    work = LineWork()
+    measure = work.measure
+
+    def stop_at_second_evaluation(model: nn.Module, batch: int) -> Measures:
+        if len(_rows(tmp_path / "cut", "validation")) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return measure(model, batch)
+
+    work.measure = stop_at_second_evaluation  # type: ignore[method-assign]
+    with pytest.raises(Interrupted, match="after step 20"):
+        _train(tmp_path / "cut", work)
+    _train(tmp_path / "cut", resume=True)
+    assert _rows(tmp_path / "whole", "validation") == _rows(tmp_path / "cut", "validation")
+
+
+def test_a_finished_run_that_is_resumed_says_what_it_measured(tmp_path: Path) -> None:
+    trainer, _ = _trainer(tmp_path, LineWork())
+    measured = trainer.train()
+    again, checkpoint = _trainer(tmp_path, LineWork(), resume=True)
+    assert again.train(resume_from=checkpoint) == measured
+    assert len(_rows(tmp_path, "validation")) == 3
+
+
 def test_a_nan_step_is_skipped_named_and_leaves_the_weights(tmp_path: Path) -> None:
     work = LineWork()
     work.poison = {16}

@@ -37,7 +37,7 @@ class CheckpointConfig:
     """Keep the checkpoints of steps that this number divides for ever."""
 
     def __post_init__(self) -> None:
-        if self.every_minutes <= 0 or self.keep_newest < 1:
+        if not self.every_minutes > 0 or self.keep_newest < 1:
             raise ValueError("every_minutes and keep_newest must be positive")
         for name in ("every_steps", "keep_every_steps"):
             value = getattr(self, name)

@@ -31,7 +31,7 @@ from cloze.training.checkpoints import (
 )
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
 from cloze.training.memory import memory_errors
-from cloze.training.metrics_log import MetricsLog
+from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
 from cloze.training.precision import autocast
 
@@ -116,7 +116,7 @@ class Trainer(Generic[Batch]):
     _optimizer: torch.optim.Optimizer = field(init=False)
     _log: MetricsLog = field(init=False)
     _window: "_Window" = field(init=False)
-    _saved_step: int = field(init=False, default=-1)
+    _saved_step: int = field(init=False)
     _saved_at: float = field(init=False)
     _started_at: float = field(init=False)
     _skipped_in_a_row: int = field(init=False, default=0)
@@ -134,7 +134,7 @@ class Trainer(Generic[Batch]):
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
         if resume_from is not None:
             load_optimizer(resume_from, self.model, self._optimizer)
-            self._saved_step = self.state.step
+        self._saved_step = self.state.step
         self._log = MetricsLog(self.run, resume_step=self.state.step)
         self._window = _Window()
         self._saved_at = time.monotonic()
@@ -151,23 +151,37 @@ class Trainer(Generic[Batch]):
                 raise Interrupted(message, remedy="The state is saved: go on with --resume") from None
 
     def _run_steps(self, stop: StopRequest, bar: Bar) -> dict[str, float]:
-        measured: dict[str, float] = {}
+        measured, evaluations = self._measured_before()
         used = self._used()
-        evaluated = math.floor(used / self.budget.total * self.evaluation_config.times)
-        while used < self.budget.total:
+        while True:
+            due = self._evaluations_due(used)
+            if due > evaluations:
+                measured, evaluations = self._evaluate(stop), due
+            elif self._save_due():
+                self._save()
+            if used >= self.budget.total:
+                return measured
             self._step(used / self.budget.total, stop)
             now_used = self._used()
             bar.advance(now_used - used)
             used = now_used
             if self.state.step % self.evaluation_config.log_every_steps == 0 or used >= self.budget.total:
                 self._write_log(bar)
-            due = math.floor(used / self.budget.total * self.evaluation_config.times)
-            if due > evaluated:
-                evaluated = due
-                measured = self._evaluate(stop)
-            elif self._save_due():
-                self._save()
-        return measured
+
+    def _measured_before(self) -> tuple[dict[str, float], int]:
+        """Return the last evaluation in a resumed run's log, and how many are behind it.
+
+        The log is asked, not the clock: a run that was stopped within an evaluation has yet to make it.
+        """
+        rows = [row for row in read_metrics(self.run) if row["kind"] == VALIDATION]
+        if not rows:
+            return {}, 0
+        step, seconds = rows[-1].pop("step"), rows[-1].pop("seconds")
+        del rows[-1]["kind"]
+        return rows[-1], self._evaluations_due(self.budget.used(step, seconds))
+
+    def _evaluations_due(self, used: float) -> int:
+        return math.floor(used / self.budget.total * self.evaluation_config.times)
 
     def _step(self, progress: float, stop: StopRequest) -> None:
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
@@ -249,9 +263,7 @@ class Trainer(Generic[Batch]):
                     raise _StopAskedFor
                 sums.add(self.work.measure(self.model, batch))
         measured = sums.means(self.work.losses)
-        self._log.write(
-            "validation", self.state.step, **measured, seconds=round(self.state.elapsed_seconds, 3)
-        )
+        self._log.write(VALIDATION, self.state.step, **measured, seconds=self.state.elapsed_seconds)
         shown = " ".join(f"{name} {value:.4g}" for name, value in measured.items())
         self.progress.note(f"step {self.state.step:,} held-out: {shown}")
         if self.state.best_loss is None or measured["loss"] < self.state.best_loss:

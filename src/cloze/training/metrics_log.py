@@ -9,6 +9,8 @@ from cloze import artifacts
 from cloze.errors import InputError
 
 METRICS = "metrics.jsonl"
+VALIDATION = "validation"
+"""The kind of the lines that hold an evaluation."""
 
 
 class MetricsLog:
@@ -21,6 +23,8 @@ class MetricsLog:
         if self._path.exists():
             kept = [row for row in read_metrics(run) if row["step"] <= resume_step]
             artifacts.write_text(self._path, "".join(json.dumps(row) + "\n" for row in kept))
+        else:
+            artifacts.write_text(self._path, "")
         self._events = _event_writer(run)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
@@ -48,16 +52,21 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     """
     path = Path(run) / METRICS
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         raise InputError("not a run: it has no metrics.jsonl", where=run) from None
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            rows.append(json.loads(line))
-        except ValueError as error:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
             if number < len(lines):
                 raise InputError("not a JSON object", where=f"{path}:{number}") from error
+            break
+        if not (isinstance(row, dict) and isinstance(row.get("step"), int) and "kind" in row):
+            what = "not a row of metrics: kind or step is missing"
+            raise InputError(what, where=f"{path}:{number}")
+        rows.append(row)
     return rows
 
 

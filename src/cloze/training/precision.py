@@ -19,7 +19,7 @@ def resolve_device(name: str) -> torch.device:
         return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.empty(0, device=device).cpu()  # which the device "meta", that computes nothing, refuses
     except (RuntimeError, AssertionError) as error:
         what = f"device {name!r} is not to be had"
         raise InputError(what, where="device", remedy="Use cpu, cuda, mps or auto") from error
