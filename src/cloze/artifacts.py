@@ -188,11 +188,13 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
     try:
         raw = json.loads(file.read_text("utf-8"))
         files = {name: FileRecord(record["bytes"], record["sha256"]) for name, record in raw["files"].items()}
+        if not all(isinstance(r.bytes, int) and isinstance(r.sha256, str) for r in files.values()):
+            raise TypeError("bytes must be numbers, sha256 texts")
         manifest = Manifest(raw["kind"], raw["format_version"], files)
     except FileNotFoundError:
         what = f"not a {kind or 'directory'} written by cloze: it has no {MANIFEST}"
         raise InputError(what, where=directory) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"damaged manifest ({error})", where=file, remedy="Write the directory anew"
         ) from error

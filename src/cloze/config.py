@@ -42,7 +42,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise InputError(f"not a TOML file: {error}", where=path) from error
 
 

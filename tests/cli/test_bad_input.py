@@ -299,6 +299,38 @@ CASES = {
         foreign(weights(lambda t: t["bert.pooler.dense.bias"].fill_(float("nan")))),
         "copy/model.safetensors: the weight bert.pooler.dense.bias holds NaN",
     ),
+    "a config too deep": of_model(
+        foreign(lambda d: (d / "config.json").write_text("[" * 10**5)), "copy/config.json"
+    ),
+    "a tokenizer too deep": of_model(
+        foreign(lambda d: (d / "tokenizer.json").write_text("[" * 10**5)), "copy/tokenizer.json: not JSON"
+    ),
+    "a manifest too deep": of_model(
+        copy_of("checkpoint", lambda d: (d / "manifest.json").write_text("[" * 10**5)), "damaged manifest"
+    ),
+    "a manifest of other types": of_model(
+        copy_of(
+            "checkpoint",
+            lambda d: (d / "manifest.json").write_text(
+                '{"kind": "checkpoint", "format_version": 1, "files": {"vocab.txt": {"bytes": "9", "sha256": 3}}}'
+            ),
+        ),
+        "copy/manifest.json: damaged manifest",
+    ),
+    "a million layers": of_model(
+        foreign(config(num_hidden_layers=10**6)), "config.json", "is more than 1,000"
+    ),
+    "a size beyond all memory": of_model(
+        foreign(config(hidden_size=2**60)), "config.json", "is more than 10,000,000"
+    ),
+    "an activation that is a list": of_model(
+        foreign(config(hidden_act=["gelu"])), "copy/config.json", "hidden_act"
+    ),
+    "labels without numbers": Case(
+        "predict classification -m {tmp}/copy {table}",
+        ("copy/config.json: id2label",),
+        foreign(config(id2label={"good": 0})),
+    ),
     # data sets
     "no data set": Case(PRETRAIN + "--data {tmp}/none", ("{tmp}/none: no such directory",)),
     "a data set of another kind": Case(
@@ -350,6 +382,12 @@ CASES = {
     "no steps": of_settings("--steps 0", "steps and budget_seconds must be positive"),
     "a negative seed": of_settings("--seed=-1", "seed -1 is not in 0..2147483647"),
     "no such device": of_settings("--set device=abacus", "device 'abacus' is not to be had", "cpu, cuda"),
+    "a device that computes nothing": of_settings("--set device=meta", "device 'meta' is not to be had"),
+    "no masks": of_settings(
+        "--set 'phases=[{max_seq_length=32, fraction=1, max_predictions_per_seq=0}]'",
+        "phases[0]: max_predictions_per_seq 0 is not positive",
+    ),
+    "weights of infinite spread": of_settings("--set model.initializer_range=inf", "initializer_range = inf"),
     "no such recipe": of_settings("--config labtop", "--config: no recipe 'labtop'", "laptop"),
     "a recipe that is not there": of_settings("--config {tmp}/none.toml", "{tmp}/none.toml: no such file"),
     "a recipe that is no TOML": recipe("steps = = 3\n", "{tmp}/mine.toml: not a TOML file", "line 1"),
@@ -466,6 +504,16 @@ CASES = {
         "report {tmp}/copy",
         ("copy/metrics.jsonl:2: not a JSON object",),
         copy_of("run", lambda d: damage_line(d / "metrics.jsonl", 2)),
+    ),
+    "a report of metrics that are no text": Case(
+        "report {tmp}/copy",
+        ("copy/metrics.jsonl:1: not a JSON object",),
+        copy_of("run", lambda d: (d / "metrics.jsonl").write_bytes(b"\xff\n{}\n")),
+    ),
+    "a resume with metrics of another kind": Case(
+        "pretrain -o {tmp}/copy --resume",
+        ("copy/metrics.jsonl:1: not a row of metrics",),
+        copy_of("run", lambda d: (d / "metrics.jsonl").write_text("{}\n{}\n")),
     ),
     # labelled data
     "no such table": Case(FINETUNE + "-m {run} -d {tmp}/none.tsv", ("{tmp}/none.tsv: no such file",)),

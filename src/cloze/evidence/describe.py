@@ -77,7 +77,7 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     parameters, dtypes = _weights(directory / WEIGHTS_FILE)
     head = json.loads((directory / CONFIG_FILE).read_text("utf-8")).get("architectures")
     facts: dict[str, Any] = {
-        "model": head[0] if head else "BertModel",
+        "model": head[0] if isinstance(head, list) and head else "BertModel",
         "layers": config.num_hidden_layers,
         "hidden size": config.hidden_size,
         "attention heads": config.num_attention_heads,

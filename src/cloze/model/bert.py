@@ -74,8 +74,8 @@ class BertConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)} must be at least 0 and less than 1")
         for name in ("initializer_range", "layer_norm_eps"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} = {getattr(self, name)} must be more than 0")
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} = {getattr(self, name)} must be more than 0 and at most 1")
 
     @property
     def head_size(self) -> int:

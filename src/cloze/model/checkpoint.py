@@ -41,6 +41,8 @@ _REQUIRED_KEYS = (
     "intermediate_size",
     "max_position_embeddings",
 )
+_MOST = dict.fromkeys(_REQUIRED_KEYS, 10_000_000) | {"num_hidden_layers": 1000}
+"""No BERT is larger; from a damaged file one would be built before its weights are found to be missing."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -154,14 +156,22 @@ def load_config(directory: Path) -> BertConfig:
     fields = {field.name for field in dataclasses.fields(BertConfig)}
     own = {key: value for key, value in table.items() if key in fields}
     if "hidden_act" in own:
-        own["hidden_act"] = _OUR_ACTIVATIONS.get(own["hidden_act"], own["hidden_act"])
-    return from_table(BertConfig, own, where=where)
+        own["hidden_act"] = _OUR_ACTIVATIONS.get(str(own["hidden_act"]), own["hidden_act"])
+    config = from_table(BertConfig, own, where=where)
+    for key, most in _MOST.items():
+        if getattr(config, key) > most:
+            raise InputError(f"{key} = {getattr(config, key)} is more than {most:,}", where=where)
+    return config
 
 
 def load_labels(directory: Path) -> tuple[str, ...]:
     """Read the names of a classifier's classes from config.json, in order; none where it names none."""
     labels = _read_json(Path(directory) / CONFIG_FILE).get("id2label", {})
-    return tuple(labels[key] for key in sorted(labels, key=int))
+    numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else ["0"]
+    if not isinstance(labels, dict) or set(labels) != set(numbers):
+        what = "id2label is not a table of the numbers from 0 to labels"
+        raise InputError(what, where=Path(directory) / CONFIG_FILE)
+    return tuple(str(labels[number]) for number in numbers)
 
 
 def _config_to_json(config: BertConfig) -> dict[str, Any]:
@@ -176,7 +186,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         remedy = "Give the directory of a checkpoint"
         raise InputError("no such file", where=file, remedy=remedy) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"not a JSON file: {error}", where=file) from error
     if not isinstance(table, dict):
         raise InputError("not a JSON object", where=file)

@@ -68,6 +68,8 @@ class PhaseConfig:
             raise ValueError(f"fraction {self.fraction} is not in (0, 1]")
         if self.batch_size < 1:
             raise ValueError(f"batch_size {self.batch_size} is not positive")
+        if self.max_predictions_per_seq is not None and self.max_predictions_per_seq < 1:
+            raise ValueError(f"max_predictions_per_seq {self.max_predictions_per_seq} is not positive")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

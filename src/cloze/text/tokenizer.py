@@ -328,7 +328,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=path) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({error})", where=path, remedy="Copy or write it anew") from None
     if not isinstance(value, dict):
         raise InputError("not a JSON object", where=path, remedy="Copy or write it anew")
