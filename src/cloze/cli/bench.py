@@ -133,6 +133,9 @@ def run(what: Annotated[What, tyro.conf.arg(name="")]) -> None:
     """
     from cloze import artifacts
     from cloze.evidence.bench.harness import write_record
+    from cloze.training.memory import keep_freed_memory
+
+    keep_freed_memory()  # as `cloze pretrain` does; it holds for both sides
 
     how = what.how
     if how.output is not None:

@@ -29,7 +29,9 @@ def run(
     from dataclasses import asdict
 
     from cloze.demo.life import run_demo
+    from cloze.training.memory import keep_freed_memory
 
+    keep_freed_memory()
     result = run_demo(output, workers=default_workers(), overwrite=overwrite, progress=flags.progress)
     table = asdict(result) | {"reports": [str(path) for path in result.reports]}
     flags.print(table, _describe(result))

@@ -63,7 +63,9 @@ def run(
     from cloze import config as configuration
     from cloze.tasks.config import load_finetuning, to_toml
     from cloze.tasks.finetune import finetune, resume_finetuning
+    from cloze.training.memory import keep_freed_memory
 
+    keep_freed_memory()
     given = {
         "model": None if model is None else str(model),
         "train": None if data is None else str(data),
