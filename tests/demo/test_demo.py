@@ -96,5 +96,6 @@ def test_the_demo_at_length_tells_novelists_apart(tmp_path: Path, capsys: pytest
     printed = capsys.readouterr()
     assert "guessed right" in printed.out
     result_line = next(line for line in printed.out.splitlines() if line.startswith("Novelists of unseen"))
-    assert float(result_line.split(": ")[1].split("%")[0]) > 25  # always naming one of the six is right in 17%
+    # Always naming one of the six is right in 17%.
+    assert float(result_line.split(": ")[1].split("%")[0]) > 25
     assert main(["demo", "-o", str(tmp_path / "demo-run")]) == 2
