@@ -5,28 +5,8 @@ import sentencex
 from cloze.errors import InputError
 from cloze.text.characters import replace_lone_surrogates
 
-LANGUAGES = (
-    *(
-        "am",
-        "ar",
-        "bg",
-        "bn",
-        "ca",
-        "da",
-        "de",
-        "el",
-        "en",
-        "es",
-        "fi",
-        "fr",
-        "gu",
-        "hi",
-        "hy",
-        "it",
-        "ja",
-        "kk",
-    ),
-    *("kn", "ml", "mr", "my", "nl", "pa", "pl", "pt", "ru", "sk", "ta", "te", "uk", "zh"),
+LANGUAGES = tuple(
+    "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk zh".split()
 )
 """The languages whose rules and abbreviations are known; Chinese needs nothing but its full stop."""
 

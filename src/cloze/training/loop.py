@@ -135,13 +135,13 @@ class Trainer(Generic[Batch]):
         if resume_from is not None:
             load_optimizer(resume_from, self.model, self._optimizer)
         self._saved_step = self.state.step
-        self._log = MetricsLog(self.run, resume_step=self.state.step)
-        self._window = _Window()
-        self._saved_at = time.monotonic()
-        self._started_at = time.monotonic() - self.state.elapsed_seconds
-        artifacts.remove_leftovers(self.run / "checkpoints")
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
         with catch_signals() as stop, deterministic_algorithms(), memory_errors(), bar as shown:
+            artifacts.remove_leftovers(self.run / "checkpoints")
+            self._log = MetricsLog(self.run, resume_step=self.state.step)
+            self._window = _Window()
+            self._saved_at = time.monotonic()
+            self._started_at = time.monotonic() - self.state.elapsed_seconds
             shown.advance(self._used())
             try:
                 return self._run_steps(stop, shown)
