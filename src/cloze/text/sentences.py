@@ -5,9 +5,12 @@ import sentencex
 from cloze.errors import InputError
 from cloze.text.characters import replace_lone_surrogates
 
-LANGUAGES = tuple(
-    "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk zh".split()
+# fmt: off
+LANGUAGES = (
+    "am", "ar", "bg", "bn", "ca", "da", "de", "el", "en", "es", "fi", "fr", "gu", "hi", "hy", "it",
+    "ja", "kk", "kn", "ml", "mr", "my", "nl", "pa", "pl", "pt", "ru", "sk", "ta", "te", "uk", "zh",
 )
+# fmt: on
 """The languages whose rules and abbreviations are known; Chinese needs nothing but its full stop."""
 
 
