@@ -12,7 +12,7 @@ from shop import NANO, NANO_TASK, REPOSITORY, Shop
 
 import cloze
 from cloze import artifacts
-from cloze.cli import VERBS, main
+from cloze.cli import VERBS, main, module_of, split_verb
 from cloze.cli.usage import parse
 
 Capture = pytest.CaptureFixture[str]
@@ -146,7 +146,7 @@ def test_a_run_is_overwritten_when_told(shop: Shop, tmp_path: Path, capsys: Capt
 # Help
 
 
-HELPS = [[verb] for verb in VERBS] + [["bench", what] for what in ("pretrain", "tokenize", "corpus")]
+HELPS = [verb.split() for verb in VERBS] + [["bench", what] for what in ("pretrain", "tokenize", "corpus")]
 
 
 @pytest.mark.parametrize("words", HELPS, ids=" ".join)
@@ -173,10 +173,21 @@ def test_help_of_all(capsys: Capture) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
     for verb, text in VERBS.items():
-        assert f"  {verb:<10}{text}" in shown
+        assert re.search(rf"^  {verb} +{re.escape(text)}$", shown, re.MULTILINE)
     assert main([]) == 2
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.endswith(f"cloze {metadata.version('cloze-bert')}\n")
+
+
+def test_a_verb_of_two_words(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setitem(VERBS, "info deep", "look closer")
+    assert split_verb(["info", "deep", "a", "b"]) == ("info deep", ["a", "b"])
+    assert split_verb(["info", "flat"]) == ("info", ["flat"])
+    assert split_verb(["deep"]) == (None, ["deep"])
+    assert module_of("info deep") == "cloze.cli.info_deep"
+    with pytest.raises(SystemExit):
+        main(["info", "--help"])
+    assert capsys.readouterr().out.endswith("See also cloze info deep --help: look closer.\n")
 
 
 # What the README says
@@ -192,8 +203,9 @@ COMMANDS = [line for line in fenced("sh").splitlines() if line.startswith("cloze
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_readmes_commands_are_understood(line: str) -> None:
-    _, verb, *arguments = shlex.split(line, comments=True)
-    parse(import_module(f"cloze.cli.{verb}").run, verb, arguments)
+    verb, arguments = split_verb(shlex.split(line, comments=True)[1:])
+    assert verb
+    parse(import_module(module_of(verb)).run, verb, arguments)
 
 
 def test_the_readme_shows_the_verbs_of_a_life() -> None:

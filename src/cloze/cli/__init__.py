@@ -1,4 +1,7 @@
-"""The command line: verb first. A verb's module is imported only when the verb is called."""
+"""The command line: verb first. A verb's module is imported only when the verb is called.
+
+A verb of two words ("vocab extend") is a line in `VERBS` like any other; its module has "_" for the space.
+"""
 
 import io
 import os
@@ -42,19 +45,36 @@ def main(argv: list[str] | None = None) -> int:
     if arguments[0] == "--version":
         print(f"cloze {metadata.version('cloze-bert')}")
         return 0
-    if arguments[0] not in VERBS:
-        return _unknown_verb(arguments[0])
-    return _run_verb(arguments[0], arguments[1:])
+    verb, rest = split_verb(arguments)
+    return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
+
+
+def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """Part the verb from what follows it; "vocab extend" goes before "vocab", and None is no verb."""
+    for words in (2, 1):
+        verb = " ".join(arguments[:words])
+        if verb in VERBS:
+            return verb, arguments[words:]
+    return None, arguments
+
+
+def module_of(verb: str) -> str:
+    """Return the name of the module whose `run` is the verb."""
+    return f"cloze.cli.{verb.replace(' ', '_')}"
 
 
 def _run_verb(verb: str, arguments: list[str]) -> int:
     from cloze.errors import ClozeError
 
     try:
-        module = import_module(f"cloze.cli.{verb}")
+        module = import_module(module_of(verb))
         parse: Callable[..., Callable[[], None]] = import_module("cloze.cli.usage").parse
         parse(module.run, verb, arguments)()
         sys.stdout.flush()  # a full disk or a reader that left shows here, not when Python ends
+    except SystemExit:  # --help has been printed
+        for longer in (each for each in VERBS if each.startswith(f"{verb} ")):
+            print(f"See also cloze {longer} --help: {VERBS[longer]}.")
+        raise
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -102,7 +122,8 @@ def _unknown_verb(word: str) -> int:
 
 
 def _help() -> str:
-    verbs = "\n".join(f"  {name:<10}{text}" for name, text in VERBS.items())
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  {name:<{width}}{text}" for name, text in VERBS.items())
     return (
         "usage: cloze VERB …\n\n"
         f"BERT, whole: from raw text to answers.\n\n{verbs}\n\n"
