@@ -1,0 +1,41 @@
+import random
+
+import pytest
+import pytrec_eval
+
+from cloze.metrics.ranking import RankedQuery, rank, ranking_scores
+
+TREC_NAMES = {"mrr@10": "recip_rank", "ndcg@10": "ndcg_cut_10", "map": "map", "recall@100": "recall_100"}
+
+
+def _random_query(chance: random.Random) -> tuple[dict[str, int], dict[str, float]]:
+    """Judgements of some of 200 documents, graded, and distinct scores of some of them."""
+    documents = [f"d{number}" for number in range(200)]
+    judged = {d: chance.choice([0, 0, 1, 1, 2, 3]) for d in chance.sample(documents, chance.randint(1, 40))}
+    judged[chance.choice(documents)] = 1
+    ranked = chance.sample(documents, chance.randint(1, 200))
+    return judged, {document: float(place) for place, document in enumerate(ranked)}
+
+
+def test_a_thousand_random_rankings_score_as_trec_eval_scores_them() -> None:
+    chance = random.Random(1)
+    for _ in range(1000):
+        judged, scores = _random_query(chance)
+        order = rank(scores)
+        query = RankedQuery([judged.get(d, 0) for d in order], [r for r in judged.values() if r > 0])
+        ours = ranking_scores([query])
+        measures = {"recip_rank", "ndcg_cut.10", "map", "recall.100"}
+        theirs = pytrec_eval.RelevanceEvaluator({"q": judged}, measures).evaluate({"q": scores})["q"]
+        if theirs["recip_rank"] < 1 / 10:  # theirs knows no cutoff
+            theirs["recip_rank"] = 0.0
+        assert ours == pytest.approx({name: theirs[trec] for name, trec in TREC_NAMES.items()})
+
+
+def test_the_mean_is_over_queries() -> None:
+    found_first = RankedQuery([1, 0, 0], [1])
+    found_never = RankedQuery([0, 0, 0], [1, 1])
+    assert ranking_scores([found_first, found_never]) == dict.fromkeys(TREC_NAMES, 0.5)
+
+
+def test_equal_scores_are_ranked_by_name() -> None:
+    assert rank({"b": 1.0, "a": 1.0, "c": 2.0}) == ["c", "a", "b"]
