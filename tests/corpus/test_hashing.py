@@ -15,6 +15,20 @@ def test_numbers_do_not_depend_on_the_machine():
     assert int(mix(0)) == 0xE220A8397B1DCDAF
 
 
+def test_what_begins_alike_is_hashed_once():
+    assert (mix(np.arange(9), 5, after=mix(3, 4)) == mix(3, 4, np.arange(9), 5)).all()
+    assert (uniform(5, after=mix(3, np.arange(9))) == uniform(3, np.arange(9), 5)).all()
+    assert mix(after=mix(7)) == mix(7)
+
+
+def test_hashing_changes_none_of_its_keys():
+    keys, before = np.arange(9, dtype=np.uint64), mix(np.arange(9))
+    after = before.copy()
+    mix(keys, after=after)
+    assert (keys == np.arange(9)).all()
+    assert (after == before).all()
+
+
 def test_different_keys_give_different_numbers():
     grid = mix(np.arange(300)[:, None], np.arange(300))
     assert len(np.unique(grid)) == grid.size

@@ -2,12 +2,11 @@
 
 A source is a pure function: the same (epoch, positions) give the same batch, in whatever order they are asked for.
 
-Shapes: T tokens in the packed batch, B sequences, P masked positions.
+Shapes: T tokens in the packed batch, B sequences, P masked positions, S segments of a sequence (A and B, or one).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -43,15 +42,26 @@ class PackedBatch:
     masked_lm_ids: Integers
     next_sentence_labels: Integers
 
+    def sequences(self, start: int, end: int) -> "PackedBatch":
+        """Return the sequences from `start` to `end` as a batch that views this one."""
+        first_token, last_token = self.cu_seqlens[start], self.cu_seqlens[end]
+        first, last = np.searchsorted(self.masked_lm_positions, [first_token, last_token])
+        return PackedBatch(
+            self.input_ids[first_token:last_token],
+            self.token_type_ids[first_token:last_token],
+            self.position_ids[first_token:last_token],
+            self.cu_seqlens[start : end + 1] - first_token,
+            self.masked_lm_positions[first:last] - first_token,
+            self.masked_lm_ids[first:last],
+            self.next_sentence_labels[start:end],
+        )
+
 
 class InstanceSource(Protocol):
     """Where training instances come from."""
 
     def num_instances(self, epoch: int) -> int:
         """Return how many instances an epoch has."""
-
-    def lengths(self, epoch: int, positions: Integers) -> Integers:
-        """Return the tokens of each instance."""
 
     def batch(self, epoch: int, positions: Integers) -> PackedBatch:
         """Return the instances at these positions of an epoch."""
@@ -86,16 +96,14 @@ def micro_batches(
     source: InstanceSource, epoch: int, positions: Integers, max_tokens: int
 ) -> Iterator[PackedBatch]:
     """Cut instances into batches of at most `max_tokens` tokens, like lengths together."""
-    lengths = source.lengths(epoch, positions)
-    order = np.argsort(-lengths, kind="stable")
-    start = tokens = 0
-    for i, length in enumerate(lengths[order].tolist()):
-        if i > start and tokens + length > max_tokens:
-            yield source.batch(epoch, positions[order[start:i]])
-            start, tokens = i, 0
-        tokens += length
-    if start < len(order):
-        yield source.batch(epoch, positions[order[start:]])
+    batch = source.batch(epoch, positions)
+    bounds = batch.cu_seqlens
+    start = 0
+    while start < len(positions):
+        fitting = int(np.searchsorted(bounds, bounds[start] + max_tokens, side="right")) - 1
+        end = max(start + 1, fitting)
+        yield batch.sequences(start, end)
+        start = end
 
 
 @dataclass(slots=True)
@@ -137,22 +145,15 @@ class DrawnInstances:
         """Return how many instances an epoch has."""
         return len(self.plan(epoch))
 
-    def lengths(self, epoch: int, positions: Integers) -> Integers:
-        """Return the tokens of each instance, special ones included."""
-        a_length, b_length = self._kept_lengths(self.plan(epoch), positions)
-        return a_length + b_length + self._num_special
-
     @property
-    def _num_special(self) -> int:
-        return 3 if self.pairs.next_sentence else 2
+    def _num_segments(self) -> int:
+        return 2 if self.pairs.next_sentence else 1
 
     def _kept_lengths(self, plan: EpochPlan, positions: Integers) -> tuple[Integers, Integers]:
         """Cut the longer of A and B, piece by piece, until both fit; at equal lengths B is cut."""
-        a_length = (plan.a_end - plan.a_start)[positions]
-        b_length = (plan.b_end - plan.b_start)[positions]
-        room = self.max_seq_length - self._num_special
-        if not self.pairs.next_sentence:
-            return np.minimum(a_length, room), b_length
+        a_length = plan.a_end[positions] - plan.a_start[positions]
+        b_length = plan.b_end[positions] - plan.b_start[positions]
+        room = self.max_seq_length - self._num_segments - 1
         kept_a = np.minimum(a_length, np.maximum(room - b_length, room - room // 2))
         return kept_a, np.minimum(b_length, room - kept_a)
 
@@ -166,36 +167,29 @@ class DrawnInstances:
         kept_a, kept_b = self._kept_lengths(plan, positions)
         order = np.argsort(-(kept_a + kept_b), kind="stable")
         positions, kept_a, kept_b = positions[order], kept_a[order], kept_b[order]
-        key = partial(mix, self.seed, self.phase, epoch, positions)
-        a_start = _start(plan.a_start[positions], plan.a_end[positions], kept_a, key(_FRONT_OF_A))
-        b_start = _start(plan.b_start[positions], plan.b_end[positions], kept_b, key(_FRONT_OF_B))
-        lengths_B = kept_a + kept_b + self._num_special
-        cu_seqlens = np.concatenate([[0], np.cumsum(lengths_B)])
-        input_ids_T = np.full(cu_seqlens[-1], self.tokenizer.sep_id, np.int64)
-        token_type_ids_T = np.zeros(cu_seqlens[-1], np.int64)
-        maskable_T = np.zeros(cu_seqlens[-1], np.bool_)
+        random_B = mix(self.seed, self.phase, epoch, positions)
+        front_a, front_b = mix(_FRONT_OF_A, after=random_B), mix(_FRONT_OF_B, after=random_B)
+        a_start = _start(plan.a_start[positions], plan.a_end[positions], kept_a, front_a)
+        b_start = _start(plan.b_start[positions], plan.b_end[positions], kept_b, front_b)
+        segments = self._num_segments
+        starts_BS = np.column_stack([a_start, b_start])[:, :segments]
+        kept_BS = np.column_stack([kept_a, kept_b])[:, :segments]
+
+        tokens_BS = kept_BS + 1  # with its [SEP]
+        tokens_BS[:, 0] += 1  # with [CLS]
+        ends_BS = np.cumsum(tokens_BS).reshape(tokens_BS.shape)
+        cu_seqlens = np.concatenate([[0], ends_BS[:, -1]])
+        is_text_T = np.ones(cu_seqlens[-1], np.bool_)
+        is_text_T[cu_seqlens[:-1]] = False
+        is_text_T[ends_BS - 1] = False
+        input_ids_T = np.full(len(is_text_T), self.tokenizer.sep_id, np.int64)
         input_ids_T[cu_seqlens[:-1]] = self.tokenizer.cls_id
-        for at, end, a, a_len, b, b_len in zip(
-            cu_seqlens[:-1].tolist(),
-            cu_seqlens[1:].tolist(),
-            a_start.tolist(),
-            kept_a.tolist(),
-            b_start.tolist(),
-            kept_b.tolist(),
-            strict=True,
-        ):
-            segment_b = at + a_len + 2
-            input_ids_T[at + 1 : segment_b - 1] = self.documents.read(a, a + a_len)
-            maskable_T[at + 1 : segment_b - 1] = True
-            if self.pairs.next_sentence:
-                input_ids_T[segment_b : end - 1] = self.documents.read(b, b + b_len)
-                maskable_T[segment_b : end - 1] = True
-                token_type_ids_T[segment_b:end] = 1
+        input_ids_T[is_text_T] = self.documents.gather(starts_BS.ravel(), kept_BS.ravel())
         masked_T, masked_lm_positions, masked_lm_ids = mask_tokens(
             input_ids_T,
             cu_seqlens,
-            maskable_T,
-            key(_MASKS),
+            is_text_T,
+            mix(_MASKS, after=random_B),
             self.masking,
             max_predictions_per_seq=self.max_predictions_per_seq,
             is_continuation=self._is_continuation,
@@ -203,8 +197,8 @@ class DrawnInstances:
         )
         return PackedBatch(
             masked_T,
-            token_type_ids_T,
-            np.arange(len(masked_T)) - np.repeat(cu_seqlens[:-1], lengths_B),
+            np.repeat(np.tile(np.arange(segments), len(positions)), tokens_BS.ravel()),
+            np.arange(len(masked_T)) - np.repeat(cu_seqlens[:-1], np.diff(cu_seqlens)),
             cu_seqlens.astype(np.int32),
             masked_lm_positions,
             masked_lm_ids,

@@ -1,9 +1,10 @@
 """Masking for the masked-word task, drawn anew whenever a sequence is read.
 
-Shapes: T tokens in the packed batch, B sequences, P masked positions.
+Shapes: T tokens in the packed batch, B sequences, L tokens of the longest, P masked positions, W chosen words.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from cloze.corpus.hashing import mix, uniform
 
 _SELECT, _REPLACE, _RANDOM_PIECE = 1, 2, 3  # which of a token's random numbers is meant
+_LAST = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,22 +72,25 @@ def mask_tokens(
         of the vocabulary file, special and unused ones too.
     """
     lengths_B = np.diff(cu_seqlens)
-    sequence_T = np.repeat(np.arange(len(lengths_B)), lengths_B)
-    place_T = np.arange(len(input_ids_T)) - cu_seqlens[:-1].astype(np.int64)[sequence_T]
     quota_B = np.maximum(1, np.rint(lengths_B * config.masked_lm_prob)).astype(np.int64)
     if max_predictions_per_seq is not None:
         quota_B = np.minimum(quota_B, max_predictions_per_seq)
-    priority_T = mix(keys_B[sequence_T], place_T, _SELECT)
+    place_L = np.arange(lengths_B.max(initial=0))
+    is_real_BL = place_L < lengths_B[:, None]
+    random_BL = mix(place_L, after=mix(keys_B)[:, None])
+    priority_BL = mix(_SELECT, after=random_BL)
     if config.whole_word:
-        head_T = maskable_T & ~(is_continuation[input_ids_T] & np.roll(maskable_T, 1))
-        positions_P = _choose_words(sequence_T, maskable_T, head_T, priority_T, quota_B)
+        size_BL = _unpack(_word_sizes(maskable_T, is_continuation[input_ids_T]), is_real_BL)
+        is_chosen_BL = _choose_words(size_BL, priority_BL, quota_B)
     else:
-        positions_P = _choose_pieces(sequence_T, maskable_T, priority_T, quota_B)
+        is_chosen_BL = _choose_pieces(_unpack(maskable_T, is_real_BL), priority_BL, quota_B)
 
+    sequence_P, place_P = np.nonzero(is_chosen_BL)
+    positions_P = cu_seqlens[sequence_P] + place_P
+    random_P = random_BL[is_chosen_BL]
+    draw_P = uniform(_REPLACE, after=random_P)
+    any_piece_P = (uniform(_RANDOM_PIECE, after=random_P) * len(is_continuation)).astype(np.int64)
     masked_lm_ids = input_ids_T[positions_P]
-    keys_P, place_P = keys_B[sequence_T[positions_P]], place_T[positions_P]
-    draw_P = uniform(keys_P, place_P, _REPLACE)
-    any_piece_P = (uniform(keys_P, place_P, _RANDOM_PIECE) * len(is_continuation)).astype(np.int64)
     masked_T = input_ids_T.copy()
     masked_T[positions_P] = np.select(
         [draw_P < config.mask_token_prob, draw_P < config.mask_token_prob + config.random_token_prob],
@@ -95,39 +100,57 @@ def mask_tokens(
     return masked_T, positions_P, masked_lm_ids
 
 
+def _unpack(values_T: npt.NDArray[Any], is_real_BL: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Give each sequence a row, with zeros after its end: what is sorted by row needs no number of its sequence."""
+    values_BL = np.zeros(is_real_BL.shape, values_T.dtype)
+    values_BL[is_real_BL] = values_T
+    return values_BL
+
+
 def _choose_pieces(
-    sequence_T: npt.NDArray[np.int64],
-    maskable_T: npt.NDArray[np.bool_],
-    priority_T: npt.NDArray[np.uint64],
-    quota_B: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
+    maskable_BL: npt.NDArray[np.bool_], priority_BL: npt.NDArray[np.uint64], quota_B: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
     """Take the pieces of lowest priority number, up to each sequence's quota."""
-    positions = np.flatnonzero(maskable_T)
-    positions = positions[np.lexsort((priority_T[positions], sequence_T[positions]))]
-    counts_B = np.bincount(sequence_T[positions], minlength=len(quota_B))
-    starts_B = np.cumsum(counts_B) - counts_B
-    rank = np.arange(len(positions)) - starts_B[sequence_T[positions]]
-    return np.sort(positions[rank < quota_B[sequence_T[positions]]])
+    priority_BL = np.where(maskable_BL, priority_BL, _LAST)
+    last_B = np.minimum(quota_B, priority_BL.shape[1]) - 1
+    highest_B = np.take_along_axis(np.sort(priority_BL, axis=1), last_B[:, None], axis=1)
+    return (priority_BL <= highest_B) & maskable_BL
+
+
+def _word_sizes(
+    maskable_T: npt.NDArray[np.bool_], is_continuation_T: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Return at the first piece of each word the number of its pieces, and 0 elsewhere."""
+    is_head_T = maskable_T & ~(is_continuation_T & np.roll(maskable_T, 1))
+    bounds = np.flatnonzero(is_head_T | ~maskable_T)
+    sizes_T = np.zeros(len(maskable_T), np.int64)
+    sizes_T[bounds] = np.diff(bounds, append=len(maskable_T))
+    sizes_T[~maskable_T] = 0
+    return sizes_T
 
 
 def _choose_words(
-    sequence_T: npt.NDArray[np.int64],
-    maskable_T: npt.NDArray[np.bool_],
-    head_T: npt.NDArray[np.bool_],
-    priority_T: npt.NDArray[np.uint64],
-    quota_B: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
-    """Take whole words in order of priority; one that would exceed the quota is passed over."""
-    heads = np.flatnonzero(head_T)
-    word_of = np.cumsum(head_T) - 1
-    sizes = np.bincount(word_of[maskable_T], minlength=len(heads))
-    order = np.lexsort((priority_T[heads], sequence_T[heads]))
-    left = quota_B.tolist()
-    chosen: list[int] = []
-    for sequence, start, size in zip(
-        sequence_T[heads[order]].tolist(), heads[order].tolist(), sizes[order].tolist(), strict=True
-    ):
-        if size <= left[sequence]:
-            left[sequence] -= size
-            chosen.extend(range(start, start + size))
-    return np.sort(np.array(chosen, dtype=np.int64))
+    size_BL: npt.NDArray[np.int64], priority_BL: npt.NDArray[np.uint64], quota_B: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Take whole words in order of priority; one that would exceed the quota is passed over.
+
+    What is left of a quota only shrinks, so a word that exceeds it once can be forgotten. Each round takes, of the
+    words not forgotten, those up to the next one that exceeds what is then left.
+    """
+    order_BL = np.argsort(np.where(size_BL > 0, priority_BL, _LAST), axis=1)
+    rest_BL = np.take_along_axis(size_BL, order_BL, axis=1)
+    is_taken_BL = np.zeros(size_BL.shape, np.bool_)
+    left_B = quota_B[:, None]
+    while rest_BL.any():
+        rest_BL[rest_BL > left_B] = 0
+        now_BL = (np.cumsum(rest_BL, axis=1) <= left_B) & (rest_BL > 0)
+        left_B = left_B - np.sum(rest_BL, axis=1, where=now_BL, keepdims=True)
+        rest_BL[now_BL] = 0
+        is_taken_BL |= now_BL
+    sequence_W, rank_W = np.nonzero(is_taken_BL)
+    head_W = order_BL[sequence_W, rank_W]
+    size_W = size_BL[sequence_W, head_W]
+    within_P = np.arange(size_W.sum()) - np.repeat(np.cumsum(size_W) - size_W, size_W)
+    is_chosen_BL = np.zeros(size_BL.shape, np.bool_)
+    is_chosen_BL[np.repeat(sequence_W, size_W), np.repeat(head_W, size_W) + within_P] = True
+    return is_chosen_BL

@@ -334,10 +334,6 @@ class MaterialisedInstances:
         """Return how many instances there are, in any epoch."""
         return len(self._order)
 
-    def lengths(self, epoch: int, positions: Integers) -> Integers:
-        """Return the tokens of each instance, special ones included."""
-        return self._lengths[self._order[positions]]
-
     def batch(self, epoch: int, positions: Integers) -> PackedBatch:
         """Return the instances at these positions, the longest first."""
         numbers = self._order[positions]
