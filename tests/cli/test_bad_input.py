@@ -203,7 +203,6 @@ CASES = {
     "a .gz that is none": of_text("text.gz", GOOD_TEXT, "{tmp}/text.gz: cannot be read", "damaged"),
     "a .xz that is none": of_text("text.xz", GOOD_TEXT, "{tmp}/text.xz: cannot be read", "damaged"),
     "a .zst that is none": of_text("text.zst", GOOD_TEXT, "{tmp}/text.zst: cannot be read", "damaged"),
-    "a .gz without its name": of_text("text", gzip.compress(GOOD_TEXT), "{tmp}/text:1:", "UTF-8"),
     "no such language": Case("corpus {text} --vocab {vocab} -o {out} --language qqq", ("'qqq'",)),
     "no workers": Case("corpus {text} --vocab {vocab} -o {out} --workers 0", ("workers: 0 is less than 1",)),
     "no share to hold out": Case(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cloze.corpus import build, readers
+from cloze.corpus import build, documents
 from cloze.corpus.build import Summary, build_dataset
+from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.store import Dataset
 from cloze.errors import InputError, RunError
 from cloze.text.tokenizer import Tokenizer
@@ -42,9 +43,10 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 def test_text_comes_out_as_pieces(tmp_path, vocabulary):
     (tmp_path / "text").write_text(
-        "The cats sat.\nA dog?\n\n\x00\n".replace("\x00", "\u200b") + "\nOn [MASK].\n"
+        "The cats sat.\nA dog?\n\n\x00\n".replace("\x00", "\u200d") + "\nOn [MASK].\n"
     )
-    summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", text_format="sentences")
+    reading = ReadingConfig(text_format="sentences")
+    summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", reading=reading)
     assert summary == Summary(
         documents=2,
         sentences=3,
@@ -71,7 +73,7 @@ def test_paragraphs_are_split_into_sentences(tmp_path, vocabulary):
 
 
 def test_the_bytes_do_not_depend_on_the_workers(tmp_path, vocabulary, text, monkeypatch):
-    monkeypatch.setattr(readers, "_PART_CHARACTERS", 2000)
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", 2000)
     for workers in (1, 2):
         build_dataset([text, text], vocabulary, tmp_path / f"{workers}", workers=workers)
     one, two = files_of(tmp_path / "1"), files_of(tmp_path / "2")
@@ -81,7 +83,7 @@ def test_the_bytes_do_not_depend_on_the_workers(tmp_path, vocabulary, text, monk
 
 def test_where_parts_end_changes_no_document(tmp_path, vocabulary, text, monkeypatch):
     build_dataset([text], vocabulary, tmp_path / "one")
-    monkeypatch.setattr(readers, "_PART_CHARACTERS", 500)
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", 500)
     build_dataset([text], vocabulary, tmp_path / "many")
     one, many = (Dataset.open(tmp_path / name).documents for name in ("one", "many"))
     assert len(one) == len(many) == 40
@@ -107,7 +109,7 @@ def test_a_few_documents_are_all_trained_on(tmp_path, vocabulary):
 def test_notes_tell_what_was_left_out(tmp_path, vocabulary, capsys):
     from cloze.progress import Progress
 
-    (tmp_path / "text").write_text("the zebra\n\n\u200b\n\nthe cat\nsat")
+    (tmp_path / "text").write_text("the zebra\n\n\u200d\n\nthe cat\nsat")
     build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", progress=Progress())
     told = capsys.readouterr().err
     assert "1 documents of one sentence" in told
@@ -115,7 +117,7 @@ def test_notes_tell_what_was_left_out(tmp_path, vocabulary, capsys):
     assert "20.0% of the pieces are [UNK]" in told
 
 
-@pytest.mark.parametrize("content", ["", "\n\n \n", "\u200b\n"])
+@pytest.mark.parametrize("content", ["", "\n\n \n", "\u200d\n"])
 def test_an_empty_corpus(tmp_path, vocabulary, content):
     (tmp_path / "text").write_text(content)
     with pytest.raises(InputError, match="text: no text in it"):

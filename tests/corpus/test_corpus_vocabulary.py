@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloze import artifacts
-from cloze.corpus import readers
+from cloze.corpus import documents
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError
 from cloze.text.tokenizer import Tokenizer
@@ -24,7 +24,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def test_the_bytes_do_not_depend_on_the_workers(tmp_path, text, monkeypatch):
-    monkeypatch.setattr(readers, "_PART_CHARACTERS", 10_000)
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", 10_000)
     for workers in (1, 2):
         train_vocabulary([text], tmp_path / f"{workers}", size=300, workers=workers)
     one, two = ({f.name: f.read_bytes() for f in (tmp_path / w).iterdir()} for w in "12")

@@ -6,19 +6,21 @@ import io
 import lzma
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from cloze.corpus import readers
-from cloze.corpus.readers import choose_format, find_files, in_parts, read_documents, total_bytes
+from cloze.corpus import documents as parts_of_documents
+from cloze.corpus import readers, streams
+from cloze.corpus.documents import Document, in_parts
+from cloze.corpus.formats import judge_text
+from cloze.corpus.readers import read_documents
+from cloze.corpus.sources import ReadingConfig, plan_stretches, total_bytes
 from cloze.errors import InputError
-from cloze.progress import SILENT
 
-TEXT = "One sentence. Another one.\n\tA second paragraph.  \n\n \n\nA new document.\n"
-DOCUMENTS = [["One sentence. Another one.", "A second paragraph."], ["A new document."]]
+TEXT = "One sentence. Another one.\n\tA second paragraph. Two.  \n\n \n\nA new document.\n"
+DOCUMENTS = [["One sentence. Another one.", "A second paragraph. Two."], ["A new document."]]
 PACK = {
     "txt": bytes,
     "gz": gzip.compress,
@@ -39,8 +41,10 @@ class CountingBar:
         pass
 
 
-def read(*files: Path) -> list[list[str]]:
-    return list(read_documents(files, CountingBar()))
+def read(*files: Path, bar: CountingBar | None = None, **reading: object) -> list[list[str]]:
+    stretches = plan_stretches(files, ReadingConfig(**reading))
+    bar = bar or CountingBar()
+    return [list(document.lines) for stretch in stretches for document in read_documents(stretch, bar)]
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -52,13 +56,13 @@ def test_plain_and_compressed_text(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", PACK)
 def test_the_bar_ends_at_the_size_of_the_files(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr(readers, "_BYTES_BETWEEN_NEWS", 1000)
+    monkeypatch.setattr(streams, "_BYTES_BETWEEN_NEWS", 1000)
     files = [tmp_path / f"{i}.{suffix}" for i in range(2)]
     for i, file in enumerate(files):
         file.write_bytes(PACK[suffix](b"".join(f"{i} line {n * n}\n".encode() for n in range(2000))))
     bar = CountingBar()
-    assert sum(map(len, read_documents(files, bar))) == 4000
-    assert bar.done == total_bytes(files)
+    assert sum(map(len, read(*files, bar=bar))) == 4000
+    assert bar.done == total_bytes(plan_stretches(files, ReadingConfig()))
 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", "zst"])
@@ -88,16 +92,15 @@ def test_files_that_are_not_what_their_name_says(tmp_path, suffix):
 
 def test_zst_without_its_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    (tmp_path / "text.zst").write_bytes(b"")
+    (tmp_path / "text.zst").write_bytes(zstandard.compress(b"text"))
     with pytest.raises(InputError, match=r"cloze-bert\[zstd\]"):
         read(tmp_path / "text.zst")
 
 
 def test_stdin(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
-    files = find_files(["-"])
-    assert total_bytes(files) is None
-    assert read(*files) == DOCUMENTS
+    assert total_bytes(plan_stretches(["-"], ReadingConfig())) is None
+    assert read(Path("-")) == DOCUMENTS
 
 
 def test_line_ends_of_windows_a_byte_order_mark_and_no_last_line_end(tmp_path):
@@ -112,15 +115,20 @@ def test_the_end_of_a_file_ends_a_document(tmp_path):
     assert read(tmp_path / "a", tmp_path / "b") == [["a"], ["b"]]
 
 
+def files_of(inputs: list[object]) -> list[Path]:
+    stretches = plan_stretches([str(each) for each in inputs], ReadingConfig())
+    return [Path(span.file) for stretch in stretches for span in stretch.spans]
+
+
 def test_folders_and_globs_are_read_by_name(tmp_path):
     for name in ("b.txt", "a.txt", "sub/c.txt", ".hidden", ".git/d.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    names = [str(file.relative_to(tmp_path)) for file in find_files([tmp_path])]
+    names = [str(file.relative_to(tmp_path)) for file in files_of([tmp_path])]
     assert names == ["a.txt", "b.txt", "sub/c.txt"]
-    assert [file.name for file in find_files([f"{tmp_path}/*.txt"])] == ["a.txt", "b.txt"]
-    assert [file.name for file in find_files([f"{tmp_path}/**/*.txt"])] == ["a.txt", "b.txt", "c.txt"]
-    assert [file.name for file in find_files([tmp_path / "b.txt", tmp_path / "a.txt"])] == ["b.txt", "a.txt"]
+    assert [file.name for file in files_of([f"{tmp_path}/*.txt"])] == ["a.txt", "b.txt"]
+    assert [file.name for file in files_of([f"{tmp_path}/**/*.txt"])] == ["a.txt", "b.txt", "c.txt"]
+    assert [file.name for file in files_of([tmp_path / "b.txt", tmp_path / "a.txt"])] == ["b.txt", "a.txt"]
 
 
 def test_nothing_to_read(tmp_path):
@@ -131,13 +139,13 @@ def test_nothing_to_read(tmp_path):
         ([f"{tmp_path}/*.txt"], "no such file"),
     ):
         with pytest.raises(InputError, match=message):
-            find_files(given)
+            plan_stretches(given, ReadingConfig())
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"good\nb\xe9d\n", r"text:2: not UTF-8 at byte 2 of the line\. Convert it"),
+        (b"good\nb\xe9d\n", r"text:2: not UTF-8 at byte 2 of the line\. Convert the file"),
         (b"good\n\x7fELF\0\0", "text:2: a NUL byte"),
         ("good\n".encode("utf-16"), "text:1: not UTF-8|text:1: a NUL byte"),
         (b"good\n" + b"x" * 11_000_000, "text:2: a line of over 10 MB"),
@@ -158,14 +166,14 @@ def test_a_document_over_the_limit(tmp_path, monkeypatch):
         read(tmp_path / "text")
 
 
-def test_a_line_over_the_limit_is_not_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "MAX_LINE_BYTES", 100)
+def test_a_line_over_the_limit_is_not_read_whole(tmp_path):
     file = tmp_path / "text"
     file.write_bytes(b"x" * 1000)
-    bar = CountingBar()
-    lines = readers._raw_lines(file, bar)
-    assert len(next(lines)) == 101
-    lines.close()
+    with streams.open_bytes(str(file)) as (stream, _):
+        lines = streams.Lines(str(file), stream, None, CountingBar(), max_line_bytes=100)
+        with pytest.raises(InputError, match="text:1: a line of over"):
+            list(lines)
+        assert lines.next_offset == 101
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
@@ -177,8 +185,9 @@ def test_a_file_that_may_not_be_read(tmp_path):
 
 
 def test_parts_are_whole_documents_wherever_they_end(monkeypatch):
-    monkeypatch.setattr(readers, "_PART_CHARACTERS", 10)
-    documents = [["four", "four"], ["four"], ["a line of many characters"], ["x"], ["y"]]
+    monkeypatch.setattr(parts_of_documents, "_PART_CHARACTERS", 10)
+    texts = [("four", "four"), ("four",), ("a line of many characters",), ("x",), ("y",)]
+    documents = [Document(lines, "file:1", "sentences") for lines in texts]
     parts = list(in_parts(iter(documents)))
     assert parts == [documents[:2], documents[2:3], documents[3:]]
 
@@ -190,31 +199,10 @@ SENTENCES = ["He came.", "He saw Mr. Holmes.", "He left, didn't he?"]
     ("lines", "expected"), [(SENTENCES, "sentences"), ([" ".join(SENTENCES), "A title"], "paragraphs")]
 )
 def test_the_format_is_seen_from_the_first_lines(lines, expected):
-    chosen, documents = choose_format(iter([lines] * 30), "auto", "en")
-    assert chosen == expected
-    assert list(documents) == [lines] * 30
+    assert judge_text(lines * 30, 1000) == expected
 
 
-def test_looking_reads_no_more_than_it_needs():
-    def endless() -> Iterator[list[str]]:
-        while True:
-            yield SENTENCES
-
-    chosen, documents = choose_format(endless(), "auto", "en")
-    assert chosen == "sentences"
-    assert next(documents) == SENTENCES
-
-
-def test_a_format_that_was_given_is_not_doubted():
-    assert choose_format(iter([[" ".join(SENTENCES)]]), "sentences", "en")[0] == "sentences"
-
-
-def test_formats_split_lines():
-    assert readers.FORMATS["sentences"]([" ".join(SENTENCES)], "en") == [" ".join(SENTENCES)]
-    assert readers.FORMATS["paragraphs"]([" ".join(SENTENCES), "One."], "en") == [*SENTENCES, "One."]
-
-
-def test_an_empty_corpus_has_no_format_to_speak_of():
-    chosen, documents = choose_format(iter([]), "auto", "en", SILENT)
-    assert chosen in readers.FORMATS
-    assert list(documents) == []
+def test_a_document_gives_its_sentences():
+    line = " ".join(SENTENCES)
+    assert Document((line,), "file:1", "sentences").sentences(str.split) == [line]
+    assert Document((line, "One."), "file:1", "paragraphs").sentences(str.split) == [*line.split(), "One."]

@@ -37,17 +37,19 @@ def run(
     from dataclasses import asdict
 
     from cloze.corpus.build import build_dataset
+    from cloze.corpus.sources import ReadingConfig
 
     summary = build_dataset(
         corpus,
         vocab,
         output,
-        text_format=text_format,
+        reading=ReadingConfig(text_format=text_format),
         language=language,
         validation_fraction=validation_fraction,
         workers=workers,
         overwrite=overwrite,
         progress=flags.progress,
     )
-    text = f"wrote {output}: " + ", ".join(f"{value:,} {name}" for name, value in asdict(summary).items())
-    flags.print({"directory": str(output), **asdict(summary)}, text)
+    result = asdict(summary)
+    counts = ", ".join(f"{value:,} {name}" for name, value in result.items() if isinstance(value, int))
+    flags.print({"directory": str(output), **result}, f"wrote {output}: {counts}")

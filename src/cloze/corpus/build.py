@@ -12,21 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from cloze import artifacts
-from cloze.corpus.readers import (
-    FORMATS,
-    Document,
-    TextFormat,
-    choose_format,
-    find_files,
-    in_parts,
-    read_documents,
-    total_bytes,
-)
+from cloze.corpus.cleaning import CleaningConfig, CleaningCounts, clean_all
+from cloze.corpus.documents import Document, in_parts
+from cloze.corpus.readers import read_documents
+from cloze.corpus.sources import ReadingConfig, describe_formats, plan_stretches, total_bytes
 from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Facts, write_facts, write_shard
 from cloze.errors import InputError
 from cloze.executor import map_ordered
 from cloze.progress import SILENT, Progress
-from cloze.text.sentences import check_language
+from cloze.text.sentences import check_language, split_sentences
 from cloze.text.tokenizer import Tokenizer
 
 
@@ -43,6 +37,7 @@ class Summary:
     """They make no pair."""
     empty_documents: int = 0
     """Left out: nothing of them was left by the tokenizer's cleaning."""
+    cleaning: CleaningCounts = CleaningCounts()
 
     def __add__(self, other: "Summary") -> "Summary":
         return Summary(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -53,7 +48,7 @@ def build_dataset(
     vocabulary: Path,
     output: Path,
     *,
-    text_format: TextFormat = "auto",
+    reading: ReadingConfig = ReadingConfig(),
     language: str = "en",
     validation_fraction: float = 0.005,
     workers: int = 1,
@@ -66,7 +61,7 @@ def build_dataset(
         inputs: files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
         vocabulary: a directory with a tokenizer.
         output: directory of the data set.
-        text_format: a sentence or a paragraph a line, a blank line between documents; "auto" looks.
+        reading: what the inputs hold and how it is cleaned.
         language: of the rules that split paragraphs, as an ISO code.
         validation_fraction: share of the documents held out from training, at least two of them.
         workers: processes.
@@ -83,15 +78,17 @@ def build_dataset(
     if not 0 < validation_fraction < 1:
         raise InputError(f"{validation_fraction} is not between 0 and 1", where="--validation-fraction")
     tokenizer = Tokenizer.load(vocabulary)
-    files = find_files(inputs)
+    stretches = plan_stretches(inputs, reading)
+    for line in describe_formats(stretches):
+        progress.note(line)
     summary = Summary()
     with (
         artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory,
-        progress.bar("tokenising", total=total_bytes(files), unit="bytes") as bar,
+        progress.bar("tokenising", total=total_bytes(stretches), unit="bytes") as bar,
     ):
         tokenizer.save(directory)
-        chosen, documents = choose_format(read_documents(files, bar), text_format, language, progress)
-        work = partial(_write_part, directory=directory, text_format=chosen, language=language)
+        documents = (document for stretch in stretches for document in read_documents(stretch, bar))
+        work = partial(_write_part, directory=directory, language=language, cleaning=reading.cleaning)
         for part in map_ordered(work, enumerate(in_parts(documents)), workers=workers):
             summary += part
             bar.show(documents=f"{summary.documents:,}", pieces=f"{summary.pieces:,}")
@@ -103,12 +100,13 @@ def build_dataset(
 
 
 def _write_part(
-    numbered: tuple[int, list[Document]], *, directory: Path, text_format: str, language: str
+    numbered: tuple[int, list[Document]], *, directory: Path, language: str, cleaning: CleaningConfig
 ) -> Summary:
-    """Tokenise the documents of one part and write them as one shard."""
+    """Clean and tokenise the documents of one part and write them as one shard."""
     number, documents = numbered
     tokenizer = _tokenizer(directory)
-    rows = [FORMATS[text_format](document, language) for document in documents]
+    cleaned, done = clean_all(documents, cleaning)
+    rows = [document.sentences(partial(split_sentences, language=language)) for document in cleaned]
     pieces, lengths = tokenizer.ids([sentence for row in rows for sentence in row])
     row_of_sentence = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     document_lengths = np.bincount(row_of_sentence[lengths > 0], minlength=len(rows))
@@ -126,6 +124,7 @@ def _write_part(
         unknown_pieces=int((pieces == tokenizer.unk_id).sum()),
         single_sentence_documents=int((document_lengths == 1).sum()),
         empty_documents=int((document_lengths == 0).sum()),
+        cleaning=done,
     )
 
 
@@ -150,6 +149,8 @@ def _facts(summary: Summary, tokenizer: Tokenizer, validation_fraction: float) -
 
 
 def _tell(summary: Summary, progress: Progress) -> None:
+    for line in summary.cleaning.in_words():
+        progress.note(line)
     if summary.single_sentence_documents:
         number = f"{summary.single_sentence_documents:,}"
         progress.note(f"{number} documents of one sentence make no pair for next-sentence prediction")

@@ -6,7 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from cloze import artifacts
-from cloze.corpus.readers import Document, find_files, in_parts, read_documents, total_bytes
+from cloze.corpus.cleaning import CleaningConfig, CleaningCounts, clean_all
+from cloze.corpus.documents import Document, in_parts
+from cloze.corpus.readers import read_documents
+from cloze.corpus.sources import ReadingConfig, describe_formats, plan_stretches, total_bytes
 from cloze.errors import InputError
 from cloze.executor import map_ordered
 from cloze.progress import SILENT, Progress
@@ -21,6 +24,7 @@ def train_vocabulary(
     inputs: Sequence[str | Path],
     output: Path,
     *,
+    reading: ReadingConfig = ReadingConfig(),
     size: int = 30_522,
     lowercase: bool = True,
     workers: int = 1,
@@ -32,6 +36,7 @@ def train_vocabulary(
     Args:
         inputs: files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
         output: directory for vocab.txt and the tokenizer.
+        reading: what the inputs hold and how it is cleaned.
         size: pieces, special ones included.
         lowercase: False keeps case and accents.
         workers: processes.
@@ -44,13 +49,20 @@ def train_vocabulary(
     """
     output = Path(output)
     artifacts.refuse_existing(output, overwrite=overwrite)
-    files = find_files(inputs)
+    stretches = plan_stretches(inputs, reading)
+    for line in describe_formats(stretches):
+        progress.note(line)
     counts: Counter[str] = Counter()
-    with progress.bar("counting words", total=total_bytes(files), unit="bytes") as bar:
-        count = partial(_count_part, lowercase=lowercase)
-        for part in map_ordered(count, in_parts(read_documents(files, bar)), workers=workers):
+    done = CleaningCounts()
+    with progress.bar("counting words", total=total_bytes(stretches), unit="bytes") as bar:
+        documents = (document for stretch in stretches for document in read_documents(stretch, bar))
+        count = partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase)
+        for part, cleaned in map_ordered(count, in_parts(documents), workers=workers):
             counts.update(part)
+            done += cleaned
             bar.show(distinct=f"{len(counts):,}")
+    for line in done.in_words():
+        progress.note(line)
     if not counts:
         raise InputError("no text in it", where=", ".join(map(str, inputs)))
     tokenizer = Tokenizer.from_pieces(
@@ -61,5 +73,9 @@ def train_vocabulary(
     return tokenizer
 
 
-def _count_part(documents: list[Document], *, lowercase: bool) -> "Counter[str]":
-    return count_words((line for document in documents for line in document), lowercase=lowercase)
+def _count_part(
+    documents: list[Document], *, cleaning: CleaningConfig, lowercase: bool
+) -> "tuple[Counter[str], CleaningCounts]":
+    cleaned, done = clean_all(documents, cleaning)
+    words = count_words((line for document in cleaned for line in document.lines), lowercase=lowercase)
+    return words, done

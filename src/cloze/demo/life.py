@@ -12,6 +12,7 @@ from pathlib import Path
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.corpus.build import build_dataset
+from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.demo.novels import NOVELISTS, Novel, chapters, passages
 from cloze.evidence.report import write_report
@@ -157,7 +158,7 @@ class _Stages:
             [self._at("text")],
             self._at("vocabulary"),
             self._at("corpus"),
-            text_format="sentences",
+            reading=ReadingConfig(text_format="sentences"),
             validation_fraction=0.02,
             workers=self.workers,
             overwrite=True,

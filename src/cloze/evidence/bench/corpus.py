@@ -1,16 +1,19 @@
 """`cloze bench corpus`: a text file to a tokenised data set on disk, in megabytes a second."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
 from cloze.corpus.build import build_dataset
-from cloze.corpus.readers import FORMATS, TextFormat, choose_format
+from cloze.corpus.cleaning import STEPS, CleaningConfig
+from cloze.corpus.documents import Document, Kind
+from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.store import Dataset, Documents
 from cloze.evidence.bench.harness import (
     LEAST_ROUNDS,
@@ -33,6 +36,7 @@ from cloze.evidence.bench.text import (
     tokenizers_threads,
 )
 from cloze.progress import SILENT, Progress
+from cloze.text.sentences import split_sentences
 
 PEERS = ("transformers",)
 _BATCH_SIZE = 1000
@@ -56,21 +60,21 @@ def bench_corpus(
     """
     require_peers(peers, PEERS)
     with excerpt(benchmark, progress) as text:
-        text_format = cast(TextFormat, choose_format(iter(text.documents), "auto", _LANGUAGE)[0])
+        kind = text.documents[0].kind
         outputs = (text.directory / f"output-{number}" for number in count())
-        sides = [_our_side(text, text_format, outputs)]
+        sides = [_our_side(text, kind, outputs)]
         checks = []
         if "transformers" in peers:
             tokenizer = import_peer("transformers").AutoTokenizer.from_pretrained(
                 text.vocabulary, split_special_tokens=True, model_max_length=10**9
             )
-            pipeline = _TransformersPipeline(tokenizer, text.file, text_format)
+            pipeline = _TransformersPipeline(tokenizer, text.file, kind)
             sides += [_their_side(pipeline, outputs, threads) for threads in (1, THREADS)]
-            checks.append(_compare(text, text_format, pipeline, outputs))
+            checks.append(_compare(text, kind, pipeline, outputs))
         timings = alternate(sides, rounds=rounds, min_seconds=min_seconds, progress=progress)
     return Comparison(
         name="corpus",
-        settings={"megabytes": round(text.num_bytes / 1e6, 3), "format": text_format, "rounds": rounds},
+        settings={"megabytes": round(text.num_bytes / 1e6, 3), "format": kind, "rounds": rounds},
         amount=text.num_bytes / 1e6,
         unit="MB",
         timings=timings,
@@ -80,22 +84,33 @@ def bench_corpus(
     )
 
 
-def _our_side(text: Excerpt, text_format: TextFormat, outputs: Iterator[Path]) -> Side:
+def _our_side(text: Excerpt, kind: Kind, outputs: Iterator[Path]) -> Side:
     def prepare() -> Prepared:
         output = next(outputs)
-        return lambda: build_dataset([text.file], text.vocabulary, output, text_format=text_format)
+        return lambda: _build(text, kind, output)
 
     does = "build_dataset, one worker: reads, splits, tokenises, writes shards and their checksums, syncs the disk"
     return Side("cloze, 1 worker", does, prepare)
 
 
+def _build(text: Excerpt, kind: Kind, output: Path) -> None:
+    build_dataset(
+        [text.file],
+        text.vocabulary,
+        output,
+        # Not cleaned, as on the other side: pieces are compared one by one.
+        reading=ReadingConfig(text_format=kind, cleaning=CleaningConfig(without=STEPS)),
+        language=_LANGUAGE,
+    )
+
+
 class _TransformersPipeline:
     """A text file to an Arrow file of ids, as one writes it with transformers and pyarrow."""
 
-    def __init__(self, tokenizer: Any, file: Path, text_format: str) -> None:
+    def __init__(self, tokenizer: Any, file: Path, kind: Kind) -> None:
         self._tokenizer = tokenizer
         self._file = file
-        self._split = FORMATS[text_format]
+        self._kind: Kind = kind
 
     def run(self, output: Path) -> None:
         schema = pa.schema([("input_ids", pa.list_(pa.uint32()))])
@@ -116,10 +131,14 @@ class _TransformersPipeline:
                 if line := line.strip():
                     lines.append(line)
                 elif lines:
-                    yield self._split(lines, _LANGUAGE)
+                    yield self._split(lines)
                     lines = []
         if lines:
-            yield self._split(lines, _LANGUAGE)
+            yield self._split(lines)
+
+    def _split(self, lines: list[str]) -> list[str]:
+        document = Document(tuple(lines), str(self._file), self._kind)
+        return document.sentences(partial(split_sentences, language=_LANGUAGE))
 
     def _write(self, writer: Any, schema: Any, sentences: list[str]) -> None:
         ids = self._tokenizer(
@@ -145,11 +164,9 @@ def _their_side(pipeline: _TransformersPipeline, outputs: Iterator[Path], thread
     return Side(f"transformers, {threads} thread{plural}", does, prepare)
 
 
-def _compare(
-    text: Excerpt, text_format: TextFormat, pipeline: _TransformersPipeline, outputs: Iterator[Path]
-) -> Check:
+def _compare(text: Excerpt, kind: Kind, pipeline: _TransformersPipeline, outputs: Iterator[Path]) -> Check:
     ours, theirs = next(outputs), next(outputs)
-    build_dataset([text.file], text.vocabulary, ours, text_format=text_format)
+    _build(text, kind, ours)
     pipeline.run(theirs)
     return same_pieces("transformers", _our_pieces(ours), _their_pieces(theirs))
 

@@ -10,7 +10,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import numpy.typing as npt
 
-from cloze.corpus.readers import find_files, read_documents
+from cloze.corpus.documents import Document
+from cloze.corpus.readers import read_documents
+from cloze.corpus.sources import ReadingConfig, plan_stretches
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError
 from cloze.evidence.bench.harness import Check
@@ -40,8 +42,7 @@ class TextBenchmark:
 class Excerpt:
     """The text of a benchmark, on disk: one plain file, and a tokenizer that all sides read."""
 
-    documents: list[list[str]]
-    """Of each document, the lines."""
+    documents: list[Document]
     file: Path
     vocabulary: Path
     num_bytes: int
@@ -58,7 +59,7 @@ def excerpt(benchmark: TextBenchmark, progress: Progress) -> Iterator[Excerpt]:
         InputError: there is no such text or vocabulary, or nothing in it.
     """
     documents = _first_documents(benchmark)
-    text = "\n".join(line for document in documents for line in (*document, ""))
+    text = "\n".join(line for document in documents for line in (*document.lines, ""))
     with TemporaryDirectory() as name:
         directory = Path(name)
         file, vocabulary = directory / "text.txt", directory / "vocabulary"
@@ -84,12 +85,13 @@ def _learn(file: Path, vocabulary: Path, progress: Progress) -> Tokenizer:
         raise InputError(error.what, where="--vocab", remedy="Give a vocabulary, or more text") from error
 
 
-def _first_documents(benchmark: TextBenchmark) -> list[list[str]]:
+def _first_documents(benchmark: TextBenchmark) -> list[Document]:
     documents, size = [], 0
     with SILENT.bar("reading", total=None) as bar:
-        for document in read_documents(find_files(benchmark.inputs), bar):
+        stretches = plan_stretches(benchmark.inputs, ReadingConfig())
+        for document in (each for stretch in stretches for each in read_documents(stretch, bar)):
             documents.append(document)
-            size += sum(len(line.encode()) + 1 for line in document)
+            size += sum(len(line.encode()) + 1 for line in document.lines)
             if size >= benchmark.max_megabytes * 1e6:
                 break
     if not documents:

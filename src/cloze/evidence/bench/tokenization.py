@@ -72,7 +72,7 @@ def bench_tokenize(
 
 def _halves(text: Excerpt) -> tuple[list[str], list[str]]:
     """Split the lines in two: the second half is measured, the first is what came before it."""
-    lines = [line for document in text.documents for line in document]
+    lines = [line for document in text.documents for line in document.lines]
     return lines[: len(lines) // 2], lines[len(lines) // 2 :]
 
 

@@ -1,0 +1,40 @@
+"""A document as every format gives it, and parts: the documents that one worker takes at a time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["sentences", "paragraphs"]
+_PART_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Text whose sentences follow one another."""
+
+    lines: tuple[str, ...]
+    """None of them empty, without white space around them."""
+    where: str
+    """Where it begins, as "file:line"."""
+    kind: Kind
+    """What a line is."""
+
+    def sentences(self, split: Callable[[str], list[str]]) -> list[str]:
+        """Return the sentences; `split` cuts a paragraph into its own."""
+        if self.kind == "sentences":
+            return list(self.lines)
+        return [sentence for line in self.lines for sentence in split(line)]
+
+
+def in_parts(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Gather documents into parts of a few megabytes, the work of one worker at a time."""
+    part: list[Document] = []
+    size = 0
+    for document in documents:
+        part.append(document)
+        size += sum(map(len, document.lines))
+        if size >= _PART_CHARACTERS:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
