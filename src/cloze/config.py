@@ -32,7 +32,7 @@ def read_table(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[
     """Read a TOML file, then overrides, into nested dictionaries."""
     table = {} if path is None else read_toml(path)
     for override in overrides:
-        _merge(table, _parse_override(override))
+        merge(table, _parse_override(override))
     return table
 
 
@@ -147,10 +147,11 @@ def _parse_override(text: str) -> dict[str, Any]:
     return table
 
 
-def _merge(table: dict[str, Any], other: Mapping[str, Any]) -> None:
+def merge(table: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Put the values of one nested table into another, over those that are there."""
     for key, value in other.items():
         if isinstance(value, Mapping) and isinstance(table.get(key), dict):
-            _merge(table[key], value)
+            merge(table[key], value)
         else:
             table[key] = value
 

@@ -119,7 +119,9 @@ def test_print_config_prints_what_runs(
 ) -> None:
     recipe = tmp_path / "mine.toml"
     base = ["finetune", "classification", "-o", str(tmp_path / "a"), "--print-config"]
-    assert main([*base, "-m", "M", "-d", "D", "--epochs", "7", "--pair-column", "then"]) == 0
+    assert (
+        main([*base, "-m", "M", "-d", "D", "--epochs", "7", "--set", "classification.pair_column=then"]) == 0
+    )
     recipe.write_text(capsys.readouterr().out)
     assert "epochs = 7" in recipe.read_text()
     assert main([*base, "--config", str(recipe)]) == 0

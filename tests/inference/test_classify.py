@@ -7,13 +7,14 @@ import torch
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.inference.classify import TextClassifier, classify_file
+from cloze.inference.classify import TextClassifier
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_model_files
 from cloze.model.heads import BertForSequenceClassification
 from cloze.progress import Progress
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.sequence_classification import LabelledText
 from cloze.text.tokenizer import Tokenizer
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d")
@@ -76,21 +77,18 @@ def test_what_was_cut_is_told(classifier: TextClassifier) -> None:
     assert cut.probabilities == pytest.approx(kept.probabilities, abs=1e-5)
 
 
-def test_files_are_read_as_a_table_or_line_by_line(
-    classifier: TextClassifier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_stream_is_answered_in_its_order(
+    classifier: TextClassifier, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    texts = ["a b", "", "c " * 20]
-    (tmp_path / "a.txt").write_text("".join(f"{text}\n" for text in texts))
-    (tmp_path / "a.tsv").write_text("id\tsaid\n" + "".join(f"7\t{text}\n" for text in texts))
-    (tmp_path / "a.csv").write_text("words\n" + "".join(f'"{text}"\n' for text in texts))
-    lines = list(classify_file(classifier, str(tmp_path / "a.txt"), progress=Progress()))
-    assert "1 texts are longer than 12 tokens: cut" in capsys.readouterr().err
-    assert lines == list(classify_file(classifier, str(tmp_path / "a.tsv")))
-    assert lines == list(classify_file(classifier, str(tmp_path / "a.csv"), text_column="words"))
-    with pytest.raises(InputError, match="no column 'said'"):
-        list(classify_file(classifier, str(tmp_path / "a.csv")))
-    with pytest.raises(InputError, match="no such file"):
-        list(classify_file(classifier, str(tmp_path / "none")))
+    examples = (LabelledText("a b" if i % 3 else "c " * 20) for i in range(2500))
+    answers = classifier.stream(examples, progress=Progress())
+    first = next(answers)
+    assert next(examples) == LabelledText("a b"), "more was read than one part"
+    rest = list(answers)
+    assert len(rest) == 2498
+    assert [example.text for example, _ in [first, *rest[:2]]] == ["c " * 20, "a b", "a b"]
+    assert {p.label for e, p in rest if e.text == "a b"} == {rest[0][1].label}
+    assert "834 examples are longer than 12 tokens: cut" in capsys.readouterr().err
 
 
 def test_a_checkpoint_that_others_wrote_has_no_task_file(tmp_path: Path) -> None:

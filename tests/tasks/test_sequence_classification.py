@@ -60,7 +60,7 @@ def test_a_pair_is_cut_longest_first(tokenizer: Tokenizer) -> None:
 
 
 def test_probabilities_are_a_softmax(tmp_path: Path) -> None:
-    prediction = TASK.decode(LabelledText("a"), [np.log(np.array([1, 3], np.float32)) + 500])
+    prediction = TASK.decode(LabelledText("a"), [], [np.log(np.array([1, 3], np.float32)) + 500])
     assert prediction.label == "yes"
     assert prediction.probability == pytest.approx(0.75, abs=1e-4)
     assert prediction.probabilities == pytest.approx({"no": 0.25, "yes": 0.75}, abs=1e-4)

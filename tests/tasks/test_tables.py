@@ -92,4 +92,4 @@ def test_a_label_must_be_there_a_text_may_be_empty(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n\tx\nb\t \n")
     with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'label' is empty"):
-        Classification().examples(path)
+        list(Classification().examples(path))

@@ -45,7 +45,7 @@ def task_and_examples(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[A
     path = tmp_path / f"examples.{suffix}"
     path.write_text(text, encoding="utf-8")
     task = find_task(request.param)(**settings)
-    examples = task.examples(path)
+    examples = list(task.examples(path))
     assert len(examples) == 4
     return task.fitted(examples), examples
 
@@ -60,7 +60,7 @@ def test_five_steps_lower_the_loss(
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []
     for _ in range(6):
-        loss, measures = task.loss(model, batch)
+        loss, measures = task.loss(model(batch.packed), batch)
         assert torch.isfinite(loss)
         assert measures["loss"][0] == loss.detach()
         assert measures["loss"][1] == batch.num_targets
@@ -77,7 +77,7 @@ def test_gold_decoded_and_scored_is_perfect(
     task, examples = task_and_examples
     features = featurize(task, examples, tokenizer, max_seq_length=16)
     predictions = [
-        task.decode(example, [_gold_output(task, feature) for feature in own])
+        task.decode(example, own, [_gold_output(task, feature) for feature in own])
         for example, own in zip(examples, features, strict=True)
     ]
     scores = task.score(examples, predictions)

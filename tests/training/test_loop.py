@@ -4,7 +4,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -67,11 +67,12 @@ class LineWork:
             square = square * math.nan
         return square / MICRO_BATCHES, {"square": (square.detach(), 1)}
 
-    def evaluation_batches(self) -> Iterable[int]:
-        return [1000, 1001]
+    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
+        for batch in (1000, 1001):
+            yield {"square": (self._square(model, batch), 1)}
 
-    def measure(self, model: nn.Module, batch: int) -> Measures:
-        return {"square": (self._square(model, batch), 1)}
+    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
+        return (-measured["loss"],)
 
     def _square(self, model: nn.Module, batch: int) -> Tensor:
         generator = torch.Generator().manual_seed(batch)
@@ -185,14 +186,14 @@ def test_a_signal_saves_the_last_whole_step_and_leaves(tmp_path: Path, number: s
 def test_a_run_stopped_within_an_evaluation_makes_it_when_it_goes_on(tmp_path: Path) -> None:
     _train(tmp_path / "whole")
     work = LineWork()
-    measure = work.measure
+    evaluate = work.evaluate
 
-    def stop_at_second_evaluation(model: nn.Module, batch: int) -> Measures:
+    def stop_at_second_evaluation(model: nn.Module) -> Iterator[Measures]:
         if len(_rows(tmp_path / "cut", "validation")) == 1:
             os.kill(os.getpid(), signal.SIGTERM)
-        return measure(model, batch)
+        yield from evaluate(model)
 
-    work.measure = stop_at_second_evaluation  # type: ignore[method-assign]
+    work.evaluate = stop_at_second_evaluation  # type: ignore[method-assign]
     with pytest.raises(Interrupted, match="after step 20"):
         _train(tmp_path / "cut", work)
     _train(tmp_path / "cut", resume=True)

@@ -24,6 +24,7 @@ Settings: TypeAlias = Annotated[
 ]
 Device: TypeAlias = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 Corpus: TypeAlias = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT…")]
+TaskName: TypeAlias = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
 Model: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-m"], help_behavior_hint="(required)")]
 
 

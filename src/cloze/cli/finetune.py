@@ -12,12 +12,13 @@ from cloze.cli.common import (
     OptionalPath,
     Output,
     Settings,
+    TaskName,
 )
 from cloze.errors import InputError
 
 
 def run(
-    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")],
+    task: TaskName,
     /,
     *,
     output: Output,
@@ -25,7 +26,6 @@ def run(
     data: Annotated[OptionalPath, tyro.conf.arg(aliases=["-d"])] = None,
     dev: OptionalPath = None,
     text_column: OptionalName = None,
-    pair_column: OptionalName = None,
     label_column: OptionalName = None,
     epochs: OptionalInteger = None,
     batch_size: OptionalInteger = None,
@@ -42,13 +42,12 @@ def run(
     Settings come from the paper, then --config, then --set, then the flags.
 
     Args:
-        task: what is learned: classification.
+        task: what is learned; cloze tasks lists what there is.
         output: directory of the run.
         model: the pre-trained checkpoint or run to start from.
-        data: a TSV, CSV or JSON lines file; the first line of a TSV or CSV names its columns.
-        dev: such a file to score on; else a tenth of the data is held out (--set dev_fraction=0.1).
+        data: a file in the task's format, or a directory with the files of a benchmark.
+        dev: such a file to score on; else that of the directory, else a tenth of the data is held out.
         text_column: name of the column with the text (text, where nothing says otherwise).
-        pair_column: name of the column with the second text of each row.
         label_column: name of the column with the label (label).
         epochs: how often each example is seen (3).
         batch_size: examples an optimizer step (32).
@@ -74,7 +73,6 @@ def run(
         "batch_size": batch_size,
         "optimizer.learning_rate": learning_rate,
         f"{task}.text_column": text_column,
-        f"{task}.pair_column": pair_column,
         f"{task}.label_column": label_column,
     }
     overrides = [*settings, *configuration.as_overrides(given)]

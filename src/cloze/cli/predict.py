@@ -5,22 +5,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO, Annotated
 
 import tyro
 
-from cloze.cli.common import Device, Flags, Model, OptionalName, OptionalPath
+from cloze.cli.common import Device, Flags, Model, OptionalName, OptionalPath, Settings, TaskName
 
 
 def run(
-    task: tyro.conf.Positional[Literal["classification"]],
-    input_file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")],
+    task: TaskName,
+    input_file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")],
     /,
     *,
     model: Model,
     output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
     text_column: OptionalName = None,
-    pair_column: OptionalName = None,
+    settings: Settings = (),
     device: Device = "auto",
     overwrite: bool = False,
     flags: Flags,
@@ -28,30 +28,31 @@ def run(
     """Print predictions of a fine-tuned model: one JSON object a line, in the order of the input.
 
     Args:
-        task: what the model was fine-tuned for.
-        input_file: a TSV, CSV or JSON lines file; or plain text, a text a line; - is plain text from stdin.
-        model: a fine-tuned checkpoint or a run.
+        task: what the model was fine-tuned for; cloze tasks lists what there is.
+        input_file: data in the task's format, without labels; for texts also plain text, a text a line, - for stdin.
+        model: a fine-tuned checkpoint or a run, of which the best is taken.
         output: write there instead of to stdout.
         text_column: name of the column with the text, where it is not as in the training data.
-        pair_column: name of the column with the second text, likewise.
+        settings: a setting of the task, as in --set classification.pair_column=answer; may be given several times.
         device: cpu, cuda, mps or auto.
         overwrite: replace the output where it exists.
         flags: flags of every verb.
     """
-    from dataclasses import asdict
-
+    from cloze import config as configuration
     from cloze.artifacts import refuse_existing
-    from cloze.inference.classify import TextClassifier, classify_file
+    from cloze.inference.predictor import Predictor
+    from cloze.tasks.config import with_settings
 
     if output is not None:
         refuse_existing(output, overwrite=overwrite, directory=False)
-    classifier = TextClassifier.load(model, device=device)
-    predictions = classify_file(
-        classifier, input_file, text_column=text_column, pair_column=pair_column, progress=flags.progress
-    )
+    predictor = Predictor.load(model, task, device=device)
+    given = configuration.as_overrides({f"{task}.text_column": text_column})
+    reader = with_settings(predictor.task, [*settings, *given])
+    examples = reader.examples(input_file, labelled=False)
     with _open(output) as stream:
-        for prediction in predictions:
-            print(json.dumps(asdict(prediction), ensure_ascii=False), file=stream)
+        for example, prediction in predictor.stream(examples, progress=flags.progress):
+            line = predictor.task.to_json(example, prediction)
+            print(json.dumps(line, ensure_ascii=False), file=stream)
 
 
 @contextmanager

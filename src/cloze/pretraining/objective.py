@@ -4,7 +4,7 @@ Source: Devlin et al. 2019, A.2 ("the sum of the mean masked LM likelihood and t
 likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,21 +97,25 @@ class PretrainingWork:
             )
         return loss, measures
 
-    def evaluation_batches(self) -> Iterable[PackedBatch]:
-        """Return the held-out instances: the same pairs and masks each time."""
-        return self.held_out
-
-    def measure(self, model: nn.Module, batch: PackedBatch) -> Measures:
-        """Return losses and accuracies, and what a unigram model would lose at the same positions."""
+    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
+        """Measure losses and accuracies, and what a unigram model would lose: the same pairs and masks each time."""
         assert isinstance(model, BertForPreTraining)
+        for batch in self.held_out:
+            yield self._measure(model, batch)
+
+    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
+        """Return the loss with its sign changed."""
+        return (-measured["loss"],)
+
+    def _measure(self, model: BertForPreTraining, batch: PackedBatch) -> Measures:
         logits = model(self._packed(batch), self._tensor(batch.masked_lm_positions))
         ids_P = self._tensor(batch.masked_lm_ids)
-        masked = _measure("masked_lm", logits.masked_lm_logits, ids_P)
+        masked = _loss_and_accuracy("masked_lm", logits.masked_lm_logits, ids_P)
         masked["masked_lm_unigram_loss"] = (self.unigram_nats[ids_P].sum(), len(ids_P))
         if not self.next_sentence:
             return masked
         labels_B = self._tensor(batch.next_sentence_labels)
-        return {**masked, **_measure("next_sentence", logits.next_sentence_logits, labels_B)}
+        return {**masked, **_loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)}
 
     def _packed(self, batch: PackedBatch) -> Packed:
         return Packed.from_arrays(
@@ -122,7 +126,7 @@ class PretrainingWork:
         return torch.as_tensor(array).to(self.device, non_blocking=True)
 
 
-def _measure(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:
+def _loss_and_accuracy(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:
     loss = nn.functional.cross_entropy(logits.float(), targets, reduction="sum")
     correct = (logits.argmax(-1) == targets).sum()
     return {f"{name}_loss": (loss, len(targets)), f"{name}_accuracy": (correct, len(targets))}

@@ -13,14 +13,13 @@ In TOML the run's settings stand at the top, `task` among them, and the task's o
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cloze import config as configuration
 from cloze.errors import InputError
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.loop import EvaluationConfig
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
@@ -33,10 +32,6 @@ def _optimizer() -> OptimizerConfig:
     return OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
 
 
-def _evaluation() -> EvaluationConfig:
-    return EvaluationConfig(times=3)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FinetuneConfig:
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
@@ -44,9 +39,9 @@ class FinetuneConfig:
     model: str
     """The checkpoint or run to start from."""
     train: str
-    """The data to learn from."""
+    """The data to learn from: a file, or a directory with files that the task knows by name."""
     dev: str | None = None
-    """The data to be scored on; where None, a share of `train` is held out."""
+    """The data to be scored on, likewise; where there are none, a share of `train` is held out."""
     dev_fraction: float = 0.1
     """That share."""
     data_sha256: str | None = None
@@ -62,15 +57,18 @@ class FinetuneConfig:
     seed: int = 12345
     optimizer: OptimizerConfig = field(default_factory=_optimizer)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    evaluation: EvaluationConfig = field(default_factory=_evaluation)
+    evaluations_per_epoch: int = 1
+    """How often the dev data are scored; the best checkpoint is that of the best score."""
+    log_every_steps: int = 10
     precision: Precision = "auto"
     device: str = "auto"
     micro_batch_tokens: int = 4096
     """Tokens that pass through the model at once: memory depends on it, results only by rounding."""
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1:
-            raise ValueError("epochs and batch_size must be positive")
+        for name in ("epochs", "batch_size", "evaluations_per_epoch", "log_every_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)} is not positive")
         if self.budget_seconds is not None and self.budget_seconds <= 0:
             raise ValueError(f"budget_seconds {self.budget_seconds} is not positive")
         if not 0 < self.dev_fraction < 1:
@@ -104,13 +102,35 @@ def load_finetuning(
     Raises:
         InputError: no such task, a key that nobody reads, a wrong type, a value out of range.
     """
-    return _load(FinetuneConfig, task, path, overrides)
+    where = "settings" if path is None else str(path)
+    given = configuration.read_table(path, overrides)
+    task_class = _find_task(given, task, where)
+    table = configuration.read_table(overrides=task_class.defaults)
+    configuration.merge(table, given)
+    return _build(task_class, FinetuneConfig, table, where)
 
 
 def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     """Return the task that a checkpoint was fine-tuned for; None where it does not say."""
     path = checkpoint / TASK_FILE
-    return _load(TaskSettings, None, path, ()) if path.exists() else None
+    if not path.exists():
+        return None
+    table = configuration.read_table(path)
+    return _build(_find_task(table, None, str(path)), TaskSettings, table, str(path))
+
+
+def with_settings(task: AnyTask, overrides: Iterable[str]) -> AnyTask:
+    """Return a task with other settings of its own, as in `classification.text_column=review`.
+
+    Raises:
+        InputError: a key that nobody reads, a wrong type, a value out of range.
+    """
+    table = configuration.read_table(overrides=overrides)
+    own = table.pop(task.name, {})
+    if table or not isinstance(own, Mapping):
+        what = f"{', '.join(table) or task.name} is no setting of the task"
+        raise InputError(what, where="--set", remedy=f"Write {task.name}.KEY=VALUE")
+    return configuration.from_table(type(task), own, where="--set", prefix=f"{task.name}.", default=task)
 
 
 def to_toml(task: AnyTask, config: FinetuneConfig | TaskSettings) -> str:
@@ -120,18 +140,20 @@ def to_toml(task: AnyTask, config: FinetuneConfig | TaskSettings) -> str:
     return f'task = "{task.name}"\n{configuration.to_toml(config)}\n[{task.name}]\n{own}\n'
 
 
-def _load(
-    config: type[Config], task: str | None, path: Path | None, overrides: Iterable[str]
-) -> tuple[AnyTask, Config]:
-    where = "settings" if path is None else str(path)
-    table = configuration.read_table(path, overrides)
+def _find_task(table: dict[str, Any], task: str | None, where: str) -> type[AnyTask]:
+    """Take the task's name out of a table, where it must be `task` unless that is None."""
     named = table.pop("task", task)
     if named is None or (task is not None and named != task):
         what = "no task is named" if named is None else f"is for the task {named!r}, not {task!r}"
         raise InputError(what, where=where)
-    task_class = find_task(str(named), where=where)
+    return find_task(str(named), where=where)
+
+
+def _build(
+    task_class: type[AnyTask], config: type[Config], table: dict[str, Any], where: str
+) -> tuple[AnyTask, Config]:
     own = table.pop(task_class.name, {})
     if not isinstance(own, Mapping):
         raise InputError(f"{task_class.name} must be a table, not {own!r}", where=where)
-    settings = configuration.from_table(task_class, own, where=where, prefix=f"{task_class.name}.")
-    return settings, configuration.from_table(config, table, where=where)
+    task = configuration.from_table(task_class, own, where=where, prefix=f"{task_class.name}.")
+    return task, configuration.from_table(config, table, where=where)

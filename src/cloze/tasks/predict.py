@@ -1,13 +1,13 @@
 """A task's predictions for examples, by a model that was fine-tuned for it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cloze.progress import SILENT, Progress
-from cloze.tasks.batches import by_length
+from cloze.tasks.batches import Indices, by_length
 from cloze.tasks.task import Array, BatchT, FeatureT, Task
 
 Example = TypeVar("Example")
@@ -35,16 +35,38 @@ def predict(
         progress: where to tell how far it is.
     """
     model.eval()
-    device = next(model.parameters()).device
     flat = [feature for own in features for feature in own]
     outputs: dict[int, Array] = {}
     with progress.bar("predicting", total=len(flat), unit="sequences") as bar:
-        for indices in by_length([feature.num_tokens for feature in flat], max_tokens):
-            batch = task.batch([flat[i] for i in indices]).to(device)
-            outputs.update(zip(indices.tolist(), task.outputs(model, batch), strict=True))
+        for indices, batch, logits in logits_of(task, model, flat, max_tokens=max_tokens):
+            outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
             bar.advance(len(indices))
-    numbers = iter(range(len(flat)))
+    return decode(task, examples, features, outputs)
+
+
+def logits_of(
+    task: Task[Example, FeatureT, BatchT, Prediction],
+    model: nn.Module,
+    features: Sequence[FeatureT],
+    *,
+    max_tokens: int,
+) -> Iterator[tuple[Indices, BatchT, Tensor]]:
+    """Pass features through a model, like lengths together: yield which they are, their batch, the logits."""
+    device = next(model.parameters()).device
+    for indices in by_length([feature.num_tokens for feature in features], max_tokens):
+        batch = task.batch([features[i] for i in indices]).to(device)
+        yield indices, batch, model(batch.packed).float()
+
+
+def decode(
+    task: Task[Example, FeatureT, BatchT, Prediction],
+    examples: Sequence[Example],
+    features: Sequence[Sequence[FeatureT]],
+    outputs: dict[int, Array],
+) -> list[Prediction]:
+    """Return a prediction for each example from the outputs of all features, numbered through."""
+    numbers = iter(range(len(outputs)))
     return [
-        task.decode(example, [outputs[next(numbers)] for _ in own])
+        task.decode(example, own, [outputs[next(numbers)] for _ in own])
         for example, own in zip(examples, features, strict=True)
     ]

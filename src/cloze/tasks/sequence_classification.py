@@ -4,9 +4,9 @@ Shapes: B sequences, C classes.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -81,6 +81,8 @@ class SequenceClassification(Task[LabelledText, LabelledSequence, LabelledBatch,
     Source: google-research/bert run_classifier.py @eedf571.
     """
 
+    main_metric: ClassVar[str] = "accuracy"
+
     labels: tuple[str, ...] = ()
     """In the order of the classes; none given, they are found in the training data and sorted."""
 
@@ -108,6 +110,14 @@ class SequenceClassification(Task[LabelledText, LabelledSequence, LabelledBatch,
     def class_names(self) -> tuple[str, ...]:
         """The labels."""
         return self.labels
+
+    def with_classes(self, names: tuple[str, ...]) -> Self:
+        """Return the task with the labels that a model names; other names than the task's own are refused."""
+        if not names:
+            raise InputError("no classifier: config.json names no labels")
+        if self.labels and set(names) != set(self.labels):
+            raise InputError(f"its classes are {', '.join(names)}, the task's {', '.join(self.labels)}")
+        return replace(self, labels=names)
 
     def features(
         self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
@@ -145,19 +155,20 @@ class SequenceClassification(Task[LabelledText, LabelledSequence, LabelledBatch,
         """Return the encoder with a dense layer on its pooled output."""
         return BertForSequenceClassification(bert, num_labels=len(self.labels), generator=generator)
 
-    def loss(self, model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Measures]:
-        """Return the summed cross entropy; also measured: the accuracy."""
-        logits_BC = model(batch.packed).float()
-        loss = nn.functional.cross_entropy(logits_BC, batch.label_ids, reduction="sum")
-        correct = (logits_BC.detach().argmax(-1) == batch.label_ids).sum()
+    def loss(self, logits: Tensor, batch: LabelledBatch) -> tuple[Tensor, Measures]:
+        """Return the summed cross entropy of logits [B, C]; also measured: the accuracy."""
+        loss = nn.functional.cross_entropy(logits, batch.label_ids, reduction="sum")
+        correct = (logits.detach().argmax(-1) == batch.label_ids).sum()
         count = batch.num_targets
         return loss, {"loss": (loss.detach(), count), "accuracy": (correct, count)}
 
-    def outputs(self, model: nn.Module, batch: LabelledBatch) -> list[Array]:
+    def outputs(self, logits: Tensor, batch: LabelledBatch) -> list[Array]:
         """Return logits, [C] for each sequence."""
-        return list(model(batch.packed).float().cpu().numpy())
+        return list(logits.cpu().numpy())
 
-    def decode(self, example: LabelledText, outputs: Sequence[Array]) -> Prediction:
+    def decode(
+        self, example: LabelledText, features: Sequence[LabelledSequence], outputs: Sequence[Array]
+    ) -> Prediction:
         """Return the likeliest label; the first of several."""
         (logits_C,) = outputs
         exponentials_C = np.exp(logits_C.astype(np.float64) - logits_C.max())
@@ -176,3 +187,22 @@ class SequenceClassification(Task[LabelledText, LabelledSequence, LabelledBatch,
             "macro_f1": macro_f1(true, predicted),
             "majority_share": majority_share(true),
         }
+
+    def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[Prediction]) -> str | None:
+        """Name a classifier that always says the same, or is right no more often than such a one."""
+        predicted = [prediction.label for prediction in predictions]
+        if len(set(predicted)) == 1:
+            return "one class only"
+        true = [example.label or "" for example in examples]
+        no_better = accuracy(true, predicted) <= majority_share(true)
+        return "no better than the majority" if no_better else None
+
+    def to_json(self, example: LabelledText, prediction: Prediction) -> dict[str, Any]:
+        """Return the label, its probability, and those of all labels."""
+        return asdict(prediction)
+
+    def from_json(self, values: Mapping[str, Any]) -> Prediction:
+        """Read the label; probabilities may be missing."""
+        return Prediction(
+            str(values["label"]), values.get("probability", 1.0), values.get("probabilities", {})
+        )

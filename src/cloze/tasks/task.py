@@ -1,9 +1,10 @@
 """What a task is: six questions. A family answers all but the first, so a new task is a small file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.model.bert import BertModel
+from cloze.model.packed import Packed
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
 
@@ -31,6 +33,10 @@ class TaskBatch(Protocol):
     """Features, packed, with what the model should say to them."""
 
     @property
+    def packed(self) -> Packed:
+        """What the model reads."""
+
+    @property
     def num_targets(self) -> int:
         """Things that the loss is the mean of."""
 
@@ -43,6 +49,7 @@ FeatureT = TypeVar("FeatureT", bound=Feature)
 BatchT = TypeVar("BatchT", bound=TaskBatch)
 PredictionT = TypeVar("PredictionT")
 Array: TypeAlias = npt.NDArray[np.float32]
+Split: TypeAlias = Literal["train", "dev"]
 
 
 class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
@@ -50,19 +57,37 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
 
     | question | answered by |
     |---|---|
-    | which examples does a file hold? | `examples`, and `fitted`, what a whole data set tells of the task |
+    | which examples does a file hold? | `examples`; `fitted`, what a whole data set tells of the task |
     | what does the model see of one? | `features`, and `batch`, which packs them |
     | which head stands on the encoder? | `head` |
     | what is learned? | `loss` |
     | what does the model's output mean? | `outputs`, in numbers for a feature; `decode`, for the example |
-    | how good is that? | `score` |
+    | how good is that? | `score`; `tuned`, what the scores of dev data tell of the task |
     """
 
     name: ClassVar[str]
+    data_format: ClassVar[str]
+    """The files it reads, in a few words."""
+    source: ClassVar[str]
+    """Where task and metric come from."""
+    main_metric: ClassVar[str]
+    """The score that says which epoch, and which run, is best: the higher the better."""
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Optional packages that `score` imports."""
+    defaults: ClassVar[tuple[str, ...]] = ()
+    """Settings of a run in which this task differs from GLUE's, as in "max_seq_length=384"."""
+    file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = MappingProxyType(
+        {"train": ("train.tsv",), "dev": ("dev.tsv",)}
+    )
+    """What to look for in a directory of data."""
 
     @abstractmethod
-    def examples(self, path: Path) -> list[ExampleT]:
-        """Read a file.
+    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[ExampleT]:
+        """Read a file, an example at a time.
+
+        Args:
+            path: the file.
+            labelled: whether it must say what is right; otherwise that is not looked at.
 
         Raises:
             InputError: a line is wrong; the first such is named.
@@ -76,6 +101,14 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     def class_names(self) -> tuple[str, ...]:
         """The classes that config.json names; none where there are no classes."""
         return ()
+
+    def with_classes(self, names: tuple[str, ...]) -> Self:
+        """Return the task for a model whose classes are in this order, as another program's config.json has it.
+
+        Raises:
+            InputError: they are not the task's.
+        """
+        return self
 
     @abstractmethod
     def features(self, example: ExampleT, tokenizer: Tokenizer, *, max_seq_length: int) -> list[FeatureT]:
@@ -91,26 +124,48 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
 
     @abstractmethod
     def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> nn.Module:
-        """Return a model: the encoder with this task's head on it."""
+        """Return a model: the encoder with this task's head on it, which turns a `Packed` into logits."""
 
     @abstractmethod
-    def loss(self, model: nn.Module, batch: BatchT) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: BatchT) -> tuple[Tensor, Measures]:
         """Return the loss summed over the batch's targets, and the same and more to be logged.
 
-        The measures hold `loss`.
+        The measures hold `loss`. The logits are what the head says of `batch.packed`, in float32.
         """
 
     @abstractmethod
-    def outputs(self, model: nn.Module, batch: BatchT) -> list[Array]:
-        """Return the model's output for each feature of the batch, in its order."""
+    def outputs(self, logits: Tensor, batch: BatchT) -> list[Array]:
+        """Return what of the logits belongs to each feature of the batch, in its order."""
 
     @abstractmethod
-    def decode(self, example: ExampleT, outputs: Sequence[Array]) -> PredictionT:
+    def decode(
+        self, example: ExampleT, features: Sequence[FeatureT], outputs: Sequence[Array]
+    ) -> PredictionT:
         """Say what the outputs for all the features of an example mean."""
 
     @abstractmethod
     def score(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> dict[str, float]:
-        """Compare predictions with what the examples say, at least one of them."""
+        """Compare predictions with what the examples say, at least one of them; `main_metric` is among it."""
+
+    def tuned(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
+        """Return the task with what predictions for dev data tell of it, such as a threshold."""
+        return self
+
+    def collapse(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> str | None:
+        """Say how predictions show that nothing was learned, as in "one class only"; None where they do not."""
+        return None
+
+    @abstractmethod
+    def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
+        """Return a prediction as `cloze predict` prints it: a line of JSON."""
+
+    @abstractmethod
+    def from_json(self, values: Mapping[str, Any]) -> PredictionT:
+        """Read what `to_json` wrote, as far as `score` wants it.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
 
 
 AnyTask: TypeAlias = Task[Any, Any, Any, Any]

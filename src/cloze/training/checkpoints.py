@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import safetensors.torch
 import torch
@@ -19,6 +20,8 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.checkpoint import write_weights
 from cloze.progress import Progress
+
+Pointer: TypeAlias = Literal["latest", "best"]
 
 _CHECKPOINTS = "checkpoints"
 _OPTIMIZER = "training/optimizer.safetensors"
@@ -62,7 +65,7 @@ class TrainingState:
     elapsed_seconds: float = 0.0
     tokens: int = 0
     position: Position = Position()
-    best_loss: float | None = None
+    best_merit: tuple[float, ...] = ()
     best_step: int | None = None
 
 
@@ -124,12 +127,12 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
     return None
 
 
-def resolve_checkpoint(path: Path) -> Path:
-    """Return the directory that holds a model: the newest checkpoint where `path` is a run, else `path`."""
-    return follow(Path(path), "latest") if (Path(path) / "latest").is_file() else Path(path)
+def resolve_checkpoint(path: Path, prefer: Pointer = "latest") -> Path:
+    """Return the directory that holds a model: where `path` is a run, its newest or its best checkpoint."""
+    return follow(Path(path), prefer) if (Path(path) / prefer).is_file() else Path(path)
 
 
-def follow(run: Path, pointer: str) -> Path:
+def follow(run: Path, pointer: Pointer) -> Path:
     """Return the checkpoint that `latest` or `best` names.
 
     Raises:
@@ -145,7 +148,8 @@ def read_state(checkpoint: Path) -> TrainingState:
     """Read what `save_checkpoint` wrote of the run's state."""
     try:
         raw = json.loads((checkpoint / _STATE).read_text("utf-8"))
-        return replace(TrainingState(**raw), position=Position(**raw["position"]))
+        position, merit = Position(**raw["position"]), tuple(raw["best_merit"])
+        return replace(TrainingState(**raw), position=position, best_merit=merit)
     except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
         what = f"holds no training state to resume from ({error})"
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error

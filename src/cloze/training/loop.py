@@ -7,7 +7,7 @@ needs no random states: the same step always draws the same numbers.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -81,11 +81,11 @@ class Work(Protocol[Batch]):
     def loss(self, model: nn.Module, batch: Batch, step: StepData[Batch]) -> tuple[Tensor, Measures]:
         """Return this micro-batch's share of the step's loss, and what to log."""
 
-    def evaluation_batches(self) -> Iterable[Batch]:
-        """Return the held-out instances, the same ones each time."""
+    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
+        """Measure the model on held-out instances, the same ones each time, a batch at a time."""
 
-    def measure(self, model: nn.Module, batch: Batch) -> Measures:
-        """Measure the model on one held-out batch."""
+    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
+        """Say how good an evaluation is: the best checkpoint has the most of the first, then of the next."""
 
 
 @dataclass(slots=True)
@@ -258,16 +258,17 @@ class Trainer(Generic[Batch]):
         self.model.eval()
         sums = _Sums()
         with torch.inference_mode(), autocast(next(self.model.parameters()).device, self.compute_dtype):
-            for batch in self.work.evaluation_batches():
+            for measures in self.work.evaluate(self.model):
                 if stop:
                     raise _StopAskedFor
-                sums.add(self.work.measure(self.model, batch))
+                sums.add(measures)
         measured = sums.means(self.work.losses)
         self._log.write(VALIDATION, self.state.step, **measured, seconds=self.state.elapsed_seconds)
         shown = " ".join(f"{name} {value:.4g}" for name, value in measured.items())
         self.progress.note(f"step {self.state.step:,} held-out: {shown}")
-        if self.state.best_loss is None or measured["loss"] < self.state.best_loss:
-            self.state = replace(self.state, best_loss=measured["loss"], best_step=self.state.step)
+        merit = self.work.merit(measured)
+        if merit > self.state.best_merit:
+            self.state = replace(self.state, best_merit=merit, best_step=self.state.step)
         self._save()
         return measured
 

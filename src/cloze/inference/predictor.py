@@ -1,0 +1,97 @@
+"""A fine-tuned model with its task: examples in, predictions out, any number of them in bounded memory."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+from torch import nn
+
+from cloze.errors import InputError
+from cloze.model.checkpoint import load_config, load_labels, load_model
+from cloze.progress import SILENT, Progress
+from cloze.tasks.config import load_task
+from cloze.tasks.features import count_truncated, featurize
+from cloze.tasks.predict import predict
+from cloze.tasks.registry import find_task
+from cloze.tasks.task import AnyTask
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.precision import resolve_device
+
+_MAX_TOKENS = 8192
+_EXAMPLES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model, its tokenizer, and the task that says what goes in and what comes out."""
+
+    model: nn.Module
+    tokenizer: Tokenizer
+    task: AnyTask
+    max_seq_length: int
+
+    @classmethod
+    def load(cls, directory: Path | str, task: str | None = None, *, device: str = "auto") -> Self:
+        """Read a fine-tuned checkpoint, or the best one of a run; also one that transformers wrote.
+
+        Args:
+            directory: the checkpoint or run.
+            task: the name of what it was fine-tuned for; None takes its word for it.
+            device: cpu, cuda, mps or auto.
+
+        Raises:
+            InputError: it was fine-tuned for something else, for nothing, or is damaged.
+        """
+        checkpoint = resolve_checkpoint(Path(directory), "best")
+        own, max_seq_length = _task_of(checkpoint, task)
+        model = load_model(checkpoint, own.head)
+        if max_seq_length is None:
+            max_seq_length = load_config(checkpoint).max_position_embeddings
+        return cls(model.to(resolve_device(device)), Tokenizer.load(checkpoint), own, max_seq_length)
+
+    def predict(self, examples: Sequence[Any]) -> tuple[list[Any], int]:
+        """Return a prediction for each example, and how many examples were cut."""
+        features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
+        predictions = predict(self.task, self.model, examples, features, max_tokens=_MAX_TOKENS)
+        return predictions, count_truncated(features)
+
+    def stream(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Iterator[tuple[Any, Any]]:
+        """Yield every example with its prediction, in their order; memory does not grow with their number.
+
+        Raises:
+            InputError: an example is wrong; those before it may have been answered.
+        """
+        rest = iter(examples)
+        cut = 0
+        with progress.bar("predicting", total=None, unit="examples") as bar:
+            while part := list(islice(rest, _EXAMPLES_AT_ONCE)):
+                predictions, cut_here = self.predict(part)
+                yield from zip(part, predictions, strict=True)
+                cut += cut_here
+                bar.advance(len(part))
+        if cut:
+            progress.note(f"{cut:,} examples are longer than {self.max_seq_length} tokens: cut")
+
+
+def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
+    """Return the task that a checkpoint says it is for, or the one called `name`, and its length where known."""
+    stored = load_task(checkpoint)
+    if stored is not None:
+        task, settings = stored
+        if name is not None and find_task(name) is not type(task):
+            raise InputError(f"a model for the task {task.name!r}, not {name!r}", where=checkpoint)
+        return task, settings.max_seq_length
+    return _foreign_task(find_task(name or "classification"), checkpoint), None
+
+
+def _foreign_task(task_class: type[AnyTask], checkpoint: Path) -> AnyTask:
+    """Return the task with the classes that config.json names: other programs write no more about it."""
+    labels = load_labels(checkpoint)
+    try:
+        return task_class().with_classes(labels)
+    except InputError as error:
+        remedy = f"Fine-tune one: cloze finetune {task_class.name}"
+        raise InputError(error.what, where=checkpoint, remedy=remedy) from error

@@ -1,0 +1,18 @@
+"""The optional packages that some scores are computed with."""
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from cloze.errors import InputError
+
+
+def require(packages: Iterable[str]) -> None:
+    """Refuse to begin what could not be scored at its end.
+
+    Raises:
+        InputError: a package is not installed.
+    """
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        what = f"its score is computed with {missing[0]}, which is not installed"
+        raise InputError(what, remedy="Say pip install 'cloze-bert[tasks]'")

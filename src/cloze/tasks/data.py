@@ -1,0 +1,116 @@
+"""The data of a fine-tuning run: found, read, split and tokenized before anything is learned."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.progress import Progress
+from cloze.tasks.batches import held_out
+from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.features import count_truncated, featurize
+from cloze.tasks.task import AnyTask, Split
+from cloze.text.tokenizer import Tokenizer
+
+Features: TypeAlias = list[list[Any]]
+"""Of each example, its features."""
+
+_SPLIT_SEED = 0  # the dev examples are the same for every seed of a run: scores compare
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledData:
+    """The examples of a run, to learn from and to be scored on, and their features."""
+
+    train: list[Any]
+    train_features: Features
+    dev: list[Any]
+    dev_features: Features
+
+
+def find_data(task: AnyTask, path: Path, split: Split) -> Path:
+    """Return the file of a split: `path` itself, or the one in that directory that has a name the task knows.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    names = task.file_names[split]
+    found = [path / name for name in names if (path / name).is_file()]
+    if not found:
+        what = f"no {' nor '.join(names)} in this directory"
+        raise InputError(what, where=path, remedy="Name the file itself")
+    return found[0]
+
+
+def with_files(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
+    """Return the settings with files in the place of directories, and with what identifies their content.
+
+    Raises:
+        InputError: a file is not there, or not the one that the settings were made for.
+    """
+    dev = config.dev
+    if dev is None and Path(config.train).is_dir():
+        dev = config.train
+    train = str(find_data(task, Path(config.train), "train"))
+    dev = None if dev is None else str(find_data(task, Path(dev), "dev"))
+    digest = hashlib.sha256()
+    for name in (train, dev):
+        if name is not None:
+            if not Path(name).is_file():
+                raise InputError("no such file", where=name)
+            digest.update(bytes.fromhex(artifacts.sha256_of(Path(name))))
+    found = digest.hexdigest()
+    if config.data_sha256 not in (None, found):
+        remedy = "Give the run its data back, or leave data_sha256 out of a new run's settings"
+        raise InputError("not the data that the settings were made for", where=train, remedy=remedy)
+    return replace(config, train=train, dev=dev, data_sha256=found)
+
+
+def read_data(
+    task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
+) -> tuple[AnyTask, LabelledData]:
+    """Read and check every example; return the task with what the training data tell of it.
+
+    Raises:
+        InputError: a line is wrong, or there is nothing to learn from or to be scored on.
+    """
+    train = list(task.examples(Path(config.train)))
+    task = task.fitted(train)
+    if config.dev is not None:
+        dev = list(task.examples(Path(config.dev)))
+    else:
+        is_dev = held_out(len(train), config.dev_fraction, seed=_SPLIT_SEED)
+        dev = [example for example, out in zip(train, is_dev, strict=True) if out]
+        train = [example for example, out in zip(train, is_dev, strict=True) if not out]
+        if not train:
+            remedy = "Give more examples, or a file with --dev"
+            raise InputError("nothing is left to learn from", where=config.train, remedy=remedy)
+    data = LabelledData(
+        train,
+        _featurize(task, train, tokenizer, config, "training", progress),
+        dev,
+        _featurize(task, dev, tokenizer, config, "dev", progress),
+    )
+    return task, data
+
+
+def _featurize(
+    task: AnyTask,
+    examples: Sequence[Any],
+    tokenizer: Tokenizer,
+    config: FinetuneConfig,
+    what: str,
+    progress: Progress,
+) -> Features:
+    """Tokenize examples, and say how many were cut."""
+    limit = config.max_seq_length
+    features = featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress)
+    if cut := count_truncated(features):
+        progress.note(f"{cut:,} of {len(examples):,} {what} examples are longer than {limit} tokens: cut")
+    return features
