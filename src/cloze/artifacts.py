@@ -5,13 +5,15 @@ size and SHA-256 of each file is written last, and one rename puts it in place. 
 manifest first, so a truncated or bit-flipped file is found before it is used.
 """
 
+import ctypes
 import errno
 import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ MANIFEST = "manifest.json"
 RUN_CONFIG = "run.toml"
 """A run has no manifest, since it grows; its settings tell that it is one."""
 _TEMPORARY_PREFIX = ".writing-"
+_HERE, _RENAME_EXCHANGE = -100, 2  # of Linux's renameat2: relative to the working directory; swap
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +83,20 @@ def refuse_existing(path: Path, *, overwrite: bool, resume_hint: str = "", direc
 
 
 @contextmanager
-def write_directory(path: Path, *, kind: str, overwrite: bool = False) -> Iterator[Path]:
+def write_directory(
+    path: Path,
+    *,
+    kind: str,
+    overwrite: bool = False,
+    when_sealed: Callable[[Path], object] = lambda directory: None,
+) -> Iterator[Path]:
     """Fill the yielded directory; on leaving it becomes `path` in one step, on an error nothing is left.
 
     Args:
         path: where the directory shall be.
         kind: what it is ("dataset", "checkpoint", "vocabulary"): the manifest says so and readers ask for it.
         overwrite: replace what is there now.
+        when_sealed: called with the directory when it has its manifest, just before it becomes `path`.
 
     Raises:
         InputError: `path` exists and `overwrite` is False.
@@ -102,6 +112,7 @@ def write_directory(path: Path, *, kind: str, overwrite: bool = False) -> Iterat
         with disk_errors(path):
             yield temporary
             _seal(temporary, kind)
+            when_sealed(temporary)
             _replace(temporary, path)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -129,12 +140,26 @@ def _seal(directory: Path, kind: str) -> None:
 
 
 def _replace(temporary: Path, path: Path) -> None:
-    """Rename `temporary` to `path`; what was there moves aside first: a full directory cannot be replaced."""
-    aside = _move_aside(path) if path.exists() else None
-    temporary.rename(path)
+    """Rename `temporary` to `path` and delete what was there."""
+    old = None
+    if path.exists() and _exchange(temporary, path):
+        old = temporary
+    elif path.exists():  # a full directory cannot be replaced: for a moment there is neither
+        old = _move_aside(path)
+        temporary.rename(path)
+    else:
+        temporary.rename(path)
     _sync_directory(path.parent)
-    if aside is not None:
-        shutil.rmtree(aside, ignore_errors=True)
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two directories change names in one step; return False where the system or its disk cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    if rename is None:
+        return False
+    return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _RENAME_EXCHANGE) == 0)
 
 
 def remove_directory(path: Path) -> None:
