@@ -147,7 +147,7 @@ def test_nothing_to_read(tmp_path):
     [
         (b"good\nb\xe9d\n", r"text:2: not UTF-8 at byte 2 of the line\. Convert the file"),
         (b"good\n\x7fELF\0\0", "text:2: a NUL byte"),
-        ("good\n".encode("utf-16"), "text:1: not UTF-8|text:1: a NUL byte"),
+        ("good\n".encode("utf-16"), "text: text in UTF-16"),
         (b"good\n" + b"x" * 11_000_000, "text:2: a line of over 10 MB"),
         (b"\0" * 11_000_000, "text:1: a NUL byte"),
     ],

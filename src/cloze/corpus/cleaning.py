@@ -117,10 +117,10 @@ def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, 
     lines, where = document.lines, document.where
     counts = _NOTHING_DONE
     if "unicode" not in config.without and not all(map(_is_composed, lines)):
-        lines, done = _apply(_compose, lines, where)
+        lines, done = _apply(_compose, _is_composed, lines, where)
         counts += CleaningCounts(unicode=done)
     if "control" not in config.without and not all(map(str.isprintable, lines)):
-        lines, done = _apply(_delete_control_characters, lines, where)
+        lines, done = _apply(_delete_control_characters, str.isprintable, lines, where)
         counts += CleaningCounts(control=done)
     if not lines:
         return None, counts
@@ -159,12 +159,24 @@ def _delete_control_characters(line: str) -> tuple[str, int]:
     return rest.strip(), separators + len(spaced) - len(rest)
 
 
-def _apply(change: Callable[[str], tuple[str, int]], lines: Lines, where: str) -> tuple[Lines, StepCounts]:
-    """Change lines, of which those that become empty go; `change` returns a line and its changed characters."""
+def _apply(
+    change: Callable[[str], tuple[str, int]], is_fine: Callable[[str], bool], lines: Lines, where: str
+) -> tuple[Lines, StepCounts]:
+    """Change lines, and leave out those that become empty.
+
+    Args:
+        change: returns a line changed, and how many characters.
+        is_fine: whether there is nothing to look for in a line; quick.
+        lines: of a document.
+        where: it begins.
+    """
     kept: list[str] = []
     characters = 0
     examples: list[Example] = []
     for line in lines:
+        if is_fine(line):
+            kept.append(line)
+            continue
         changed, count = change(line)
         characters += count
         if count and not examples:

@@ -1,17 +1,25 @@
-"""A stretch to its documents: one function a format."""
+"""A stretch to its documents. A file is read from its beginning to its end, or from one boundary to another."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby, islice
-from types import MappingProxyType
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from html import unescape
+from itertools import islice
 
-from cloze.corpus.documents import Document
-from cloze.corpus.formats import HEAD_BYTES, is_wrapped, judge_text, tell_apart
+from cloze.corpus.documents import Document, Kind
+from cloze.corpus.formats import IN_WORDS, FileFormat, head_lines, judge_text, paragraphs_of, tell_apart
+from cloze.corpus.rows import field_of, text_document
 from cloze.corpus.sources import Span, Stretch
-from cloze.corpus.streams import Lines, open_bytes, put_back
+from cloze.corpus.streams import MAX_LINE_BYTES, Lines, open_bytes, put_back
+from cloze.corpus.tables import read_arrow, read_hub, read_parquet
+from cloze.errors import InputError
 from cloze.progress import Bar
 
 MAX_DOCUMENT_BYTES = 32_000_000
-_LINES_LOOKED_AT = 2000
+_BYTES_LOOKED_AT = 1 << 16
+_A_DOCUMENT_A_LINE = ("lines", "jsonl")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_documents(stretch: Stretch, bar: Bar) -> Iterator[Document]:
@@ -27,37 +35,59 @@ def read_documents(stretch: Stretch, bar: Bar) -> Iterator[Document]:
 
 
 def _read(span: Span, text_field: str, bar: Bar) -> Iterator[Document]:
+    if span.text_format == "hub":
+        return read_hub(span.file, text_field)
+    if span.text_format == "arrow":
+        return read_arrow(span.file, text_field, bar)
+    if span.text_format == "parquet":
+        return read_parquet(
+            span.file, text_field, bar, begin=span.begin, end=span.end, size_bytes=span.size_bytes
+        )
+    return _read_text(span, text_field, bar)
+
+
+def _read_text(span: Span, text_field: str, bar: Bar) -> Iterator[Document]:
     with open_bytes(span.file) as (stream, on_disk):
         text_format = span.text_format
         if text_format == "auto":
-            head = stream.read(HEAD_BYTES)
+            head = stream.read(_BYTES_LOOKED_AT)
+            text_format = _look_at(head, span.file)
             stream = put_back(head, stream)
-            known = [line.strip() for line in head.decode("utf-8", "replace").split("\n")]
-            text_format = tell_apart(span.file, head) or judge_text(known, len(head))
-        lines = Lines(span.file, stream, on_disk, bar, begin=span.begin)
-        yield from _READERS[text_format](lines, span.end)
+        limit = MAX_DOCUMENT_BYTES if text_format in _A_DOCUMENT_A_LINE else MAX_LINE_BYTES
+        lines = Lines(span.file, stream, on_disk, bar, begin=span.begin, max_line_bytes=limit)
+        if text_format == "sentences" or text_format == "paragraphs":
+            yield from _between_blank_lines(lines, span.end, text_format)
+        elif text_format == "lines":
+            yield from _document_a_line(lines, span.end)
+        elif text_format == "jsonl":
+            yield from _json_lines(lines, span.end, text_field)
+        elif text_format == "files":
+            yield from _document_a_file(lines)
+        else:
+            yield from _wikiextractor(lines)
         lines.tell()
 
 
-def _sentences(lines: Lines, end: int | None) -> Iterator[Document]:
-    for where, document in _between_blank_lines(lines, end):
-        yield Document(document, where, "sentences")
+def _look_at(head: bytes, file: str) -> FileFormat:
+    """Tell apart what comes from stdin."""
+    text_format = tell_apart(file, head)
+    if text_format in ("parquet", "arrow"):
+        what = f"{IN_WORDS[text_format]} cannot be read from stdin"
+        raise InputError(what, where=file, remedy="Give the file by its name")
+    if text_format is not None:
+        return text_format
+    return judge_text(head_lines(io.BytesIO(head), _BYTES_LOOKED_AT), len(head))
 
 
-def _paragraphs(lines: Lines, end: int | None) -> Iterator[Document]:
-    for where, document in _between_blank_lines(lines, end):
-        yield Document(document, where, "paragraphs")
-
-
-def _between_blank_lines(lines: Lines, end: int | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield where each document begins and its lines, from one blank line to the next.
+def _between_blank_lines(lines: Lines, end: int | None, kind: Kind) -> Iterator[Document]:
+    """Yield what stands between blank lines.
 
     A span goes from the first blank line that begins in it to the first one that begins after it.
     """
     document: list[str] = []
     where = ""
-    inside = lines.next_offset == 0
     start = lines.next_offset
+    inside = start == 0
     for line in lines:
         if line:
             if not inside:
@@ -66,19 +96,16 @@ def _between_blank_lines(lines: Lines, end: int | None) -> Iterator[tuple[str, t
                 where, start = lines.where, lines.offset
             document.append(line)
             if lines.next_offset - start > MAX_DOCUMENT_BYTES:
-                raise lines.error(
-                    f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB",
-                    remedy="Put blank lines between documents, or say --format lines for a document a line",
-                )
+                raise _too_long(lines, "Put blank lines between documents, or say --format lines")
         else:
             if document:
-                yield where, tuple(document)
+                yield Document(tuple(document), where, kind)
                 document = []
             if end is not None and lines.offset >= end:
                 return
             inside = True
     if document:
-        yield where, tuple(document)
+        yield Document(tuple(document), where, kind)
 
 
 def _document_a_line(lines: Lines, end: int | None) -> Iterator[Document]:
@@ -87,24 +114,70 @@ def _document_a_line(lines: Lines, end: int | None) -> Iterator[Document]:
             yield Document((line,), lines.where, "paragraphs")
 
 
-def _document_a_file(lines: Lines, end: int | None) -> Iterator[Document]:
-    """Yield the whole file. Its paragraphs are its lines; where those are wrapped, what stands between blank lines."""
+def _json_lines(lines: Lines, end: int | None, text_field: str) -> Iterator[Document]:
+    for line in _lines_until(lines, end):
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            remedy = "JSON lines hold a whole object each, or say --format if this is other text"
+            raise lines.error(f"not JSON ({error})", remedy=remedy) from None
+        try:
+            text = field_of(row, text_field)
+        except InputError as error:
+            raise lines.error(error.what, remedy=error.remedy) from None
+        if "\\u" in line and (half := _SURROGATE.search(text)):
+            what = f"half a character (\\u{ord(half[0]):x}) in {text_field!r}"
+            raise lines.error(what, remedy="jq -c . puts U+FFFD in the place of such halves")
+        document = text_document(text, lines.where)
+        if document is not None:
+            yield document
+
+
+def _document_a_file(lines: Lines) -> Iterator[Document]:
     whole: list[str] = []
     where = ""
     for line in lines:
         where = where or (lines.where if line else "")
         whole.append(line)
         if lines.next_offset > MAX_DOCUMENT_BYTES:
-            raise lines.error(
-                f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB",
-                remedy="Say --format lines for a document a line, or paragraphs if blank lines are between them",
-            )
-    if is_wrapped(whole[:_LINES_LOOKED_AT]):
-        blocks = (" ".join(block) for full, block in groupby(whole, key=bool) if full)
-    else:
-        blocks = (line for line in whole if line)
-    if paragraphs := tuple(blocks):
+            raise _too_long(lines, "Say --format lines or paragraphs if it holds many documents")
+    if paragraphs := paragraphs_of(whole):
         yield Document(paragraphs, where, "paragraphs")
+
+
+def _wikiextractor(lines: Lines) -> Iterator[Document]:
+    """Yield what stands between <doc …> and </doc>; the title is its first line."""
+    document: list[str] = []
+    where, start = "", 0
+    for line in lines:
+        if line.startswith("<doc "):
+            if where:
+                raise _never_closed(where)
+            where, start = lines.where, lines.offset
+        elif line == "</doc>":
+            if document:
+                yield Document(tuple(document), where, "paragraphs")
+            document, where = [], ""
+        elif line:
+            if not where:
+                remedy = "Give what WikiExtractor wrote as it is, or say --format if this is other text"
+                raise lines.error("text outside <doc …> and </doc>", remedy=remedy)
+            document.append(unescape(line))
+            if lines.next_offset - start > MAX_DOCUMENT_BYTES:
+                raise _too_long(lines, "Close it with </doc>")
+    if where:
+        raise _never_closed(where)
+
+
+def _never_closed(where: str) -> InputError:
+    remedy = "The file is damaged or cut short: copy it anew"
+    return InputError("this <doc …> is not closed by </doc>", where=where, remedy=remedy)
+
+
+def _too_long(lines: Lines, remedy: str) -> InputError:
+    return lines.error(f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB", remedy=remedy)
 
 
 def _lines_until(lines: Lines, end: int | None) -> Iterable[str]:
@@ -116,13 +189,3 @@ def _lines_until(lines: Lines, end: int | None) -> Iterable[str]:
             yield line
             if lines.next_offset >= end:
                 return
-
-
-_READERS: Mapping[str, Callable[[Lines, int | None], Iterator[Document]]] = MappingProxyType(
-    {
-        "sentences": _sentences,
-        "paragraphs": _paragraphs,
-        "lines": _document_a_line,
-        "files": _document_a_file,
-    }
-)

@@ -4,24 +4,34 @@ The way of the text begins here: inputs -> stretches -> documents -> parts. Who 
 the documents are the same, and together they are all.
 """
 
-import glob
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cloze.corpus.cleaning import CleaningConfig
-from cloze.corpus.formats import HEAD_BYTES, IN_WORDS, FileFormat, TextFormat, judge_text, tell_apart
+from cloze.corpus.formats import (
+    IN_WORDS,
+    FileFormat,
+    TextFormat,
+    head_lines,
+    judge_text,
+    table_format,
+    tell_apart,
+)
+from cloze.corpus.inputs import find_files
 from cloze.corpus.streams import STDIN, is_compressed, open_bytes
+from cloze.corpus.tables import HUB, row_group_bytes
 from cloze.errors import InputError
 
 _STRETCH_BYTES = 32_000_000
 _COMPRESSED_TO = 3
 """Bytes of text that a byte of a compressed file stands for, roughly."""
+_BYTES_TO_TELL = 4096
 _FILES_LOOKED_AT = 8
+_BYTES_LOOKED_AT = 1 << 16  # of all of them together
 _CUT_FORMATS = ("sentences", "paragraphs", "lines", "jsonl")
 
 
@@ -47,10 +57,10 @@ class Span:
     """A file, or a piece of a large one."""
 
     file: str
-    text_format: TextFormat
+    text_format: FileFormat | Literal["auto"]
     """ "auto" only for stdin, which can be read but once."""
     begin: int = 0
-    """In bytes; a document belongs to the span that it begins in."""
+    """In bytes, or row groups of a Parquet file. A document belongs to the piece that it begins in."""
     end: int | None = None
     size_bytes: int = 0
     """On disk."""
@@ -101,7 +111,7 @@ def total_bytes(stretches: Iterable[Stretch]) -> int | None:
 
 def describe_formats(stretches: Iterable[Stretch]) -> list[str]:
     """Say in a line a format how many files were found to hold it."""
-    files: dict[str, dict[str, None]] = {}
+    files: dict[FileFormat | Literal["auto"], dict[str, None]] = {}
     for stretch in stretches:
         for span in stretch.spans:
             files.setdefault(span.text_format, {})[span.file] = None
@@ -109,30 +119,39 @@ def describe_formats(stretches: Iterable[Stretch]) -> list[str]:
     for text_format, names in files.items():
         first = next(iter(names))
         others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        words = IN_WORDS.get(text_format, "seen when it is read")
+        words = "told apart when it is read" if text_format == "auto" else IN_WORDS[text_format]
         told.append(f"{first}{others}: {words}")
     return told
 
 
-def _spans_of(given: str, reading: ReadingConfig) -> list[Span]:
-    files = _find_files(given)
-    formats: dict[str, TextFormat | None] = {file: _format_of(file, reading) for file in files}
-    for _, group in groupby(sorted(files, key=_kind_of_name), key=_kind_of_name):
-        running = [file for file in group if formats[file] is None]
-        if running:
-            formats.update(dict.fromkeys(running, _judge(running)))
-    return [span for file in files for span in _cut(file, formats[file] or "paragraphs")]
+def _spans_of(given: str, reading: ReadingConfig) -> Iterator[Span]:
+    if given.startswith(HUB):
+        yield Span(file=given, text_format="hub")
+    elif given == STDIN:
+        yield Span(file=given, text_format=reading.text_format)
+    else:
+        files = find_files(given)
+        for file, text_format in zip(files, _formats_of(files, reading), strict=True):
+            yield from _cut(file, text_format)
 
 
-def _format_of(file: str, reading: ReadingConfig) -> TextFormat | None:
-    if file == STDIN:
-        return reading.text_format
+def _formats_of(files: Sequence[str], reading: ReadingConfig) -> list[FileFormat]:
+    """Tell each file apart, running text by the files that have the same kind of name."""
+    found = {file: _format_of(file, reading) for file in files}
+    running: dict[str, list[str]] = {}
+    for file in files:
+        if found[file] is None:
+            running.setdefault(_kind_of_name(file), []).append(file)
+    judged = {kind: _judge(group) for kind, group in running.items()}
+    return [found[file] or judged[_kind_of_name(file)] for file in files]
+
+
+def _format_of(file: str, reading: ReadingConfig) -> FileFormat | None:
     with open_bytes(file) as (stream, _):
-        head = stream.read(HEAD_BYTES if reading.text_format == "auto" else 8)
-    found = tell_apart(file, head)
-    if reading.text_format == "auto" or found in ("parquet", "arrow"):
-        return found
-    return reading.text_format
+        head = stream.read(_BYTES_TO_TELL)
+    if reading.text_format == "auto":
+        return tell_apart(file, head)
+    return table_format(file, head) or reading.text_format
 
 
 def _kind_of_name(file: str) -> str:
@@ -145,35 +164,35 @@ def _judge(files: Sequence[str]) -> FileFormat:
     lines: list[str] = []
     for file in sample:
         with open_bytes(file) as (stream, _):
-            head = stream.read(HEAD_BYTES // len(sample))
-        lines += [line.strip() for line in head.decode("utf-8", "replace").split("\n")[:-1]]
+            lines += head_lines(stream, _BYTES_LOOKED_AT // len(sample))
         lines.append("")
-    return judge_text(lines, max(map(_text_bytes, files)))
+    return judge_text(lines, max(_text_bytes(file, os.stat(file).st_size) for file in sample))
 
 
-def _text_bytes(file: str) -> int:
-    """Estimate the size of the text in a file."""
-    return Path(file).stat().st_size * (_COMPRESSED_TO if is_compressed(file) else 1)
+def _cut(file: str, text_format: FileFormat) -> Iterator[Span]:
+    """Cut a large file into pieces of about the size of a stretch, where its format allows it."""
+    size = os.stat(file).st_size
+    pieces: list[tuple[int, int | None, int]] = [(0, None, size)]
+    if size >= 2 * _STRETCH_BYTES:
+        if text_format == "parquet":
+            pieces = _runs_of_row_groups(row_group_bytes(file))
+        elif text_format in _CUT_FORMATS and not is_compressed(file):
+            count = size // _STRETCH_BYTES
+            edges = [size * index // count for index in range(count + 1)]
+            pieces = [(begin, end, end - begin) for begin, end in pairwise(edges)]
+    for begin, end, size_bytes in pieces:
+        yield Span(file=file, text_format=text_format, begin=begin, end=end, size_bytes=size_bytes)
 
 
-def _cut(file: str, text_format: TextFormat) -> Iterator[Span]:
-    """Cut a large plain file into spans of equal size."""
-    if file == STDIN:
-        yield Span(file=file, text_format=text_format)
-        return
-    size = Path(file).stat().st_size
-    count = 1
-    if text_format in _CUT_FORMATS and not is_compressed(file):
-        count = max(1, size // _STRETCH_BYTES)
-    edges = [size * index // count for index in range(count)]
-    for begin, end in zip(edges, [*edges[1:], None], strict=True):
-        yield Span(
-            file=file,
-            text_format=text_format,
-            begin=begin,
-            end=end,
-            size_bytes=(size if end is None else end) - begin,
-        )
+def _runs_of_row_groups(sizes: Sequence[int]) -> list[tuple[int, int | None, int]]:
+    runs: list[tuple[int, int | None, int]] = []
+    begin = size_bytes = 0
+    for index, size in enumerate(sizes, 1):
+        size_bytes += size
+        if size_bytes >= _STRETCH_BYTES or index == len(sizes):
+            runs.append((begin, index, size_bytes))
+            begin, size_bytes = index, 0
+    return runs
 
 
 def _runs(spans: Iterable[Span]) -> Iterator[tuple[Span, ...]]:
@@ -181,61 +200,16 @@ def _runs(spans: Iterable[Span]) -> Iterator[tuple[Span, ...]]:
     run: list[Span] = []
     size = 0
     for span in spans:
-        estimate = span.size_bytes * (_COMPRESSED_TO if is_compressed(span.file) else 1)
-        if run and size + estimate > _STRETCH_BYTES:
+        text_bytes = _text_bytes(span.file, span.size_bytes)
+        if run and size + text_bytes > _STRETCH_BYTES:
             yield tuple(run)
             run, size = [], 0
         run.append(span)
-        size += estimate
+        size += text_bytes
     if run:
         yield tuple(run)
 
 
-def _find_files(given: str) -> list[str]:
-    """Return the files of an input; those of a folder or glob in the order of their names."""
-    if given == STDIN:
-        return [given]
-    path = Path(given)
-    if path.is_dir():
-        found = sorted(_walk(path))
-    elif path.exists() or path.is_symlink():
-        _check_regular(path)
-        return [given]
-    else:
-        matches = (Path(match) for match in glob.glob(given, recursive=True))
-        found = sorted(match for match in matches if not match.is_dir())
-    if not found:
-        raise InputError("no file in this folder" if path.is_dir() else "no such file", where=given)
-    for each in found:
-        _check_regular(each)
-    return list(map(str, found))
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, links followed but not in circles, hidden ones left out."""
-    above: dict[str, tuple[tuple[int, int], ...]] = {}
-    for place, folders, files in os.walk(folder, followlinks=True):
-        known = os.stat(place)
-        way = (*above.get(os.path.dirname(place), ()), (known.st_dev, known.st_ino))
-        above[place] = way
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        folders[:] = [name for name in folders if _identity(os.path.join(place, name)) not in way]
-        yield from (Path(place, name) for name in files if not name.startswith("."))
-
-
-def _identity(place: str) -> tuple[int, int]:
-    known = os.stat(place)
-    return known.st_dev, known.st_ino
-
-
-def _check_regular(path: Path) -> None:
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise InputError("a link to a file that is not there", where=path) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path) from None
-    if stat.S_ISFIFO(mode):
-        raise InputError("is a pipe, not a file", where=path, remedy=f"Read it as stdin: - < {path}")
-    if not stat.S_ISREG(mode):
-        raise InputError("is a device or socket, not a file", where=path)
+def _text_bytes(file: str, size_bytes: int) -> int:
+    """Return the size of the text in so many bytes of a file, a rough guess where it is compressed."""
+    return size_bytes * (_COMPRESSED_TO if size_bytes and is_compressed(file) else 1)

@@ -61,8 +61,13 @@ _MAGIC_BYTES = 6
 
 
 def is_compressed(file: str) -> bool:
-    """Say whether a file is compressed, by its name."""
-    return Path(file).suffix in _DECOMPRESSORS
+    """Say whether a file is compressed, by its first bytes."""
+    with open(file, "rb") as stream:
+        return _compression(stream.read(_MAGIC_BYTES)) is not None
+
+
+def _compression(head: bytes) -> str | None:
+    return next((suffix for suffix, magic in _MAGIC.items() if head.startswith(magic)), None)
 
 
 @contextmanager
@@ -98,7 +103,7 @@ def put_back(head: bytes, stream: IO[bytes]) -> IO[bytes]:
 
 
 def _decompressed(stream: IO[bytes], head: bytes, file: str) -> IO[bytes]:
-    kind = next((kind for kind, magic in _MAGIC.items() if head.startswith(magic)), None)
+    kind = _compression(head)
     named = Path(file).suffix
     if named in _MAGIC and named != kind and head:
         raise EOFError(f"it is no {named} file")
@@ -185,7 +190,6 @@ class Lines:
         bar: advances by the bytes read from disk.
         begin: byte to begin at; a line that is cut there is left out. Only 0 where the file is compressed.
         max_line_bytes: a longer line is an error, and not read whole.
-        remedy: what to do about a longer line.
 
     Raises:
         InputError: a line is too long, not UTF-8 or no text.
@@ -200,7 +204,6 @@ class Lines:
         *,
         begin: int = 0,
         max_line_bytes: int = MAX_LINE_BYTES,
-        remedy: str = "Put a line break after each paragraph",
     ) -> None:
         self.number = 0
         """Of the line that was read last, counted from `begin`."""
@@ -213,7 +216,6 @@ class Lines:
         self._bar = bar
         self._told = begin
         self._max_line_bytes = max_line_bytes
-        self._remedy = remedy
         if begin:
             self._skip_the_line_that_is_cut()
 
@@ -251,7 +253,7 @@ class Lines:
             self._bar.advance(position - self._told)
             self._told = position
 
-    def error(self, what: str, *, remedy: str) -> InputError:
+    def error(self, what: str, *, remedy: str | None) -> InputError:
         """Return the error that the line which was read last is wrong."""
         return InputError(what, where=f"{self._file}:{self._lines_before() + self.number}", remedy=remedy)
 
@@ -259,7 +261,8 @@ class Lines:
         if b"\0" in raw:
             remedy = "Give UTF-8 text, plain or as .gz, .bz2, .xz or .zst"
             raise self.error("a NUL byte: this is no text file, or one in UTF-16", remedy=remedy)
-        raise self.error(f"a line of over {self._max_line_bytes // 10**6} MB", remedy=self._remedy)
+        remedy = "Put line breaks between its paragraphs, or split it"
+        raise self.error(f"a line of over {self._max_line_bytes // 10**6} MB", remedy=remedy)
 
     def _skip_the_line_that_is_cut(self) -> None:
         self._stream.seek(self._begin - 1)  # a line that begins at `begin` is whole

@@ -1,0 +1,106 @@
+"""What the user names to files: files, folders, globs, and directories that `save_to_disk` wrote."""
+
+import glob
+import json
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cloze.corpus.streams import STDIN
+from cloze.errors import InputError
+
+_SPLITS = "dataset_dict.json"
+_STATE = "state.json"
+_INFO = "dataset_info.json"
+_CACHE = "cache-"  # what map and filter left there
+
+
+def find_files(given: str) -> list[str]:
+    """Return the files of an input; those of a folder or glob in the order of their names.
+
+    Hidden files are left out, links are followed, and a folder is not entered from below itself.
+
+    Raises:
+        InputError: nothing is there, or something that is no file.
+    """
+    if given == STDIN:
+        return [given]
+    try:
+        if os.path.isdir(given):
+            found = list(_walk(given, ()))
+        elif os.path.lexists(given):
+            found = [_regular(given)]
+        else:
+            found = [file for match in sorted(glob.glob(given, recursive=True)) for file in _below(match)]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=error.filename or given) from error
+    if not found:
+        raise InputError("no file in this folder" if os.path.isdir(given) else "no such file", where=given)
+    return list(dict.fromkeys(found))
+
+
+def _below(match: str) -> Iterator[str]:
+    if os.path.isdir(match):
+        yield from _walk(match, ())
+    else:
+        yield _regular(match)
+
+
+def _walk(folder: str, above: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """Yield the files below a folder; `above` are the folders on the way to it."""
+    known = os.stat(folder)
+    here = (known.st_dev, known.st_ino)
+    if here in above:
+        return
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    for name in _of_dataset(folder, names) or names:
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            yield from _walk(path, (*above, here))
+        else:
+            yield _regular(path)
+
+
+def _of_dataset(folder: str, names: Sequence[str]) -> list[str] | None:
+    """Return which of the names in a folder hold the rows, where `save_to_disk` wrote it."""
+    if _SPLITS in names:
+        return _listed(folder, _SPLITS, "splits")
+    if _STATE in names and _INFO in names:
+        if _listed(folder, _STATE, "_indices_data_files"):
+            what = "only a selection of these rows is the data set, which the library datasets applies"
+            raise InputError(
+                what, where=folder, remedy="Write it anew with flatten_indices() before save_to_disk"
+            )
+        return [str(each["filename"]) for each in _listed(folder, _STATE, "_data_files")]
+    if _INFO in names:
+        return [name for name in names if name.endswith(".arrow") and not name.startswith(_CACHE)]
+    return None
+
+
+def _listed(folder: str, name: str, key: str) -> list[Any]:
+    file = os.path.join(folder, name)
+    try:
+        listed: list[Any] = json.loads(Path(file).read_bytes()).get(key) or []
+    except (ValueError, AttributeError) as error:
+        raise InputError("damaged: no JSON object", where=file, remedy="Copy the data set anew") from error
+    return listed
+
+
+def _regular(path: str) -> str:
+    """Return a path at which there is a file.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        what = "a link to nothing" if os.path.islink(path) else "no such file, though the data set names it"
+        raise InputError(what, where=path) from None
+    if stat.S_ISFIFO(mode):
+        raise InputError("is a pipe, not a file", where=path, remedy=f"Read it as stdin: - < {path}")
+    if not stat.S_ISREG(mode):
+        raise InputError("is a device or socket, not a file", where=path)
+    return path
