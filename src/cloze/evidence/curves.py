@@ -1,8 +1,6 @@
-"""The measures of a run over its steps, and their pictures as SVG that follows the colours of the page around it."""
+"""The measures of a run over its steps, and their pictures."""
 
-import io
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,11 +8,10 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from cloze.evidence.pictures import BASELINE, HELD_OUT, TRAIN, draw_picture
 from cloze.progress import clock
 
 _BOOKKEEPING = frozenset({"kind", "step", "phase", "epoch", "tokens", "seconds"})
@@ -23,41 +20,6 @@ _ROUND_STEPS = (1, 2, 2.5, 5, 10)
 _FEW_POINTS = 30
 _TIME_TICKS = 6
 _ROUND_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800)
-
-# Colours that occur nowhere else; the page's own take their place, so one picture fits light and dark.
-_INK, _GRID, _TRAIN, _HELD_OUT, _BASELINE = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
-_CSS_COLOURS = {
-    _INK: "var(--muted)",
-    _GRID: "var(--grid)",
-    _TRAIN: "var(--train)",
-    _HELD_OUT: "var(--held-out)",
-    _BASELINE: "var(--baseline)",
-}
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "cloze",
-    "text.parse_math": False,
-    "font.size": 9.0,
-    "text.color": _INK,
-    "axes.edgecolor": _GRID,
-    "axes.labelcolor": _INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.6,
-    "xtick.color": _GRID,
-    "ytick.color": _GRID,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "ytick.major.size": 0.0,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 3.5,
-    "lines.solid_joinstyle": "round",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +124,12 @@ def draw(measure: Measure, rows: Sequence[Mapping[str, Any]], *, wide: bool) -> 
         rows: of the run; they tell where a phase begins and, for a wide picture, when a step was taken.
         wide: span the page and show the time, too.
     """
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(9.4, 3.5) if wide else (4.6, 2.7), layout="constrained")
-        axes = figure.add_subplot()
+
+    def plot(axes: Axes) -> None:
         most_points = 300 if wide else 150
-        _plot(axes, measure.train.thinned(most_points), _TRAIN, "-")
-        _plot(axes, measure.baseline.thinned(most_points), _BASELINE, "--")
-        _plot(axes, measure.held_out.thinned(most_points), _HELD_OUT, "-")
+        _plot(axes, measure.train.thinned(most_points), TRAIN, "-")
+        _plot(axes, measure.baseline.thinned(most_points), BASELINE, "--")
+        _plot(axes, measure.held_out.thinned(most_points), HELD_OUT, "-")
         axes.set_xlabel("step")
         axes.xaxis.set_major_locator(
             MaxNLocator(nbins=8 if wide else 5, steps=_ROUND_STEPS, integer=True, min_n_ticks=1)
@@ -181,15 +142,12 @@ def draw(measure: Measure, rows: Sequence[Mapping[str, Any]], *, wide: bool) -> 
         _mark_phases(axes, rows)
         if wide:
             _add_time_axis(axes, rows)
-        stream = io.StringIO()
-        figure.savefig(
-            stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None}
-        )
-    return _as_inline(stream.getvalue(), measure)
+
+    return draw_picture(measure.name, plot, wide=wide)
 
 
 def _plot(axes: Axes, curve: Curve, colour: str, line: str) -> None:
-    if len(curve.values) == 1 and colour == _BASELINE:
+    if len(curve.values) == 1 and colour == BASELINE:
         axes.axhline(curve.values[0], color=colour, linestyle=line)
     marker = "o" if len(curve.steps) <= _FEW_POINTS and line == "-" else ""
     axes.plot(curve.steps, curve.values, color=colour, linestyle=line, marker=marker)
@@ -199,7 +157,7 @@ def _mark_phases(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     training = [row for row in rows if row["kind"] == "train" and "phase" in row]
     for before, after in pairwise(training):
         if after["phase"] != before["phase"]:
-            axes.axvline(before["step"], color=_BASELINE, linewidth=0.8, linestyle=":")
+            axes.axvline(before["step"], color=BASELINE, linewidth=0.8, linestyle=":")
 
 
 def _add_time_axis(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -216,20 +174,3 @@ def _add_time_axis(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     top.set_xlabel("time since the start")
     top.spines[["left", "right", "bottom"]].set_visible(False)
     top.grid(visible=False)
-
-
-def _as_inline(document: str, measure: Measure) -> str:
-    """Cut the SVG element out of a document and fit it to the page: its width, its colours, its ids."""
-    svg = document[document.index("<svg") :].strip()
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    for colour, variable in _CSS_COLOURS.items():
-        svg = svg.replace(f": {colour}", f": {variable}")
-    prefix = re.sub(r"\W", "-", measure.name)
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg)
-    return svg.replace("<svg", '<svg role="img" aria-labelledby="caption-' + prefix + '"', 1)
-
-
-def caption_id(measure: Measure) -> str:
-    """Return the id that the picture of a measure names as its label."""
-    return "caption-" + re.sub(r"\W", "-", measure.name)

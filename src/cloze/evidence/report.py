@@ -1,7 +1,7 @@
-"""The report of a run: one HTML file that needs no other, with its figures, curves, settings and machine."""
+"""The report of a run: a page with its figures, curves, settings and machine."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from statistics import median
@@ -11,7 +11,8 @@ from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
-from cloze.evidence.curves import Curve, Measure, caption_id, draw, label_of, measures_of
+from cloze.evidence.curves import Curve, Measure, draw, label_of, measures_of
+from cloze.evidence.page import card, figure, format_value, page, sections_of, table, words_table
 from cloze.progress import clock
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS, read_metrics
@@ -19,7 +20,6 @@ from cloze.training.metrics_log import METRICS, read_metrics
 REPORT = "report.html"
 SCORES = "scores.json"
 
-_STYLESHEET = Path(__file__).with_name("report.css")
 _MOST_TABLE_ROWS = 40
 _NOT_RESULTS = ("learning_rate", "gradient_norm")
 
@@ -59,56 +59,33 @@ def read_run_metrics(run: Path) -> list[dict[str, Any]]:
 def _page(run: Path, rows: Sequence[Mapping[str, Any]]) -> str:
     settings = read_toml(run / RUN_CONFIG) if (run / RUN_CONFIG).is_file() else {}
     measures = measures_of(rows)
-    name = run.resolve().name
-    kind = _kind_of(settings)
-    sections = (
-        _header(name, kind, rows, measures),
-        _scores(run),
-        _figures(measures, rows),
-        _tables(rows),
-        _skipped(rows),
-        _settings(settings),
-        _machine(run),
+    body = "".join(
+        (
+            _scores(run),
+            _figures(measures, rows),
+            _tables(rows),
+            _skipped(rows),
+            _settings(settings),
+            _machine(run),
+        )
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(name)} · {kind}</title>
-<style>
-{_STYLESHEET.read_text("utf-8").strip()}
-</style>
-</head>
-<body>
-{"".join(sections)}
-<footer>Written by <code>cloze report</code> from {METRICS}, {RUN_CONFIG} and {ENVIRONMENT} of the run.</footer>
-</body>
-</html>
-"""
+    footer = (
+        f"Written by <code>cloze report</code> from {METRICS}, {RUN_CONFIG} and {ENVIRONMENT} of the run."
+    )
+    return page(
+        name=run.resolve().name,
+        kind=_kind_of(settings),
+        extent=_extent(rows),
+        tiles=_tiles(measures),
+        body=body,
+        footer=footer,
+    )
 
 
 def _kind_of(settings: Mapping[str, Any]) -> str:
     if "task" in settings:
-        return f"fine-tuning run: {escape(str(settings['task']))}"
+        return f"fine-tuning run: {settings['task']}"
     return "pre-training run" if "masking" in settings else "run"
-
-
-def _header(name: str, kind: str, rows: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> str:
-    tiles = "".join(
-        f'<div><dt>{escape(label)}</dt><dd><span class="value">{escape(value)}</span>'
-        f'<br><span class="beside">{escape(beside)}</span></dd></div>\n'
-        for label, value, beside in _tiles(measures)
-    )
-    return f"""<header>
-<p class="eyebrow">cloze · {kind}</p>
-<h1>{escape(name)}</h1>
-<p>{escape(_extent(rows))}</p>
-</header>
-<main>
-<dl class="tiles" aria-label="Final figures">
-{tiles}</dl>
-"""
 
 
 def _extent(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -143,25 +120,12 @@ def _tiles(measures: Sequence[Measure]) -> list[tuple[str, str, str]]:
     return tiles
 
 
-def format_value(value: object) -> str:
-    """Write a number with four figures, counts in full; anything else as it is.
-
-    >>> format_value(5.43219), format_value(12345), format_value(7412.3), format_value(0.0000125)
-    ('5.432', '12,345', '7,412', '1.25e-05')
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, int) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}" if abs(value) < 0.001 else f"{value:#.4g}"
-
-
 def _scores(run: Path) -> str:
     scores = _read_json(run / SCORES)
     if scores is None:
         return ""
     pairs = [(label_of(name), format_value(value)) for name, value in scores.items()]
-    return f"<h2>Scores</h2>\n{_card(_words('', pairs))}"
+    return f"<h2>Scores</h2>\n{card(words_table('', pairs))}"
 
 
 def _figures(measures: Sequence[Measure], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -187,11 +151,8 @@ def _figure(measure: Measure, rows: Sequence[Mapping[str, Any]], *, wide: bool) 
         for css, name, curve in curves
         if curve.values
     )
-    return (
-        f"<figure{' class=' + chr(34) + 'wide' + chr(34) if wide else ''}>\n"
-        f'<figcaption id="{caption_id(measure)}"><strong>{escape(measure.label)}</strong>'
-        f'<span class="key">{key}</span></figcaption>\n{draw(measure, rows, wide=wide)}\n</figure>\n'
-    )
+    svg = draw(measure, rows, wide=wide)
+    return figure(measure.name, measure.label, svg, key=key, wide=wide)
 
 
 def _ends_at(name: str, curve: Curve) -> str:
@@ -205,12 +166,12 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> str:
     if held_out:
         shown = _evenly(held_out)
         parts.append(
-            f"<h2>Held-out measures</h2>\n{_card(_table(_said('evaluations', shown, held_out), shown))}"
+            f"<h2>Held-out measures</h2>\n{card(_table_of(_said('evaluations', shown, held_out), shown))}"
         )
     if training:
         shown = _evenly(training)
-        table = _table(_said("logged lines of training", shown, training), shown)
-        parts.append(f"<details><summary>Training in numbers</summary>\n{_card(table)}</details>\n")
+        steps = _table_of(_said("logged lines of training", shown, training), shown)
+        parts.append(f"<details><summary>Training in numbers</summary>\n{card(steps)}</details>\n")
     return "".join(parts)
 
 
@@ -226,17 +187,10 @@ def _said(what: str, shown: Sequence[object], every: Sequence[object]) -> str:
     return f"{len(shown):,} of {len(every):,} {what}" if len(shown) < len(every) else f"All {what}"
 
 
-def _table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def _table_of(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row if name != "kind"))
-    head = "".join(f'<th scope="col">{escape(_column(name))}</th>' for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(name, row.get(name, '')))}</td>" for name in names) + "</tr>\n"
-        for row in rows
-    )
-    return (
-        f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{body}</tbody>\n</table>\n"
-    )
+    cells = [[_cell(name, row.get(name, "")) for name in names] for row in rows]
+    return table(caption, [_column(name) for name in names], cells)
 
 
 def _column(name: str) -> str:
@@ -247,61 +201,31 @@ def _cell(name: str, value: object) -> str:
     return clock(value) if name == "seconds" and isinstance(value, (int, float)) else format_value(value)
 
 
-def _card(table: str) -> str:
-    return f'<div class="card scroll">\n{table}</div>\n'
-
-
 def _skipped(rows: Sequence[Mapping[str, Any]]) -> str:
     skipped = [row for row in rows if row["kind"] == "skipped"]
     if not skipped:
         return ""
     note = '<p class="note warning">They left the weights as they were.</p>\n'
-    table = _words("", ((f"step {row['step']:,}", row.get("reason", "")) for row in skipped))
-    return f"<h2>Skipped steps</h2>\n{note}{_card(table)}"
-
-
-def _words(caption: str, pairs: Iterable[tuple[str, object]]) -> str:
-    """Return a table of names and what they stand for."""
-    body = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>\n'
-        for name, value in pairs
-    )
-    shown = f"<caption>{escape(caption)}</caption>\n" if caption else ""
-    return f'<table class="words">\n{shown}<tbody>\n{body}</tbody>\n</table>\n'
+    steps = words_table("", ((f"step {row['step']:,}", row.get("reason", "")) for row in skipped))
+    return f"<h2>Skipped steps</h2>\n{note}{card(steps)}"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
     if not settings:
         return f'<h2>Settings</h2>\n<p class="note">The run has no {RUN_CONFIG}.</p>\n'
     note = f"All of them, defaults included: <code>--config {RUN_CONFIG}</code> runs it again."
-    cards = "".join(_card(_words(title, pairs)) for title, pairs in sections_of(settings))
+    cards = "".join(card(words_table(title, pairs)) for title, pairs in sections_of(settings))
     return f'<h2>Settings</h2>\n<p class="note">{note}</p>\n<div class="columns">\n{cards}</div>\n'
-
-
-def sections_of(table: Mapping[str, Any], title: str = "run") -> list[tuple[str, list[tuple[str, object]]]]:
-    """Split nested settings into titled lists: the values of a table first, then the tables in it."""
-    own: list[tuple[str, object]] = []
-    inner: list[tuple[str, list[tuple[str, object]]]] = []
-    for key, value in table.items():
-        full = key if title == "run" else f"{title}.{key}"
-        if isinstance(value, Mapping):
-            inner.extend(sections_of(value, full))
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            for number, item in enumerate(value, 1):
-                inner.extend(sections_of(item, f"{full} {number}"))
-        else:
-            own.append((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
-    return ([(title, own)] if own else []) + inner
 
 
 def _machine(run: Path) -> str:
     environment = _read_json(run / ENVIRONMENT)
     if environment is None:
-        return f'<h2>Machine and versions</h2>\n<p class="note">The run has no {ENVIRONMENT}.</p>\n</main>\n'
+        return f'<h2>Machine and versions</h2>\n<p class="note">The run has no {ENVIRONMENT}.</p>\n'
     cards = "".join(
-        _card(_words("" if title == "run" else title, pairs)) for title, pairs in sections_of(environment)
+        card(words_table("" if title == "run" else title, pairs)) for title, pairs in sections_of(environment)
     )
-    return f'<h2>Machine and versions</h2>\n<div class="columns">\n{cards}</div>\n</main>\n'
+    return f'<h2>Machine and versions</h2>\n<div class="columns">\n{cards}</div>\n'
 
 
 def _read_json(file: Path) -> dict[str, Any] | None:
