@@ -14,7 +14,7 @@ from cloze.model.heads import BertForSequenceClassification
 from cloze.progress import Progress
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
-from cloze.tasks.sequence_classification import LabelledText
+from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d")

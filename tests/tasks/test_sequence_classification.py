@@ -9,7 +9,7 @@ import pytest
 from cloze import config
 from cloze.errors import InputError
 from cloze.tasks.classification import Classification
-from cloze.tasks.sequence_classification import LabelledText
+from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
 
 TASK = Classification(labels=("no", "yes"))
@@ -19,7 +19,7 @@ def test_labels_are_found_and_sorted_or_given() -> None:
     examples = [LabelledText("a", None, label, "x.tsv:2") for label in ("yes", "no", "yes", "maybe")]
     assert Classification().fitted(examples).labels == ("maybe", "no", "yes")
     given = Classification(labels=("yes", "no", "maybe"))
-    assert given.fitted(examples) is given
+    assert given.fitted(examples) == given
 
 
 def test_one_label_is_not_enough() -> None:
@@ -53,10 +53,10 @@ def test_a_pair_is_cut_longest_first(tokenizer: Tokenizer) -> None:
         "[SEP]",
     ]
     assert feature.token_type_ids == [0, 0, 0, 1, 1, 1, 1, 1]
-    assert feature.label_id == 1
+    assert feature.target == 1
     (whole,) = TASK.features(replace(example, label=None), tokenizer, max_seq_length=10)
     assert not whole.is_truncated
-    assert whole.label_id is None
+    assert whole.target is None
 
 
 def test_probabilities_are_a_softmax(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.finetune import finetune
-from cloze.tasks.sequence_classification import LabelledText
+from cloze.tasks.texts import LabelledText
 
 MASKED = (
     "He opened the [MASK] and went into the room.",

@@ -7,7 +7,8 @@ from typing import Self
 
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
-from cloze.tasks.sequence_classification import LabelledText, Prediction, SequenceClassification
+from cloze.tasks.sequence_classification import Prediction, SequenceClassification
+from cloze.tasks.texts import LabelledText
 
 __all__ = ["Prediction", "TextClassifier"]
 

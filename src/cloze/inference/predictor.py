@@ -1,7 +1,7 @@
 """A fine-tuned model with its task: examples in, predictions out, any number of them in bounded memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -79,12 +79,17 @@ class Predictor:
 def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
     """Return the task that a checkpoint says it is for, or the one called `name`, and its length where known."""
     stored = load_task(checkpoint)
-    if stored is not None:
-        task, settings = stored
-        if name is not None and find_task(name) is not type(task):
-            raise InputError(f"a model for the task {task.name!r}, not {name!r}", where=checkpoint)
-        return task, settings.max_seq_length
-    return _foreign_task(find_task(name or "classification"), checkpoint), None
+    if stored is None:
+        return _foreign_task(find_task(name or "classification"), checkpoint), None
+    task, settings = stored
+    asked = type(task) if name is None else find_task(name)
+    if asked.trained_as == task.name:
+        return asked(
+            **{field.name: getattr(task, field.name) for field in fields(task)}
+        ), settings.max_seq_length
+    if asked is not type(task):
+        raise InputError(f"a model for the task {task.name!r}, not {name!r}", where=checkpoint)
+    return task, settings.max_seq_length
 
 
 def _foreign_task(task_class: type[AnyTask], checkpoint: Path) -> AnyTask:

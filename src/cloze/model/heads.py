@@ -148,3 +148,34 @@ class BertForSequenceClassification(nn.Module):
         pooled_BD = self.bert.forward_packed(packed).pooled_output
         logits_BC: Tensor = self.classifier(dropout(pooled_BD, self.dropout_prob if self.training else 0.0))
         return logits_BC
+
+
+class BertForMultipleChoice(nn.Module):
+    """A score for each sequence, to be compared with those of the other choices: a dense layer on the pooled output.
+
+    Source:
+        Devlin et al. 2019, 4.4.
+
+    Differs:
+        The paper's score is a dot product with C, the last layer at [CLS]; this takes the pooled output, with
+        dropout, as Google's classifiers do.
+    """
+
+    dropout_prob = 0.1
+
+    def __init__(self, bert: BertModel, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.bert = bert
+        self.classifier = nn.Linear(bert.config.hidden_size, 1)
+        initialize_weights(self.classifier, bert.config.initializer_range, generator)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.bert.config
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Return scores [B]."""
+        pooled_BD = self.bert.forward_packed(packed).pooled_output
+        scores_B1: Tensor = self.classifier(dropout(pooled_BD, self.dropout_prob if self.training else 0.0))
+        return scores_B1.squeeze(-1)

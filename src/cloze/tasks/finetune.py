@@ -73,6 +73,9 @@ def finetune(
     """
     run = Path(run)
     artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
+    if task.trained_as is not None:
+        remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
+        raise InputError("has no data to learn from", where=task.name, remedy=remedy)
     require(task.libraries)
     config = with_files(task, config)
     start = resolve_checkpoint(Path(config.model))

@@ -1,4 +1,4 @@
-"""Rows of named cells, from TSV, CSV and JSON lines. The first line of a TSV or CSV names the columns.
+"""Rows of named cells, from TSV, CSV, JSON lines and Parquet. The first line of a TSV or CSV names the columns.
 
 A TSV is never quote-parsed: a quotation mark is a character like any other, as in GLUE's files.
 """
@@ -6,65 +6,111 @@ A TSV is never quote-parsed: a quotation mark is a character like any other, as 
 import csv
 import difflib
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import pyarrow
+import pyarrow.parquet
+
+from cloze.corpus.streams import MAX_LINE_BYTES, STDIN, open_bytes
 from cloze.errors import InputError
 
+Column: TypeAlias = str | tuple[str, ...]
+"""The name of a column; or several, of which the first that a file has is meant."""
 Line: TypeAlias = tuple[str, str]
 """The text of a line, and its file:line."""
 RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 """The cells of a row by column, and its file:line."""
 
-_MAX_LINE_BYTES = 10_000_000
+_PARQUET = ".parquet"
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_PARQUET_ROWS = 1024  # in memory at once
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: the cells asked for by column, and file:line."""
+    """One row: the cells asked for by column, as the file has them, and file:line."""
 
-    cells: Mapping[str, str]
+    cells: Mapping[Column, Any]
     where: str
 
-    def required(self, column: str) -> str:
-        """Return a cell that must hold something.
+    def text(self, column: Column) -> str:
+        """Return a cell as text.
+
+        Raises:
+            InputError: it is null, a list or a table.
+        """
+        value = self.cells[column]
+        if isinstance(value, str):
+            return value
+        if isinstance(value, (int, float)):  # a label may be a number or true
+            return json.dumps(value)
+        raise InputError(f"{_name(column)} is {_shown(value)}, not a text", where=self.where)
+
+    def required(self, column: Column) -> str:
+        """Return the text of a cell that must hold something.
 
         Raises:
             InputError: it is empty.
         """
-        if not self.cells[column].strip():
-            raise InputError(f"the cell {column!r} is empty", where=self.where)
-        return self.cells[column]
+        text = self.text(column)
+        if not text.strip():
+            raise InputError(f"the cell {_name(column)} is empty", where=self.where)
+        return text
+
+    def texts(self, column: Column) -> list[str]:
+        """Return a cell that is a list of texts, as JSON and Parquet have them.
+
+        Raises:
+            InputError: it is something else.
+        """
+        values = self.cells[column]
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise InputError(f"{_name(column)} is {_shown(values)}, not a list of texts", where=self.where)
+        return values
 
 
 def is_table(path: Path) -> bool:
     """Return whether a file's name is that of a table."""
-    return Path(path).suffix in FORMATS
+    return _kind(path) in FORMATS or _kind(path) == _PARQUET
 
 
-def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def read_rows(
+    path: Path,
+    columns: Sequence[Column],
+    *,
+    header: Sequence[str] | None = None,
+    skip_broken: bool = False,
+) -> Iterator[Row]:
     """Yield the rows of a table, one at a time.
 
     Args:
-        path: a .tsv, .csv, .jsonl or .ndjson file.
+        path: a .tsv, .csv, .jsonl, .ndjson or .parquet file; the lines of text may be compressed.
         columns: those wanted; the file may have more.
+        header: the names of the columns of a TSV whose first line is a row.
+        skip_broken: leave out the rows of a TSV that have more or fewer cells than there are columns.
 
     Raises:
         InputError: no such file, no rows, a column that is not there, or a line that cannot be read.
     """
     path = Path(path)
-    if not is_table(path):
-        remedy = f"Its name must end in {', '.join(FORMATS)}"
+    kind = _kind(path)
+    if kind == _PARQUET:
+        rows = _parquet(path)
+    elif kind == ".tsv":
+        rows = _tsv(read_lines(path), header, skip_broken=skip_broken)
+    elif kind in FORMATS:
+        rows = FORMATS[kind](read_lines(path))
+    else:
+        remedy = f"Its name must end in {', '.join([*FORMATS, _PARQUET])}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)
     row = None
-    for cells, where in FORMATS[path.suffix](read_lines(path)):
-        row = Row({column: _cell(cells, column, where) for column in columns}, where)
+    for cells, where in rows:
+        row = Row({column: cells[_find(cells, column, where)] for column in columns}, where)
         yield row
     if row is None:
         raise InputError("holds no rows", where=path)
@@ -76,41 +122,41 @@ def read_lines(path: Path) -> Iterator[Line]:
     Raises:
         InputError: no such file, not text in UTF-8, or a line over the limit.
     """
-    name = "stdin" if str(path) == "-" else path
-    try:
-        with _open(path) as stream:
-            for number, raw in enumerate(iter(partial(stream.readline, _MAX_LINE_BYTES + 1), b""), 1):
-                where = f"{name}:{number}"
-                if len(raw) > _MAX_LINE_BYTES:
-                    what = f"a line of over {_MAX_LINE_BYTES // 10**6} MB"
-                    raise InputError(what, where=where, remedy="Give a text a line")
-                if b"\0" in raw:
-                    remedy = "Give UTF-8 text"
-                    raise InputError(
-                        "a NUL byte: this is no text file, or one in UTF-16", where=where, remedy=remedy
-                    )
-                try:
-                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    what = f"not UTF-8 at byte {error.start + 1} of the line"
-                    remedy = "Convert it: iconv -f latin1 -t utf8"
-                    raise InputError(what, where=where, remedy=remedy) from error
-                yield text.removesuffix("\n").removesuffix("\r"), where
-    except OSError as error:
-        raise InputError((error.strerror or str(error)).lower(), where=name) from error
+    name = "stdin" if str(path) == STDIN else str(path)
+    if name != "stdin" and not Path(path).is_file():
+        raise InputError("is a directory" if Path(path).is_dir() else "no such file", where=name)
+    with open_bytes(str(path)) as (stream, _):
+        for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""), 1):
+            where = f"{name}:{number}"
+            if len(raw) > MAX_LINE_BYTES:
+                what = f"a line of over {MAX_LINE_BYTES // 10**6} MB"
+                raise InputError(what, where=where, remedy="Give a text a line")
+            if b"\0" in raw:
+                remedy = "Give UTF-8 text"
+                what = "a NUL byte: this is no text file, or one in UTF-16"
+                raise InputError(what, where=where, remedy=remedy)
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                what = f"not UTF-8 at byte {error.start + 1} of the line"
+                remedy = "Convert it: iconv -f latin1 -t utf8"
+                raise InputError(what, where=where, remedy=remedy) from error
+            yield text.removesuffix("\n").removesuffix("\r"), where
 
 
-def _open(path: Path) -> AbstractContextManager[IO[bytes]]:
-    return nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb")
+def _kind(path: Path) -> str:
+    path = Path(path)
+    return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
 
 
-def _tsv(lines: Iterator[Line]) -> Iterator[RawRow]:
-    header: list[str] | None = None
+def _tsv(
+    lines: Iterator[Line], header: Sequence[str] | None = None, *, skip_broken: bool = False
+) -> Iterator[RawRow]:
     for text, where in lines:
         cells = text.split("\t")
         if header is None:
             header = _checked_header(cells, where)
-        elif text:
+        elif text and (len(cells) == len(header) or not skip_broken):
             yield _by_column(header, cells, where), where
 
 
@@ -159,9 +205,23 @@ FORMATS: Mapping[str, Callable[[Iterator[Line]], Iterator[RawRow]]] = MappingPro
 """By the end of the file's name, how lines become rows."""
 
 
+def _parquet(path: Path) -> Iterator[RawRow]:
+    """Yield the rows of a Parquet file; file:row stands for file:line."""
+    if not path.is_file():
+        raise InputError("is a directory" if path.is_dir() else "no such file", where=path)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(_PARQUET_ROWS):
+                for number, values in enumerate(batch.to_pylist(), number + 1):  # noqa: B020 (counts on)
+                    yield values, f"{path}:{number}"
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"not a Parquet file: {error}", where=path) from error
+
+
 def _checked_header(names: list[str], where: str) -> list[str]:
     for number, name in enumerate(names, 1):
-        if not name.strip():
+        if not name.strip() and number > 1:  # pandas gives the numbers of its rows no name
             what = f"column {number} has no name"
             raise InputError(what, where=where, remedy="The first line names the columns")
         if name in names[: number - 1]:
@@ -169,22 +229,27 @@ def _checked_header(names: list[str], where: str) -> list[str]:
     return names
 
 
-def _by_column(header: list[str], cells: list[str], where: str) -> dict[str, str]:
+def _by_column(header: Sequence[str], cells: list[str], where: str) -> dict[str, str]:
     if len(cells) != len(header):
         what = f"{len(cells)} cells, the first line names {len(header)} columns"
         raise InputError(what, where=where)
     return dict(zip(header, cells, strict=True))
 
 
-def _cell(cells: Mapping[str, Any], column: str, where: str) -> str:
-    if column not in cells:
-        near = difflib.get_close_matches(column, cells, n=1, cutoff=0.5)
-        there = f"There are {', '.join(map(repr, cells))}" if cells else "The row is empty"
-        remedy = f"Did you mean {near[0]!r}? {there}" if near else there
-        raise InputError(f"no column {column!r}", where=where, remedy=remedy)
-    value = cells[column]
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (int, float)):  # a label may be a number or true
-        return json.dumps(value)
-    raise InputError(f"{column!r} is {json.dumps(value)[:40]}, not a text", where=where)
+def _find(cells: Mapping[str, Any], column: Column, where: str) -> str:
+    names = (column,) if isinstance(column, str) else column
+    for name in names:
+        if name in cells:
+            return name
+    near = difflib.get_close_matches(names[0], cells, n=1, cutoff=0.5)
+    there = f"There are {', '.join(map(repr, cells))}" if cells else "The row is empty"
+    remedy = f"Did you mean {near[0]!r}? {there}" if near else there
+    raise InputError(f"no column {_name(column)}", where=where, remedy=remedy)
+
+
+def _name(column: Column) -> str:
+    return " or ".join(map(repr, (column,) if isinstance(column, str) else column))
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)[:40]

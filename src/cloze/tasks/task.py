@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
@@ -52,6 +53,7 @@ Array: TypeAlias = npt.NDArray[np.float32]
 Split: TypeAlias = Literal["train", "dev"]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """A task is a frozen dataclass whose fields are its settings; `register_task` gives it its name.
 
@@ -80,6 +82,9 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
         {"train": ("train.tsv",), "dev": ("dev.tsv",)}
     )
     """What to look for in a directory of data."""
+
+    trained_as: ClassVar[str | None] = None
+    """The task whose models answer this one, where it has no training data of its own."""
 
     @abstractmethod
     def examples(self, path: Path, *, labelled: bool = True) -> Iterator[ExampleT]:

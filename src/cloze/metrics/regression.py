@@ -1,0 +1,40 @@
+"""Scores of predicted numbers. The correlations are SciPy's (extra `tasks`)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+
+def pearson(values: Sequence[float], predictions: Sequence[float]) -> float:
+    """Return Pearson's correlation, -1 to 1; 0 where all values or all predictions are the same."""
+    from scipy.stats import pearsonr
+
+    true, predicted = _arrays(values, predictions)
+    return 0.0 if _is_constant(true) or _is_constant(predicted) else float(pearsonr(true, predicted)[0])
+
+
+def spearman(values: Sequence[float], predictions: Sequence[float]) -> float:
+    """Return Spearman's correlation of ranks, -1 to 1; 0 where all values or all predictions are the same."""
+    from scipy.stats import spearmanr
+
+    true, predicted = _arrays(values, predictions)
+    return 0.0 if _is_constant(true) or _is_constant(predicted) else float(spearmanr(true, predicted)[0])
+
+
+def root_mean_squared_error(values: Sequence[float], predictions: Sequence[float]) -> float:
+    """Return `sqrt(mean((value - prediction)^2))`, in the unit of the values."""
+    true, predicted = _arrays(values, predictions)
+    return float(np.sqrt(np.mean((true - predicted) ** 2)))
+
+
+def _is_constant(values: npt.NDArray[np.float64]) -> bool:
+    return bool(np.ptp(values) <= 1e-9 * max(1.0, float(np.abs(values).max())))
+
+
+def _arrays(
+    values: Sequence[float], predictions: Sequence[float]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    if len(values) != len(predictions) or not len(values):
+        raise ValueError(f"{len(values)} values and {len(predictions)} predictions: give one for each row")
+    return np.asarray(values, np.float64), np.asarray(predictions, np.float64)

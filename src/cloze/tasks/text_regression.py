@@ -1,0 +1,135 @@
+"""The family of tasks that give a text, or a pair of texts, a number.
+
+Shapes: B sequences.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cloze.errors import InputError
+from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
+from cloze.model.bert import BertModel
+from cloze.model.heads import BertForSequenceClassification
+from cloze.tasks.task import Array
+from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask
+from cloze.training.loop import Measures
+
+_FLATNESS = 0.01  # predictions that spread less than this share of the scale say nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRegression(TextTask[float]):
+    """A number from the pooled [CLS], learned by its squared error on a scale from 0 to 1.
+
+    The scale is what the model says, so a model for stars from 1 to 5 and one for prices learn alike:
+    `score = minimum + (maximum - minimum) * logit`. Scores are not clipped: equal ones would cost rank correlation.
+    """
+
+    main_metric: ClassVar[str] = "spearman"
+    libraries: ClassVar[tuple[str, ...]] = ("scipy",)
+
+    minimum: float | None = None
+    """The score that is 0 on the scale of the model; None takes the lowest of the training data."""
+    maximum: float | None = None
+    """The score that is 1 on the scale of the model; None takes the highest of the training data."""
+
+    def __post_init__(self) -> None:
+        if self.minimum is not None and self.maximum is not None and self.minimum >= self.maximum:
+            raise ValueError(f"minimum {self.minimum} is not less than maximum {self.maximum}")
+
+    def fitted(self, examples: Sequence[LabelledText]) -> Self:
+        """Return the task with the ends of its scale.
+
+        Raises:
+            InputError: all scores are the same.
+        """
+        scores = [_score_of(example) for example in examples]
+        minimum = min(scores) if self.minimum is None else self.minimum
+        maximum = max(scores) if self.maximum is None else self.maximum
+        if minimum >= maximum:
+            where = examples[0].where.rpartition(":")[0]
+            raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
+        return replace(self, minimum=minimum, maximum=maximum)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """One output, which transformers counts as a class."""
+        return ("score",)
+
+    def with_classes(self, names: tuple[str, ...]) -> Self:
+        """Return the task for a model of another program, which says scores as they are."""
+        if len(names) != 1:
+            raise InputError(f"no regression: config.json names {len(names)} classes")
+        return replace(self, minimum=0.0, maximum=1.0)
+
+    def target(self, example: LabelledText) -> float:
+        """Return the score on the scale of the model."""
+        minimum, maximum = self._scale
+        return (_score_of(example) - minimum) / (maximum - minimum)
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        assert self.minimum is not None
+        assert self.maximum is not None
+        return self.minimum, self.maximum
+
+    def targets(self, targets: Sequence[Target | None]) -> Tensor:
+        """Return the scores on the scale of the model, [B]."""
+        return torch.tensor([0.0 if target is None else target for target in targets])
+
+    def head(
+        self, bert: BertModel, *, generator: torch.Generator | None = None
+    ) -> BertForSequenceClassification:
+        """Return the encoder with one output."""
+        return BertForSequenceClassification(bert, num_labels=1, generator=generator)
+
+    def loss(self, logits: Tensor, batch: TextBatch) -> tuple[Tensor, Measures]:
+        """Return the summed squared error of logits [B, 1]."""
+        loss = nn.functional.mse_loss(logits[:, 0], batch.targets, reduction="sum")
+        return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def decode(
+        self, example: LabelledText, features: Sequence[TextFeature], outputs: Sequence[Array]
+    ) -> float:
+        """Return the score, of windows the mean."""
+        minimum, maximum = self._scale
+        return minimum + (maximum - minimum) * float(np.mean(outputs))
+
+    def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
+        """Return both correlations, as GLUE does for STS-B, and the error in the unit of the scores."""
+        true = [_score_of(example) for example in examples]
+        return {
+            "spearman": spearman(true, predictions),
+            "pearson": pearson(true, predictions),
+            "rmse": root_mean_squared_error(true, predictions),
+        }
+
+    def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
+        """Name a model that gives all texts about the same score."""
+        minimum, maximum = self._scale
+        is_flat = max(predictions) - min(predictions) < _FLATNESS * (maximum - minimum)
+        return "one score only" if is_flat and len(predictions) > 1 else None
+
+    def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
+        """Return the score."""
+        return {"score": prediction}
+
+    def from_json(self, values: Mapping[str, Any]) -> float:
+        """Read the score."""
+        return float(values["score"])
+
+
+def _score_of(example: LabelledText) -> float:
+    try:
+        score = float(example.label or "")
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise InputError(f"score {example.label!r} is not a number", where=example.where)
+    return score

@@ -1,0 +1,166 @@
+"""What the families of tasks on one text, or two, have in common: examples, features, batches, columns.
+
+Shapes: B sequences.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from cloze.model.packed import Packed
+from cloze.tasks.sequences import LongTexts, sequences_of
+from cloze.tasks.tables import Column, Row, is_table, read_lines, read_rows
+from cloze.tasks.task import Array, Task
+from cloze.text.tokenizer import Tokenizer
+
+PredictionT = TypeVar("PredictionT")
+Target: TypeAlias = int | float | list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """An example: a text or a pair, and its label where it is known, as the file has it."""
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    where: str = "text"
+    """File and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFeature:
+    """The pieces of a text or a pair, or of a window of it, and what the model should say to them."""
+
+    input_ids: list[int]
+    token_type_ids: list[int]
+    target: Target | None
+    is_truncated: bool
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens, [CLS] and [SEP] included."""
+        return len(self.input_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class TextBatch:
+    """Sequences end to end, and what the model should say to each."""
+
+    packed: Packed
+    targets: Tensor
+
+    @property
+    def num_targets(self) -> int:
+        """B."""
+        return len(self.targets)
+
+    def to(self, device: torch.device) -> "TextBatch":
+        """Copy the tensors to a device."""
+        return TextBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table hold the texts and the label."""
+
+    text: Column
+    pair: Column | None = None
+    label: Column = "label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTask(Task[LabelledText, TextFeature, TextBatch, PredictionT], Generic[PredictionT]):
+    """A task on one text, or two."""
+
+    long_texts: LongTexts = "truncate"
+    """Cut a long text, as Google's code does for GLUE, or read it in windows and take the mean of their outputs."""
+
+    @abstractmethod
+    def target(self, example: LabelledText) -> Target:
+        """Return what the model should say to an example that has a label.
+
+        Raises:
+            InputError: its label is none of the task's.
+        """
+
+    @abstractmethod
+    def targets(self, targets: Sequence[Target | None]) -> Tensor:
+        """Put the targets of a batch into a tensor, anything where one is not known."""
+
+    def features(
+        self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
+    ) -> list[TextFeature]:
+        """Tokenize a text or a pair.
+
+        Raises:
+            InputError: its label is none of the task's.
+        """
+        target = None if example.label is None else self.target(example)
+        sequences = sequences_of(
+            tokenizer,
+            example.text,
+            example.pair,
+            max_seq_length=max_seq_length,
+            long_texts=self.long_texts,
+        )
+        return [
+            TextFeature(sequence.input_ids, sequence.token_type_ids, target, sequence.is_truncated)
+            for sequence in sequences
+        ]
+
+    def batch(self, features: Sequence[TextFeature]) -> TextBatch:
+        """Pack sequences in the order given."""
+        packed = Packed.from_sequences(
+            [feature.input_ids for feature in features], [feature.token_type_ids for feature in features]
+        )
+        return TextBatch(packed, self.targets([feature.target for feature in features]))
+
+    def outputs(self, logits: Tensor, batch: TextBatch) -> list[Array]:
+        """Return the row of logits [B, ...] that is each sequence's."""
+        return list(logits.cpu().numpy())
+
+
+def read_texts(
+    path: Path,
+    columns: Columns,
+    *,
+    labelled: bool,
+    header: Sequence[str] | None = None,
+    skip_broken: bool = False,
+    may_be_empty: bool = False,
+) -> Iterator[LabelledText]:
+    """Read the rows of a table; without labels and with one text a row also a plain text, a text a line.
+
+    Args:
+        path: the file.
+        columns: which hold what.
+        labelled: whether labels are there and read.
+        header: the names of the columns of a TSV whose first line is a row.
+        skip_broken: leave out the rows of a TSV that have more or fewer cells than there are columns.
+        may_be_empty: take a label that is empty.
+
+    Raises:
+        InputError: a line is wrong.
+    """
+    if not (labelled or columns.pair or is_table(path)):
+        yield from (LabelledText(line, where=where) for line, where in read_lines(path))
+        return
+    wanted = [columns.text]
+    if columns.pair is not None:
+        wanted.append(columns.pair)
+    if labelled:
+        wanted.append(columns.label)
+    read = Row.text if may_be_empty else Row.required
+    for row in read_rows(path, wanted, header=header, skip_broken=skip_broken):
+        yield LabelledText(
+            row.text(columns.text),
+            None if columns.pair is None else row.text(columns.pair),
+            read(row, columns.label) if labelled else None,
+            row.where,
+        )

@@ -1,0 +1,122 @@
+"""What the contract tests know of each task: a file of four examples, and what a model that is always right says."""
+
+import json
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.multiple_choice import ChoiceFeature, MultipleChoice
+from cloze.tasks.sequence_classification import SequenceClassification
+from cloze.tasks.task import AnyTask, Array
+from cloze.tasks.text_regression import TextRegression
+from cloze.tasks.texts import TextFeature
+
+TEXTS = (
+    ("the film was very , very good .", "very fine ."),
+    ("a bad book", "awful , awful"),
+    ("fine", "good ."),
+    ("awful", "bad"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Four examples of two kinds: `kinds` says which is of which, as TEXTS has good and bad things by turns."""
+
+    file: str
+    content: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def table(names: str, *labels: object, before: tuple[str, ...] = ()) -> str:
+    """A TSV of single texts or pairs: names ends in the text columns and the label."""
+    columns = names.split("|")
+    rows = []
+    for pair, label in zip(TEXTS, labels, strict=True):
+        texts = pair[: len(columns) - 1 - len(before)]
+        rows.append("\t".join([*before, *texts, str(label)]))
+    return "\n".join(["\t".join(columns), *rows]) + "\n"
+
+
+def swag() -> str:
+    header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
+    rows = [
+        f'{i},v,{i},x,"{a} ,",the,gold,' + ",".join([b if j == i else "book" for j in range(4)]) + f",{i}"
+        for i, (a, b) in enumerate((a, b.replace(",", ".")) for a, b in TEXTS)
+    ]
+    return "\n".join([header, *rows]) + "\n"
+
+
+def codah() -> str:
+    rows = [
+        "\t".join(["o", a, *(b if j == i else "book" for j in range(4)), str(i)])
+        for i, (a, b) in enumerate(TEXTS)
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def questions() -> str:
+    choices = ([b for _, b in TEXTS[:2]], ["the", TEXTS[1][1]], [".", "a", TEXTS[2][1]], ["bad", "book"])
+    rows = [
+        {"prompt": a, "choices": own, "label": label}
+        for (a, _), own, label in zip(TEXTS, choices, (0, 1, 2, 0), strict=True)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+ENTAILS = ("entailment", "not_entailment") * 2
+CASES = {
+    "classification": Case(
+        "a.tsv",
+        table("said|then|kind", "up", "down", "up", "down"),
+        {"text_column": "said", "pair_column": "then", "label_column": "kind"},
+    ),
+    "regression": Case("a.tsv", table("text|label", 9, -2, 7.5, 0)),
+    "multi-label": Case("a.tsv", table("text|labels", "up, calm", "down", "up", "calm,down")),
+    "multiple-choice": Case("a.jsonl", questions()),
+    "cola": Case("a.tsv", "".join(f"x\t{1 - i % 2}\t\t{a}\n" for i, (a, _) in enumerate(TEXTS))),
+    "sst2": Case("a.tsv", table("sentence|label", 1, 0, 1, 0)),
+    "mrpc": Case("a.tsv", table("#1 String|#2 String|Quality", 1, 0, 1, 0)),
+    "qqp": Case("a.tsv", table("id|question1|question2|is_duplicate", 1, 0, 1, 0, before=("7",))),
+    "mnli": Case(
+        "a.tsv",
+        table("sentence1|sentence2|gold_label", "entailment", "contradiction", "entailment", "neutral"),
+    ),
+    "ax": Case("a.tsv", table("Premise|Hypothesis|Label", "entailment", "neutral", "entailment", "neutral")),
+    "qnli": Case("a.tsv", table("question|sentence|label", *ENTAILS)),
+    "rte": Case("a.tsv", table("sentence1|sentence2|label", *ENTAILS)),
+    "wnli": Case("a.tsv", table("sentence1|sentence2|label", 1, 0, 1, 0)),
+    "stsb": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
+    "swag": Case("a.csv", swag()),
+    "codah": Case("a.tsv", codah()),
+}
+"""By the name of the task."""
+
+
+@singledispatch
+def gold_output(task: AnyTask, feature: Any) -> Array:
+    """Return what a model that is always right says to a feature: register it here for a new family."""
+    raise NotImplementedError(f"the family of {task.name} has no gold output")
+
+
+@gold_output.register
+def _(task: SequenceClassification, feature: TextFeature) -> Array:
+    return 9 * np.eye(len(task.labels), dtype=np.float32)[feature.target]
+
+
+@gold_output.register
+def _(task: TextRegression, feature: TextFeature) -> Array:
+    return np.array([feature.target], np.float32)
+
+
+@gold_output.register
+def _(task: MultiLabel, feature: TextFeature) -> Array:
+    return 9 * (2 * np.array(feature.target, np.float32) - 1)
+
+
+@gold_output.register
+def _(task: MultipleChoice, feature: ChoiceFeature) -> Array:
+    return 9 * np.eye(len(feature.sequences), dtype=np.float32)[feature.label]
