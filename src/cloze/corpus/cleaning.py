@@ -4,6 +4,9 @@
     control           control characters and invisible marks deleted; separators of lines and pages become spaces
     short_documents   documents of fewer than five words dropped, but not from text that comes as sentences
 
+Two steps more, duplicate_documents and duplicate_paragraphs, need all of a text and are taken when a data set is
+sealed (`cloze.corpus.seal`).
+
 Differs: the paper says nothing of its cleaning. BERT's tokenizer deletes control characters by itself, and an uncased
 one takes all accents off, so the first two steps change hardly a piece; they matter to what looks at characters
 before the tokenizer does (sentence splitting, duplicates) and to a cased vocabulary. Text that comes as sentences
@@ -12,14 +15,16 @@ before the tokenizer does (sentence splitting, duplicates) and to a cased vocabu
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain, islice
 from typing import Any, Literal, TypeAlias, get_args
 
 from cloze.corpus.documents import Document
 
-Step: TypeAlias = Literal["unicode", "control", "short_documents"]
+Step: TypeAlias = Literal[
+    "unicode", "control", "short_documents", "duplicate_documents", "duplicate_paragraphs"
+]
 STEPS: tuple[Step, ...] = get_args(Step)
 
 _MIN_WORDS = 5
@@ -71,6 +76,12 @@ class StepCounts:
     examples: tuple[Example, ...] = ()
     """The first ones."""
 
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> "StepCounts":
+        """Return what `asdict` was made of."""
+        examples = tuple(Example(**example) for example in table["examples"])
+        return cls(table["documents"], table["characters"], examples)
+
     def __add__(self, other: "StepCounts") -> "StepCounts":
         return StepCounts(
             self.documents + other.documents,
@@ -94,6 +105,11 @@ class CleaningCounts:
         """Return what JSON can hold."""
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> "CleaningCounts":
+        """Return what `as_dict` was made of."""
+        return cls(**{step: StepCounts.from_dict(counts) for step, counts in table.items()})
+
     def in_words(self) -> list[str]:
         """Say in a line a step what was done, nothing of steps that did nothing."""
         done = {
@@ -101,7 +117,7 @@ class CleaningCounts:
             "control": "with control characters or invisible marks, now deleted",
             "short_documents": f"of fewer than {_MIN_WORDS} words, dropped",
         }
-        steps = {step: getattr(self, step) for step in STEPS}
+        steps = {step: getattr(self, step) for step in done}
         return [
             f"{step}: {counts.documents:,} documents {done[step]} ({counts.characters:,} characters)"
             for step, counts in steps.items()

@@ -1,6 +1,5 @@
 """A stretch to its documents. A file is read from its beginning to its end, or from one boundary to another."""
 
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -8,7 +7,7 @@ from html import unescape
 from itertools import islice
 
 from cloze.corpus.documents import Document, Kind
-from cloze.corpus.formats import IN_WORDS, FileFormat, head_lines, judge_text, paragraphs_of, tell_apart
+from cloze.corpus.formats import HEAD_BYTES, IN_WORDS, FileFormat, judge_text, paragraphs_of, tell_apart
 from cloze.corpus.rows import field_of, text_document
 from cloze.corpus.sources import Span, Stretch
 from cloze.corpus.streams import MAX_LINE_BYTES, Lines, open_bytes, put_back
@@ -17,8 +16,6 @@ from cloze.errors import InputError
 from cloze.progress import Bar
 
 MAX_DOCUMENT_BYTES = 32_000_000
-_BYTES_LOOKED_AT = 1 << 16
-_A_DOCUMENT_A_LINE = ("lines", "jsonl")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -50,10 +47,10 @@ def _read_text(span: Span, text_field: str, bar: Bar) -> Iterator[Document]:
     with open_bytes(span.file) as (stream, on_disk):
         text_format = span.text_format
         if text_format == "auto":
-            head = stream.read(_BYTES_LOOKED_AT)
+            head = stream.read(HEAD_BYTES)
             text_format = _look_at(head, span.file)
             stream = put_back(head, stream)
-        limit = MAX_DOCUMENT_BYTES if text_format in _A_DOCUMENT_A_LINE else MAX_LINE_BYTES
+        limit = MAX_DOCUMENT_BYTES if text_format == "jsonl" else MAX_LINE_BYTES
         lines = Lines(span.file, stream, on_disk, bar, begin=span.begin, max_line_bytes=limit)
         if text_format == "sentences" or text_format == "paragraphs":
             yield from _between_blank_lines(lines, span.end, text_format)
@@ -74,9 +71,7 @@ def _look_at(head: bytes, file: str) -> FileFormat:
     if text_format in ("parquet", "arrow"):
         what = f"{IN_WORDS[text_format]} cannot be read from stdin"
         raise InputError(what, where=file, remedy="Give the file by its name")
-    if text_format is not None:
-        return text_format
-    return judge_text(head_lines(io.BytesIO(head), _BYTES_LOOKED_AT), len(head))
+    return text_format or judge_text(head, len(head) if len(head) < HEAD_BYTES else None)
 
 
 def _between_blank_lines(lines: Lines, end: int | None, kind: Kind) -> Iterator[Document]:
@@ -156,7 +151,7 @@ def _wikiextractor(lines: Lines) -> Iterator[Document]:
             if where:
                 raise _never_closed(where)
             where, start = lines.where, lines.offset
-        elif line == "</doc>":
+        elif line == "</doc>" and where:
             if document:
                 yield Document(tuple(document), where, "paragraphs")
             document, where = [], ""

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from cloze.corpus.cleaning import CleaningConfig
 from cloze.corpus.formats import (
+    HEAD_BYTES,
     IN_WORDS,
     FileFormat,
     TextFormat,
-    head_lines,
     judge_text,
     table_format,
     tell_apart,
@@ -30,8 +30,6 @@ _STRETCH_BYTES = 32_000_000
 _COMPRESSED_TO = 3
 """Bytes of text that a byte of a compressed file stands for, roughly."""
 _BYTES_TO_TELL = 4096
-_FILES_LOOKED_AT = 8
-_BYTES_LOOKED_AT = 1 << 16  # of all of them together
 _CUT_FORMATS = ("sentences", "paragraphs", "lines", "jsonl")
 
 
@@ -87,7 +85,6 @@ class Stretch:
 def plan_stretches(inputs: Sequence[str | Path], reading: ReadingConfig) -> list[Stretch]:
     """Turn inputs into what is to be read: a function of the names, sizes and first lines of the files alone.
 
-    What is named is told apart by itself; the running text of a folder or glob as a whole, by the kind of its names.
     With a limit there is one stretch, since the first documents are those that come first in the order of the inputs.
 
     Raises:
@@ -130,43 +127,20 @@ def _spans_of(given: str, reading: ReadingConfig) -> Iterator[Span]:
     elif given == STDIN:
         yield Span(file=given, text_format=reading.text_format)
     else:
-        files = find_files(given)
-        for file, text_format in zip(files, _formats_of(files, reading), strict=True):
-            yield from _cut(file, text_format)
+        for file in find_files(given):
+            yield from _cut(file, _format_of(file, reading))
 
 
-def _formats_of(files: Sequence[str], reading: ReadingConfig) -> list[FileFormat]:
-    """Tell each file apart, running text by the files that have the same kind of name."""
-    found = {file: _format_of(file, reading) for file in files}
-    running: dict[str, list[str]] = {}
-    for file in files:
-        if found[file] is None:
-            running.setdefault(_kind_of_name(file), []).append(file)
-    judged = {kind: _judge(group) for kind, group in running.items()}
-    return [found[file] or judged[_kind_of_name(file)] for file in files]
-
-
-def _format_of(file: str, reading: ReadingConfig) -> FileFormat | None:
+def _format_of(file: str, reading: ReadingConfig) -> FileFormat:
     with open_bytes(file) as (stream, _):
         head = stream.read(_BYTES_TO_TELL)
-    if reading.text_format == "auto":
-        return tell_apart(file, head)
-    return table_format(file, head) or reading.text_format
-
-
-def _kind_of_name(file: str) -> str:
-    return "".join(Path(file).suffixes[-2:])
-
-
-def _judge(files: Sequence[str]) -> FileFormat:
-    """Look at the beginnings of some files, taken evenly from among them."""
-    sample = files[:: max(1, len(files) // _FILES_LOOKED_AT)][:_FILES_LOOKED_AT]
-    lines: list[str] = []
-    for file in sample:
-        with open_bytes(file) as (stream, _):
-            lines += head_lines(stream, _BYTES_LOOKED_AT // len(sample))
-        lines.append("")
-    return judge_text(lines, max(_text_bytes(file, os.stat(file).st_size) for file in sample))
+        if reading.text_format != "auto":
+            return table_format(file, head) or reading.text_format
+        told = tell_apart(file, head)
+        if told is not None:
+            return told
+        head += stream.read(HEAD_BYTES - len(head))
+    return judge_text(head, _text_bytes(file, os.stat(file).st_size))
 
 
 def _cut(file: str, text_format: FileFormat) -> Iterator[Span]:
