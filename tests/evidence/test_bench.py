@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cloze.cli import main
+from cloze.corpus.build import build_dataset
 from cloze.errors import InputError, RunError
 from cloze.evidence.bench.corpus import bench_corpus
 from cloze.evidence.bench.flops import Workload, pretraining_step_flops
@@ -23,6 +24,7 @@ from cloze.evidence.bench.harness import (
     import_peer,
     write_record,
 )
+from cloze.evidence.bench.load import LoadBenchmark, bench_load
 from cloze.evidence.bench.pretrain import PretrainBenchmark, bench_pretrain
 from cloze.evidence.bench.text import TextBenchmark, same_pieces, tokenizers_threads
 from cloze.evidence.bench.tokenization import bench_tokenize
@@ -205,6 +207,20 @@ def test_building_a_corpus_gives_equal_ids(text, vocabulary):
     assert check.difference == 0.0
     assert found.settings["format"] == "sentences"
     assert found.amount == pytest.approx(len(text.read_bytes()) / 1e6, rel=0.01)
+
+
+def test_loading_gives_the_text_that_the_peer_is_given(text, vocabulary, tmp_path):
+    build_dataset([text], vocabulary, tmp_path / "data")
+    benchmark = LoadBenchmark(
+        data=tmp_path / "data", batch_size=20, max_seq_length=24, micro_batch_tokens=100
+    )
+    found = bench_load(benchmark, rounds=1, min_seconds=0.0)
+    assert [timing.name for timing in found.timings] == ["cloze", "cloze, whole words", "transformers"]
+    same_text, share_predicted = found.checks
+    assert same_text.difference == 0.0
+    assert 0 < share_predicted.difference < 0.05  # chance, over few tokens
+    assert 16 * 20 * 8 < found.amount <= 16 * 20 * 24
+    assert len(bench_load(benchmark, peers=[], rounds=1, min_seconds=0.0).timings) == 2
 
 
 def test_without_a_vocabulary_the_text_must_be_large_enough(text):

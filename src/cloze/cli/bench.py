@@ -1,6 +1,7 @@
 """`cloze bench WHAT --vs PEER`: side-by-side speed measurements."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import tyro
@@ -118,10 +119,34 @@ class BuildCorpus:
         return bench_corpus(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """A data set to packed, masked batches in memory, in tokens a second of one processor."""
+
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
+    """A data set of cloze corpus."""
+    vs: Peers = "transformers"
+    """Whom to measure beside cloze: transformers."""
+    batch: int = 256
+    """Sequence pairs a step."""
+    max_seq_length: int = 128
+    """Tokens of a pair at most."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.load import LoadBenchmark, bench_load
+
+        benchmark = LoadBenchmark(data=self.data, batch_size=self.batch, max_seq_length=self.max_seq_length)
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_load(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
 What: TypeAlias = (
     Annotated[Pretrain, tyro.conf.subcommand("pretrain", prefix_name=False)]
     | Annotated[Tokenize, tyro.conf.subcommand("tokenize", prefix_name=False)]
     | Annotated[BuildCorpus, tyro.conf.subcommand("corpus", prefix_name=False)]
+    | Annotated[Load, tyro.conf.subcommand("load", prefix_name=False)]
 )
 
 

@@ -67,14 +67,11 @@ def mask_tokens(
         The pieces with the chosen ones hidden [T]; the chosen positions in ascending order [P]; the pieces that
         stood there [P].
 
-    Source: google-research/bert create_pretraining_data.py:342-415 @eedf571: the number chosen is
-        min(max_predictions, max(1, round(masked_lm_prob * length))), [CLS] and [SEP] counted; a random piece is any
-        of the vocabulary file, special and unused ones too.
+    Source: google-research/bert create_pretraining_data.py:342-415 @eedf571; a random piece is any of the vocabulary
+        file, special and unused ones too.
     """
     lengths_B = np.diff(cu_seqlens)
-    quota_B = np.maximum(1, np.rint(lengths_B * config.masked_lm_prob)).astype(np.int64)
-    if max_predictions_per_seq is not None:
-        quota_B = np.minimum(quota_B, max_predictions_per_seq)
+    quota_B = predictions_due(lengths_B, config, max_predictions_per_seq)
     place_L = np.arange(lengths_B.max(initial=0))
     is_real_BL = place_L < lengths_B[:, None]
     random_BL = mix(place_L, after=mix(keys_B)[:, None])
@@ -98,6 +95,19 @@ def mask_tokens(
         masked_lm_ids,
     )
     return masked_T, positions_P, masked_lm_ids
+
+
+def predictions_due(
+    lengths_B: npt.NDArray[np.integer], config: MaskingConfig, max_predictions_per_seq: int | None
+) -> npt.NDArray[np.int64]:
+    """Return how many pieces of each sequence are to be predicted, [CLS] and [SEP] counted in its length.
+
+    Source: google-research/bert create_pretraining_data.py:357 @eedf571.
+    """
+    quota_B: npt.NDArray[np.int64] = np.maximum(1, np.rint(lengths_B * config.masked_lm_prob)).astype(
+        np.int64
+    )
+    return quota_B if max_predictions_per_seq is None else np.minimum(quota_B, max_predictions_per_seq)
 
 
 def _unpack(values_T: npt.NDArray[Any], is_real_BL: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:

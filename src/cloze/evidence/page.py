@@ -70,23 +70,23 @@ def figure(name: str, title: str, svg: str, *, key: str = "", wide: bool = False
 
 
 def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table, all of it text."""
+    """Return a table, all of it text; the caption may be empty."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return (
-        f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{body}</tbody>\n</table>\n"
-    )
+    return f"<table>\n{_caption(caption)}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
 
 
 def words_table(caption: str, pairs: Iterable[tuple[str, object]]) -> str:
-    """Return a table of names and what they stand for, all of it text."""
+    """Return a table of names and what they stand for, all of it text; the caption may be empty."""
     body = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>\n'
         for name, value in pairs
     )
-    shown = f"<caption>{escape(caption)}</caption>\n" if caption else ""
-    return f'<table class="words">\n{shown}<tbody>\n{body}</tbody>\n</table>\n'
+    return f'<table class="words">\n{_caption(caption)}<tbody>\n{body}</tbody>\n</table>\n'
+
+
+def _caption(text: str) -> str:
+    return f"<caption>{escape(text)}</caption>\n" if text else ""
 
 
 def sections_of(
