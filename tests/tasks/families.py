@@ -10,6 +10,7 @@ import numpy as np
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import ChoiceFeature, MultipleChoice
 from cloze.tasks.sequence_classification import SequenceClassification
+from cloze.tasks.span import SpanFeature, SpanTask
 from cloze.tasks.task import AnyTask, Array
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import TextFeature
@@ -29,6 +30,8 @@ class Case:
     file: str
     content: str
     settings: dict[str, Any] = field(default_factory=dict)
+    perfect: float = 1.0
+    """The score of what is all right: some official programs speak in percent."""
 
 
 def table(names: str, *labels: object, before: tuple[str, ...] = ()) -> str:
@@ -67,6 +70,28 @@ def questions() -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
+def squad(*answers: str | None) -> str:
+    """Two questions on each of two texts; None: the text has no answer."""
+    contexts = ["the film was very good , a bad book was awful .", "fine , fine . the book was a bad film ."]
+    asked = ["was the film good", "a book", "was the film awful", "very , very bad"]
+    questions = [
+        {
+            "id": f"q{i}",
+            "question": question,
+            "answers": [
+                {"text": answer, "answer_start": contexts[i // 2].index(answer)}
+                for answer in [answers[i]]
+                if answer is not None
+            ],
+        }
+        for i, question in enumerate(asked)
+    ]
+    paragraphs = [
+        {"context": context, "qas": questions[2 * i : 2 * i + 2]} for i, context in enumerate(contexts)
+    ]
+    return json.dumps({"version": "1", "data": [{"title": "x", "paragraphs": paragraphs}]})
+
+
 ENTAILS = ("entailment", "not_entailment") * 2
 CASES = {
     "classification": Case(
@@ -92,6 +117,8 @@ CASES = {
     "stsb": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
     "swag": Case("a.csv", swag()),
     "codah": Case("a.tsv", codah()),
+    "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),
+    "squad_v2": Case("a.json", squad("very good", None, "fine", None), perfect=100),
 }
 """By the name of the task."""
 
@@ -120,3 +147,10 @@ def _(task: MultiLabel, feature: TextFeature) -> Array:
 @gold_output.register
 def _(task: MultipleChoice, feature: ChoiceFeature) -> Array:
     return 9 * np.eye(len(feature.sequences), dtype=np.float32)[feature.label]
+
+
+@gold_output.register
+def _(task: SpanTask, feature: SpanFeature) -> Array:
+    logits = np.zeros((feature.num_tokens, 2), np.float32)
+    logits[feature.target, (0, 1)] = 9
+    return logits

@@ -120,6 +120,8 @@ def load_model(
         model = encoder if head is None else head(encoder)
     foreign = _read_weights(directory / WEIGHTS_FILE)
     shapes = {name: weight.shape for name, weight in _our_weights(model).items()}
+    if not getattr(model, "reads_pooled_output", True):
+        foreign = _pooler_of_zeros(shapes) | foreign
     try:
         weights = HUGGING_FACE.from_foreign(foreign, shapes)
     except InputError as error:
@@ -172,6 +174,13 @@ def load_labels(directory: Path) -> tuple[str, ...]:
         what = "id2label is not a table of the numbers from 0 to labels"
         raise InputError(what, where=Path(directory) / CONFIG_FILE)
     return tuple(str(labels[number]) for number in numbers)
+
+
+def _pooler_of_zeros(shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    """Return what transformers leaves out of models whose head does not read it."""
+    return HUGGING_FACE.to_foreign(
+        {name: torch.zeros(shape) for name, shape in shapes.items() if name.startswith("bert.pooler.")}
+    )
 
 
 def _config_to_json(config: BertConfig) -> dict[str, Any]:

@@ -179,3 +179,29 @@ class BertForMultipleChoice(nn.Module):
         pooled_BD = self.bert.forward_packed(packed).pooled_output
         scores_B1: Tensor = self.classifier(dropout(pooled_BD, self.dropout_prob if self.training else 0.0))
         return scores_B1.squeeze(-1)
+
+
+class BertForQuestionAnswering(nn.Module):
+    """Two scores for every token, as the first and as the last of the answer: one dense layer, without dropout.
+
+    Source:
+        Devlin et al. 2019, 4.2; google-research/bert run_squad.py:548 @eedf571.
+    """
+
+    reads_pooled_output = False
+
+    def __init__(self, bert: BertModel, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.bert = bert
+        self.qa_outputs = nn.Linear(bert.config.hidden_size, 2)
+        initialize_weights(self.qa_outputs, bert.config.initializer_range, generator)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.bert.config
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Return logits [T, 2]: begin and end."""
+        logits_T2: Tensor = self.qa_outputs(self.bert.forward_packed(packed).sequence_output)
+        return logits_T2

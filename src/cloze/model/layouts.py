@@ -111,6 +111,7 @@ def _hugging_face_lines() -> tuple[tuple[str, tuple[str, ...]], ...]:
         ("masked_lm.bias", ("cls.predictions.bias",)),
         *_dense("next_sentence", "cls.seq_relationship"),
         *_dense("classifier", "classifier"),
+        *_dense("qa_outputs", "qa_outputs"),
     )
 
 
@@ -122,6 +123,8 @@ def _google_name(name: str) -> str:
         "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
         "classifier.weight": "output_weights",
         "classifier.bias": "output_bias",
+        "qa_outputs.weight": "cls/squad/output_weights",
+        "qa_outputs.bias": "cls/squad/output_bias",
     }
     if name in special:
         return special[name]

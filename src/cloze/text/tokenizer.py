@@ -22,6 +22,7 @@ from cloze.errors import InputError
 from cloze.text.bulk import ChunkCache
 from cloze.text.characters import replace_lone_surrogates
 from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK
+from cloze.text.reference import ReferenceTokenizer
 from cloze.text.vocabulary import check_pieces, read_vocabulary
 
 VOCAB_FILE = "vocab.txt"
@@ -252,6 +253,11 @@ class Tokenizer:
         """Join pieces to text: "##" pieces to the word before them, no space before a full stop."""
         text: str = self._library.decoder.decode([self.pieces[i] for i in ids])
         return text
+
+    @cached_property
+    def reference(self) -> ReferenceTokenizer:
+        """Google's own tokenizer with the same vocabulary: slow, and right in every corner."""
+        return ReferenceTokenizer(self.pieces, lowercase=self.lowercase)
 
     @cached_property
     def _library(self) -> tokenizers.Tokenizer:
