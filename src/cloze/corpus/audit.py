@@ -478,26 +478,22 @@ def _judge_masks(source: DrawnInstances, sequences: _Sequences, hidden: int, kep
     number = int(sequences.predictions.sum())
     quota = predictions_due(sequences.tokens, config, most)
     uncapped = predictions_due(sequences.tokens, config, None)
-    same = (
-        config.random_token_prob / vocab_size
-    )  # a random piece is any, [MASK] and the one that stood there too
+    # A random piece is any of the vocabulary: [MASK], too, and the one that stood there.
+    same = config.random_token_prob / vocab_size
     to_mask, to_random = config.mask_token_prob, config.random_token_prob
 
     def replaced(name: str, count: int, prob: float) -> Measure:
         tolerance = 4 * math.sqrt(prob * (1 - prob) / number)
         return Measure(f"of these, {name}", count / number, "share", prob, tolerance)
 
+    # Whole numbers are predicted; and words may not fill what they were given.
+    rounding, unfilled = 0.5, 0.5 if config.whole_word else 0.0
+    length, mean = float(sequences.tokens.mean()), float(sequences.predictions.mean())
     return [
         Measure(
-            "places predicted", number / int(sequences.tokens.sum()), "share", config.masked_lm_prob, 0.01
+            "places predicted", mean / length, "share", config.masked_lm_prob, (rounding + unfilled) / length
         ),
-        Measure(
-            "predictions a sequence",
-            float(sequences.predictions.mean()),
-            "pieces",
-            float(quota.mean()),
-            0.5 if config.whole_word else 0.0,
-        ),
+        Measure("predictions a sequence", mean, "pieces", float(quota.mean()), unfilled),
         Measure("sequences with fewer for the cap's sake", float((quota < uncapped).mean()), "share"),
         replaced("replaced by [MASK]", hidden, to_mask + same),
         replaced("replaced by a random piece", number - hidden - kept, to_random - 2 * same),
