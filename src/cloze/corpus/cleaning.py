@@ -1,7 +1,7 @@
 """Cleaning of documents, step by step; each step is counted, shows examples, and can be left out.
 
-    unicode           characters composed (NFC): "e" and an accent after it become "é"
     control           control characters and invisible marks deleted; separators of lines and pages become spaces
+    unicode           characters composed (NFC): "e" and an accent after it become "é"
     short_documents   documents of fewer than five words dropped, but not from text that comes as sentences
 
 Two steps more, duplicate_documents and duplicate_paragraphs, need all of a text and are taken when a data set is
@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from cloze.corpus.documents import Document
 
 Step: TypeAlias = Literal[
-    "unicode", "control", "short_documents", "duplicate_documents", "duplicate_paragraphs"
+    "control", "unicode", "short_documents", "duplicate_documents", "duplicate_paragraphs"
 ]
 STEPS: tuple[Step, ...] = get_args(Step)
 
@@ -33,7 +33,7 @@ _HARMFUL = re.compile(
     "[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters
     "\xad\u200b\u2060\ufeff"  # soft hyphen, spaces of no width
     "\u200e\u200f\u202a-\u202e\u2066-\u206f"  # directions of writing
-    "\u2061-\u2064\ufff9-\ufffc\ufffe\uffff]+"  # invisible operators, annotations, objects, no characters
+    "\u2061-\u2064\ufff9-\ufffb\ufffe\uffff]+"  # invisible operators, annotations, no characters
 )
 """The joiners U+200C and U+200D are not among them: in Persian, Indian scripts and emoji they tell words apart."""
 _WITHOUT_SPACES = (
@@ -94,8 +94,8 @@ class StepCounts:
 class CleaningCounts:
     """What cleaning did, a field a step."""
 
-    unicode: StepCounts = StepCounts()
     control: StepCounts = StepCounts()
+    unicode: StepCounts = StepCounts()
     short_documents: StepCounts = StepCounts()
 
     def __add__(self, other: "CleaningCounts") -> "CleaningCounts":
@@ -113,8 +113,8 @@ class CleaningCounts:
     def in_words(self) -> list[str]:
         """Say in a line a step what was done, nothing of steps that did nothing."""
         done = {
-            "unicode": "with characters that were composed",
             "control": "with control characters or invisible marks, now deleted",
+            "unicode": "with characters that are now composed",
             "short_documents": f"of fewer than {_MIN_WORDS} words, dropped",
         }
         steps = {step: getattr(self, step) for step in done}
@@ -132,12 +132,12 @@ def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, 
     """Take a document through the steps; None is what is left of a document that was dropped."""
     lines, where = document.lines, document.where
     counts = _NOTHING_DONE
-    if "unicode" not in config.without and not all(map(_is_composed, lines)):
-        lines, done = _apply(_compose, _is_composed, lines, where)
-        counts += CleaningCounts(unicode=done)
     if "control" not in config.without and not all(map(str.isprintable, lines)):
         lines, done = _apply(_delete_control_characters, str.isprintable, lines, where)
         counts += CleaningCounts(control=done)
+    if "unicode" not in config.without and not all(map(_is_composed, lines)):
+        lines, done = _apply(_compose, _is_composed, lines, where)
+        counts += CleaningCounts(unicode=done)
     if not lines:
         return None, counts
     if lines is not document.lines:

@@ -136,7 +136,7 @@ def judge_text(head: bytes, size_bytes: int | None) -> FileFormat:
     full = [line for block in blocks for line in block]
     if wrapped_width(lines):
         return "files"
-    if sum(map(_holds_many_sentences, full)) < _PARAGRAPHS_SHARE * len(full):
+    if sum(map(_holds_many_sentences, full)) <= _PARAGRAPHS_SHARE * len(full):
         return "sentences"
     if len(blocks) <= 1 and not is_whole and (size_bytes or 0) > _DOCUMENT_BYTES:
         return "lines"
@@ -161,6 +161,8 @@ def wrapped_width(lines: Sequence[str]) -> int | None:
     42
     >>> wrapped_width(["It was a bright cold day in the middle of April.", "The clocks struck.", ""] * 9)
     """
+    if len(lines) <= _WRAPPED_LINES:
+        return None
     lines = lines[:_LINES_LOOKED_AT]
     lengths = sorted(filter(None, map(len, lines)))
     width = lengths[int(_LINES_WITHIN_WIDTH * (len(lengths) - 1))] if lengths else 0

@@ -18,37 +18,69 @@ STDIN = "-"
 MAX_LINE_BYTES = 10_000_000
 _BYTES_BETWEEN_NEWS = 1 << 20  # of text, from one advance of the bar to the next
 _BUFFER_BYTES = 1 << 16
-_COMPRESSED_BYTES = 1 << 12  # decompressed at once: few, since a few can stand for very much text
+_COMPRESSED_BYTES = 1 << 14
+_DECOMPRESSED_BYTES = 1 << 20  # at once, at most: a few bytes can stand for very much text
+_ZSTD_BYTES = 1 << 9
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+class _GzipDecompressor:
+    """As those of bz2 and lzma are."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=31)
+        self._waiting = b""
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+    def decompress(self, compressed: bytes, max_length: int) -> bytes:
+        text = self._stream.decompress(self._waiting + compressed, max_length)
+        self._waiting = self._stream.unconsumed_tail
+        self.needs_input = not self._waiting and len(text) < max_length
+        return text
+
+
 class _ZstdDecompressor:
-    """As those of Python's modules, and with their errors."""
+    """As those of bz2 and lzma are, but that it is given little at once instead of asked for little."""
 
     def __init__(self) -> None:
         import zstandard
 
         self._frame = zstandard.ZstdDecompressor().decompressobj()
         self._error = zstandard.ZstdError
+        self._waiting = b""
 
     @property
     def eof(self) -> bool:
         return bool(self._frame.eof)
 
     @property
-    def unused_data(self) -> bytes:
-        return bytes(self._frame.unused_data)
+    def needs_input(self) -> bool:
+        return not self._waiting
 
-    def decompress(self, compressed: bytes) -> bytes:
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + self._waiting
+
+    def decompress(self, compressed: bytes, max_length: int) -> bytes:
+        waiting = self._waiting + compressed
+        self._waiting = waiting[_ZSTD_BYTES:]
         try:
-            return bytes(self._frame.decompress(compressed))
+            return bytes(self._frame.decompress(waiting[:_ZSTD_BYTES]))
         except self._error as error:
             raise EOFError(str(error)) from error
 
 
 _DECOMPRESSORS: Mapping[str, Callable[[], Any]] = MappingProxyType(
     {
-        ".gz": lambda: zlib.decompressobj(wbits=31),
+        ".gz": _GzipDecompressor,
         ".bz2": bz2.BZ2Decompressor,
         ".xz": lzma.LZMADecompressor,
         ".zst": _ZstdDecompressor,
@@ -147,6 +179,7 @@ class _Decompressed(io.RawIOBase):
         self._new_decompressor = new_decompressor
         self._decompressor = new_decompressor()
         self._begun = False
+        self._left = b""  # after the end of a stream
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
@@ -154,11 +187,14 @@ class _Decompressed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            compressed = self._compressed.read(_COMPRESSED_BYTES)
-            if not compressed:
-                if self._begun:
-                    raise EOFError("it ends before the end of the compressed text")
-                return 0
+            compressed = b""
+            if not self._begun or self._decompressor.needs_input:
+                compressed = self._left or self._compressed.read(_COMPRESSED_BYTES)
+                self._left = b""
+                if not compressed:
+                    if self._begun:
+                        raise EOFError("it ends before the end of the compressed text")
+                    return 0
             self._ready = memoryview(self._decompress(compressed))
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
@@ -166,18 +202,15 @@ class _Decompressed(io.RawIOBase):
         return count
 
     def _decompress(self, compressed: bytes) -> bytes:
-        texts = []
-        while compressed:
-            if not self._begun:
-                compressed = compressed.lstrip(b"\0")  # padding, which .gz and .xz may have
-                if not compressed:
-                    break
-                self._decompressor, self._begun = self._new_decompressor(), True
-            texts.append(self._decompressor.decompress(compressed))
-            compressed = b""
-            if self._decompressor.eof:
-                compressed, self._begun = self._decompressor.unused_data, False
-        return b"".join(texts)
+        if not self._begun:
+            compressed = compressed.lstrip(b"\0")  # padding, which .gz and .xz may have
+            if not compressed:
+                return b""
+            self._decompressor, self._begun = self._new_decompressor(), True
+        text: bytes = self._decompressor.decompress(compressed, _DECOMPRESSED_BYTES)
+        if self._decompressor.eof:
+            self._left, self._begun = self._decompressor.unused_data, False
+        return text
 
 
 class Lines:

@@ -18,7 +18,7 @@ from cloze.progress import Bar
 
 HUB = "hf:"
 """What the name of a data set of the hub begins with: hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT."""
-_ROWS = 256  # at a time; a row may be a book
+_ROWS = 64  # at a time; a row may be a book
 _BUFFER_BYTES = 1 << 20
 _ARROW_FILE = b"ARROW1"
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
@@ -94,7 +94,7 @@ def read_hub(name: str, text_field: str) -> Iterator[Document]:
     except ImportError:
         remedy = "Install it: pip install 'cloze-bert[hub]'"
         raise InputError("needs the package datasets", where=name, remedy=remedy) from None
-    path, config, split = [*name.removeprefix(HUB).split(":"), "", ""][:3]
+    path, config, split = [*name.removeprefix(HUB).split(":", 2), "", ""][:3]
     where = name
     try:
         rows = datasets.load_dataset(path, config or None, split=split or "train", streaming=True)

@@ -1,0 +1,105 @@
+"""What a file holds, told by its name and its beginning."""
+
+import textwrap
+
+import pytest
+
+from cloze.corpus.formats import HEAD_BYTES, judge_text, paragraphs_of, tell_apart, wrapped_width
+from cloze.errors import InputError
+
+PARAGRAPH = (
+    "Mr. Sherlock Holmes, who was usually very late in the mornings, save upon those not infrequent occasions "
+    "when he was up all night, was seated at the breakfast table. I stood upon the hearth-rug and picked up the "
+    "stick which our visitor had left behind him the night before. It was a fine, thick piece of wood."
+)
+SENTENCES = PARAGRAPH.replace(". I", ".\nI", 2).split("\n")
+SPEECH = '"Well, Watson, what do you make of it?"'
+GERMAN = (
+    "In den alten Zeiten, wo das Wünschen noch geholfen hat, lebte ein König, dessen Töchter waren alle schön; aber "
+    "die jüngste war so schön, dass die Sonne selber, die doch so vieles gesehen hat, sich verwunderte, sooft sie "
+    "ihr ins Gesicht schien. Nahe bei dem Schlosse des Königs lag ein großer dunkler Wald, und in dem Walde unter "
+    "einer alten Linde war ein Brunnen."
+)
+CHINESE = "西元前二千年的時候，这里已经有人居住。后来，河流改道了！于是人们离开了这里。"
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "expected"),
+    [
+        ("a.jsonl", b'{"text": 1}', "jsonl"),
+        ("a.jsonl.xz", b"what is wrong is said by the reader", "jsonl"),
+        ("a.ndjson", b"", "jsonl"),
+        ("a", b'\xef\xbb\xbf{"text": "a"}\n', "jsonl"),
+        ("a.txt", b' {\n "text": "a"}\n', "jsonl"),
+        ("a.txt", b"{text} in braces", None),
+        ("wiki_00", b'<doc id="12" url="" title="A">\nA\n', "wikiextractor"),
+        ("wiki_00", b'{"id": "12", "text": "A"}\n', "jsonl"),
+        ("a.txt", b"<document>", None),
+        ("a", b"PAR1\x15\x04", "parquet"),
+        ("a.parquet", b"", "parquet"),
+        ("a", b"ARROW1\0\0\xff\xff\xff\xff", "arrow"),
+        ("data-00000-of-00001.arrow", b"\xff\xff\xff\xff\xb0\0\0\0", "arrow"),
+        ("a.txt", b"Some text.\n", None),
+        ("a", b"", None),
+        ("a", b"\0", None),
+        ("a.tsv.txt", b"a\tb\n", "error"),
+    ],
+)
+def test_files_that_give_themselves_away(name, head, expected):
+    if expected == "error":
+        with pytest.raises(InputError, match="table of columns"):
+            tell_apart(name, head)
+    else:
+        assert tell_apart(name, head) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (SENTENCES * 30, "sentences"),
+        (["The cat sat", "A mat", ""] * 40, "sentences"),
+        (["Es geschah am 3. Oktober. ", "Dr. Watson und J. Smith kamen.", ""] * 20, "sentences"),
+        ([PARAGRAPH, SPEECH, ""] * 30, "paragraphs"),
+        ([CHINESE, CHINESE, ""] * 30, "paragraphs"),
+        (CHINESE.replace("。", "。\n").replace("！", "！\n").splitlines() * 30, "sentences"),
+        ([PARAGRAPH] * 30, "paragraphs"),  # one document: no blank line
+        ([PARAGRAPH, "", PARAGRAPH, "", SPEECH, ""] * 60, "files"),  # paragraphs of a book
+        ([PARAGRAPH, ""] * 10, "files"),  # of an article
+        ([PARAGRAPH * 3, ""] * 100, "paragraphs"),  # documents of one paragraph each
+        ([*textwrap.wrap(PARAGRAPH, 72), ""] * 40, "files"),
+        ([*textwrap.wrap(PARAGRAPH, 60), SPEECH] * 40, "files"),  # wrapped, and no blank line at all
+        ([], "sentences"),
+    ],
+)
+def test_running_text_is_judged_by_its_lines(lines, expected):
+    head = "".join(f"{line}\n" for line in lines).encode()
+    assert judge_text(head, len(head)) == expected
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "expected"), [(HEAD_BYTES, "paragraphs"), (50_000_000, "lines"), (None, "lines")]
+)
+def test_a_large_text_without_a_blank_line_has_a_document_a_line(size_bytes, expected):
+    head = f"{PARAGRAPH}\n".encode() * (HEAD_BYTES // len(PARAGRAPH))
+    assert judge_text(head[:HEAD_BYTES], size_bytes) == expected
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 100])
+@pytest.mark.parametrize("text", [PARAGRAPH, GERMAN])
+def test_wrapped_lines_are_joined_again(width, text):
+    paragraphs = [text.strip(), SPEECH, text.strip()] * 3
+    lines = [line for paragraph in paragraphs for line in (*textwrap.wrap(paragraph, width), "")]
+    assert wrapped_width(lines) in range(width - 9, width + 1)
+    assert paragraphs_of(lines) == tuple(paragraphs)
+
+
+def test_where_no_blank_line_is_a_paragraph_ends_with_a_sentence_before_the_margin():
+    paragraphs = [PARAGRAPH, SPEECH, PARAGRAPH]
+    lines = [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, 72)]
+    assert paragraphs_of(lines) == tuple(paragraphs)
+
+
+def test_lines_that_are_not_wrapped_stay_lines():
+    assert paragraphs_of([*SENTENCES, "", SPEECH]) == (*SENTENCES, SPEECH)
+    assert paragraphs_of(["", ""]) == ()
+    assert wrapped_width(SENTENCES * 20) is None

@@ -1,0 +1,173 @@
+"""Files to lines: compressed ones, pieces of them, and how far they are read."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from cloze.corpus import streams
+from cloze.corpus.streams import Lines, is_compressed, open_bytes, put_back
+from cloze.errors import InputError
+
+PACK = {
+    ".txt": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+COMPRESSED = [suffix for suffix in PACK if suffix != ".txt"]
+
+
+class CountingBar:
+    def __init__(self) -> None:
+        self.done = 0.0
+
+    def advance(self, amount: float) -> None:
+        self.done += amount
+
+    def show(self, **fields: object) -> None:
+        pass
+
+
+def content_of(file: Path) -> bytes:
+    with open_bytes(str(file)) as (stream, _):
+        return stream.read()
+
+
+def lines_of(file: Path, begin: int = 0) -> list[tuple[str, str]]:
+    with open_bytes(str(file)) as (stream, on_disk):
+        lines = Lines(file.name, stream, on_disk, CountingBar(), begin=begin)
+        return [(lines.where, line) for line in lines]
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_file_is_compressed_with_is_seen(tmp_path, suffix, named):
+    file = tmp_path / ("text" + suffix * named)
+    file.write_bytes(PACK[suffix](b"one\ntwo\n"))
+    assert content_of(file) == b"one\ntwo\n"
+    assert is_compressed(str(file)) == (suffix != ".txt")
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_compressed_files_laid_end_to_end_are_one(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(PACK[suffix](b"one\n") + PACK[suffix](b"") + PACK[suffix](b"two\n"))
+    assert content_of(file) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_the_zeros_of_a_tape_are_no_garbage(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(PACK[suffix](b"one\n") + bytes(10_000) + PACK[suffix](b"two\n") + bytes(512))
+    assert content_of(file) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize("kept", [0.001, 0.5, 0.99])
+def test_files_cut_short_are_errors(tmp_path, suffix, kept):
+    file = tmp_path / f"text{suffix}"
+    packed = PACK[suffix](os.urandom(50_000).hex().encode())
+    file.write_bytes(packed[: int(len(packed) * kept)])
+    with pytest.raises(InputError, match=f"text{suffix}: cannot be read: .*cut short"):
+        content_of(file)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_bomb_does_not_fill_the_memory(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    packer = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}[suffix]
+    with packer(file, "wb", **({"preset": 0} if suffix == ".xz" else {})) as stream:
+        for _ in range(100):
+            stream.write(bytes(1_000_000))
+    tracemalloc.start()
+    with open_bytes(str(file)) as (stream, _):
+        while stream.read(1 << 20):
+            pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60_000_000
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_an_empty_file_has_no_lines(tmp_path, suffix):
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(b"")
+    assert lines_of(file) == []
+
+
+def test_zst_without_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    (tmp_path / "text.zst").write_bytes(zstandard.compress(b"text"))
+    with pytest.raises(InputError, match=r"cloze-bert\[zstd\]"):
+        content_of(tmp_path / "text.zst")
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_stdin_may_be_compressed(monkeypatch, suffix):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PACK[suffix](b"one\ntwo\n"))))
+    with open_bytes("-") as (stream, on_disk):
+        assert stream.read() == b"one\ntwo\n"
+        assert on_disk is None
+
+
+def test_what_was_read_can_be_put_back():
+    stream = io.BytesIO(b"abcdef")
+    whole = put_back(stream.read(3), stream)
+    assert whole.read(2) == b"ab"
+    assert whole.read() == b"cdef"
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_the_bar_follows_the_file_on_disk(tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr(streams, "_BYTES_BETWEEN_NEWS", 1000)
+    file = tmp_path / f"text{suffix}"
+    file.write_bytes(PACK[suffix](b"".join(f"line {n * n}\n".encode() for n in range(5000))))
+    bar = CountingBar()
+    with open_bytes(str(file)) as (stream, on_disk):
+        lines = Lines(str(file), stream, on_disk, bar)
+        assert sum(1 for _ in lines) == 5000
+        lines.tell()
+    assert bar.done == file.stat().st_size
+
+
+def test_lines_know_where_they_stand(tmp_path):
+    file = tmp_path / "text"
+    file.write_bytes(b"\xef\xbb\xbfone\r\n \t\r\n\xc3\xb6 two")
+    assert lines_of(file) == [("text:1", "one"), ("text:2", ""), ("text:3", "ö two")]
+
+
+@pytest.mark.parametrize(("begin", "first"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3), (11, 3)])
+def test_a_line_that_is_cut_at_the_beginning_is_left_out(tmp_path, begin, first):
+    file = tmp_path / "text"
+    file.write_bytes(b"one\ntwo\nthr\nfour\n")
+    kept = [("text:byte 4", "two"), ("text:byte 8", "thr"), ("text:byte 12", "four")]
+    assert lines_of(file, begin) == kept[first - 1 :]
+
+
+def test_an_error_far_into_a_file_names_its_line(tmp_path):
+    file = tmp_path / "text"
+    file.write_bytes(b"word\n" * 1000 + b"caf\xe9\n")
+    for begin in (0, 2500, 2501, 2504):
+        with (
+            open_bytes(str(file)) as (stream, on_disk),
+            pytest.raises(InputError, match="text:1001: not UTF-8 at byte 4"),
+        ):
+            list(Lines(str(file), stream, on_disk, CountingBar(), begin=begin))
+
+
+def test_a_line_over_the_limit_is_not_read_whole():
+    stream = io.BufferedReader(io.BytesIO(b"x" * 100 + b"\n" + b"x" * 1000))
+    lines = Lines("text", stream, None, CountingBar(), max_line_bytes=101)
+    assert next(iter(lines)) == "x" * 100
+    with pytest.raises(InputError, match="text:2: a line of over 0 MB"):
+        next(iter(lines))
+    assert lines.next_offset == 101 + 102
