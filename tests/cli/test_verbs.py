@@ -61,7 +61,7 @@ def test_quiet_is_quiet_and_json_is_json(shop: Shop, tmp_path: Path, capsys: Cap
     text, run = str(shop.text), str(shop.run)
     vocab, data, again, classifier = (str(tmp_path / name) for name in ("vocab", "data", "run", "classifier"))
     trained = {"masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy"}
-    scores = {"run", "accuracy", "macro_f1", "majority_share"}
+    scores = {"run", "accuracy", "macro_f1", "majority_accuracy"}
     from_data = ["--data", str(shop.data), "--steps", "1", *NANO]
     labelled = ["classification", "-m", run, "-d", str(shop.table), "-o", classifier, *NANO_TASK]
     steps: list[tuple[list[str], set[str]]] = [

@@ -56,7 +56,7 @@ def test_the_whole_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert all(0 <= probability <= 1 for _, _, probability in result.next_sentences)
     assert [answer.truth for answer in result.novelists] == [novelist.name for novelist in NOVELISTS]
     assert 0 <= result.scores["accuracy"] <= 1
-    assert result.scores["majority_share"] == pytest.approx(1 / 6)
+    assert result.scores["majority_accuracy"] == pytest.approx(1 / 6)
     assert all(path.read_text("utf-8").startswith("<!DOCTYPE html>") for path in result.reports)
     for text in ("Novelists of unseen books:", "always the most frequent one: 16.7%", str(result.reports[0])):
         assert text in _describe(result)

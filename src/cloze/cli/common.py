@@ -14,6 +14,9 @@ from cloze.errors import InputError
 from cloze.progress import Progress
 
 Output: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-o"], help_behavior_hint="(required)")]
+OptionalOutput: TypeAlias = Annotated[
+    Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")
+]
 OptionalPath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 OptionalName: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 OptionalInteger: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
@@ -52,6 +55,17 @@ class Common:
 Flags: TypeAlias = Annotated[Common, tyro.conf.arg(name=""), tyro.conf.ConsolidateSubcommandArgs]
 
 
+def required(path: Path | None, flag: str, *, verb: str) -> Path:
+    """Return the value of a flag that only some uses of a verb can do without.
+
+    Raises:
+        InputError: it was not given.
+    """
+    if path is None:
+        raise InputError(f"the flag {flag} is missing", remedy=f"cloze {verb} --help lists what there is")
+    return path
+
+
 def read_lines(texts: Sequence[str]) -> Iterator[str]:
     """Yield texts given on the command line; - stands for the lines of stdin."""
     from cloze.tasks import tables
@@ -65,11 +79,11 @@ def read_lines(texts: Sequence[str]) -> Iterator[str]:
             yield text
 
 
-def find_recipe(name: str | None) -> Path | None:
-    """Return the TOML file called `name`: a path, or a recipe that comes with cloze."""
+def find_recipe(name: str | None, folder: str = "") -> Path | None:
+    """Return the TOML file called `name`: a path, or a recipe that comes with cloze, in a folder of recipes."""
     if name is None or name.endswith(".toml") or Path(name).is_file():
         return None if name is None else Path(name)
-    recipes = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+    recipes = sorted((Path(__file__).parents[1] / "recipes" / folder).glob("*.toml"))
     for recipe in recipes:
         if recipe.stem == name:
             return recipe

@@ -58,7 +58,7 @@ def _describe(result: "DemoResult") -> str:
         f"Hidden words in held-out chapters: {words['masked_lm_accuracy']:.1%} guessed right, "
         f"loss {words['masked_lm_loss']:.2f} nats (by word frequency alone {words['masked_lm_unigram_loss']:.2f})",
         f"Novelists of unseen books: {scores['accuracy']:.1%} right "
-        f"(always the most frequent one: {scores['majority_share']:.1%})",
+        f"(always the most frequent one: {scores['majority_accuracy']:.1%})",
         *(f"Report: {path}" for path in result.reports),
     ]
     return "\n".join(lines)

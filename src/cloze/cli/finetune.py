@@ -1,5 +1,8 @@
 """`cloze finetune TASK`: fine-tune a model on labelled data."""
 
+import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -13,6 +16,7 @@ from cloze.cli.common import (
     Output,
     Settings,
     TaskName,
+    find_recipe,
 )
 from cloze.errors import InputError
 
@@ -30,14 +34,17 @@ def run(
     epochs: OptionalInteger = None,
     batch_size: OptionalInteger = None,
     learning_rate: OptionalNumber = None,
-    config: Annotated[OptionalPath, tyro.conf.arg(aliases=["-c"])] = None,
+    seeds: OptionalInteger = None,
+    grid: bool = False,
+    config: Annotated[OptionalName, tyro.conf.arg(aliases=["-c"])] = None,
     settings: Settings = (),
+    validate: bool = False,
     print_config: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
-    """Fine-tune a model on labelled data, and score it on what it has not seen.
+    """Fine-tune a model on labelled data, score it on what it has not seen, and keep the best epoch.
 
     Settings come from the paper, then --config, then --set, then the flags.
 
@@ -52,16 +59,19 @@ def run(
         epochs: how often each example is seen (3).
         batch_size: examples an optimizer step (32).
         learning_rate: its peak (5e-5).
-        config: a TOML file.
+        seeds: make as many runs, each with another head and order of the data; mean, deviation and best are told.
+        grid: make a run for each of the paper's batch sizes, learning rates and epochs: 18, with each seed.
+        config: a TOML file, or the name of a recipe, as in -c mrpc or -c mrpc-google.
         settings: one setting, as in --set max_seq_length=256; may be given several times.
+        validate: read and check all data, name the first line that is wrong, and stop.
         print_config: print the resolved settings as TOML and stop.
         resume: go on with the run in the output directory.
         overwrite: replace the run in the output directory.
         flags: flags of every verb.
     """
     from cloze import config as configuration
-    from cloze.tasks.config import load_finetuning, to_toml
-    from cloze.tasks.finetune import finetune, resume_finetuning
+    from cloze.tasks import finetune as finetuning
+    from cloze.tasks.config import PAPER_GRID, load_finetuning, to_toml
     from cloze.training.memory import keep_freed_memory
 
     keep_freed_memory()
@@ -72,20 +82,42 @@ def run(
         "epochs": epochs,
         "batch_size": batch_size,
         "optimizer.learning_rate": learning_rate,
+        "seeds": seeds,
         f"{task}.text_column": text_column,
         f"{task}.label_column": label_column,
     }
-    overrides = [*settings, *configuration.as_overrides(given)]
+    paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}
+    overrides = [*configuration.as_overrides(paper_grid), *settings, *configuration.as_overrides(given)]
     if resume:
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
-        scores = resume_finetuning(output, progress=flags.progress)
+        finetuning.resume_finetuning(output, progress=flags.progress)
+        _print_scores(output, flags)
+        return
+    resolved = load_finetuning(task, find_recipe(config, "finetuning"), overrides)
+    if print_config:
+        print(to_toml(*resolved), end="")
+    elif validate:
+        report = asdict(finetuning.validate(*resolved, progress=flags.progress))
+        text = "\n".join(["the data are right", *(f"  {name:<16} {value}" for name, value in report.items())])
+        flags.print(report, text)
     else:
-        resolved = load_finetuning(task, config, overrides)
-        if print_config:
-            print(to_toml(*resolved), end="")
-            return
-        scores = finetune(*resolved, output, overwrite=overwrite, progress=flags.progress)
-    text = "\n".join([f"wrote {output}", *(f"  {name:<16} {value:.4f}" for name, value in scores.items())])
-    flags.print({"run": str(output), **scores}, text)
+        finetuning.finetune(*resolved, output, overwrite=overwrite, progress=flags.progress)
+        _print_scores(output, flags)
+
+
+def _print_scores(run: Path, flags: Flags) -> None:
+    from cloze.cli.scores import score_lines, trials_lines
+    from cloze.tasks.run import SCORES
+    from cloze.tasks.trials import TRIALS, scores_in
+
+    if (run / TRIALS).is_file():
+        summary = json.loads((run / TRIALS).read_text("utf-8"))
+        flags.print({"run": str(run), **summary}, "\n".join([f"wrote {run}", *trials_lines(summary)]))
+        return
+    result = json.loads((run / SCORES).read_text("utf-8"))
+    lines = score_lines(scores_in(result), examples=result["examples"], data=result["data"])
+    if "collapse" in result:
+        lines.append(f"  it learned nothing: {result['collapse']}")
+    flags.print({"run": str(run), **result}, "\n".join([f"wrote {run}", *lines]))

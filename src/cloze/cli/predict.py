@@ -2,14 +2,17 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from cloze.cli.common import Device, Flags, Model, OptionalName, OptionalPath, Settings, TaskName
+
+if TYPE_CHECKING:
+    from cloze.tasks.task import AnyTask
 
 
 def run(
@@ -49,10 +52,14 @@ def run(
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given])
     examples = reader.examples(input_file, labelled=False)
+    write_predictions(predictor.task, predictor.stream(examples, progress=flags.progress), output)
+
+
+def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: Path | None) -> None:
+    """Print examples' predictions, a line of JSON each, on stdout or into a file."""
     with _open(output) as stream:
-        for example, prediction in predictor.stream(examples, progress=flags.progress):
-            line = predictor.task.to_json(example, prediction)
-            print(json.dumps(line, ensure_ascii=False), file=stream)
+        for example, prediction in answers:
+            print(json.dumps(task.to_json(example, prediction), ensure_ascii=False), file=stream)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any, Self
 from torch import nn
 
 from cloze.errors import InputError
+from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_config, load_labels, load_model
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
@@ -22,6 +23,15 @@ from cloze.training.precision import resolve_device
 
 _MAX_TOKENS = 8192
 _EXAMPLES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores, and what they were computed of."""
+
+    scores: dict[str, float]
+    answers: list[tuple[Any, Any]]
+    """Every example with its prediction."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,17 @@ class Predictor:
                 bar.advance(len(part))
         if cut:
             progress.note(f"{cut:,} examples are longer than {self.max_seq_length} tokens: cut")
+
+    def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
+        """Score predictions for labelled examples, one at least.
+
+        Raises:
+            InputError: an example is wrong, or a package is missing that scores are computed with.
+        """
+        require(self.task.libraries)
+        answers = list(self.stream(examples, progress=progress))
+        scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
+        return Evaluation(scores, answers)
 
 
 def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:

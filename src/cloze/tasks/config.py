@@ -33,6 +33,25 @@ def _optimizer() -> OptimizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GridConfig:
+    """Settings to try, each with each; what is empty stays as the run's."""
+
+    batch_sizes: tuple[int, ...] = ()
+    learning_rates: tuple[float, ...] = ()
+    epochs: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("batch_sizes", "learning_rates", "epochs"):
+            values = getattr(self, name)
+            if any(value <= 0 for value in values) or len(set(values)) < len(values):
+                raise ValueError(f"{name} {list(values)} are not positive and each another")
+
+
+PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2, 3, 4))
+"""Devlin et al. 2019, A.3."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FinetuneConfig:
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
 
@@ -55,6 +74,11 @@ class FinetuneConfig:
     max_seq_length: int = 128
     """Tokens of a sequence, [CLS] and [SEP] included; longer texts are cut."""
     seed: int = 12345
+    """Of head, dropout and the order of the data."""
+    seeds: int = 1
+    """Runs, each with the next seed."""
+    grid: GridConfig = field(default_factory=GridConfig)
+    """Settings to try, each with every seed."""
     optimizer: OptimizerConfig = field(default_factory=_optimizer)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluations_per_epoch: int = 1
@@ -66,7 +90,7 @@ class FinetuneConfig:
     """Tokens that pass through the model at once: memory depends on it, results only by rounding."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "evaluations_per_epoch", "log_every_steps"):
+        for name in ("epochs", "batch_size", "seeds", "evaluations_per_epoch", "log_every_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")
         if self.budget_seconds is not None and self.budget_seconds <= 0:
@@ -80,6 +104,11 @@ class FinetuneConfig:
             raise ValueError(f"{what} ({self.max_seq_length})")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether it asks for several runs."""
+        return self.seeds > 1 or self.grid != GridConfig()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -160,12 +160,12 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
         """Return the accuracy, beside that of always taking the choice that is right most often."""
         true = [example.label for example in examples if example.label is not None]
         predicted = [prediction.choice for prediction in predictions]
-        return {"accuracy": accuracy(true, predicted), "majority_share": majority_share(true)}
+        return {"accuracy": accuracy(true, predicted), "majority_accuracy": majority_share(true)}
 
     def collapse(self, examples: Sequence[Question], predictions: Sequence[Choice]) -> str | None:
         """Name a model that is right no more often than who always takes the same choice."""
         scores = self.score(examples, predictions)
-        return "no better than the majority" if scores["accuracy"] <= scores["majority_share"] else None
+        return "no better than the majority" if scores["accuracy"] <= scores["majority_accuracy"] else None
 
     def to_json(self, example: Question, prediction: Choice) -> dict[str, Any]:
         """Return the choice, its number counted from 0, its probability, and those of all choices."""

@@ -131,7 +131,7 @@ class SequenceClassification(TextTask[Prediction]):
         true = [example.label or "" for example in examples]
         predicted = [prediction.label for prediction in predictions]
         scores = {name: METRICS[name](true, predicted) for name in self.metrics}
-        return {**scores, "majority_share": majority_share(true)}
+        return {**scores, "majority_accuracy": majority_share(true)}
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[Prediction]) -> str | None:
         """Name a classifier that always says the same, or is right no more often than such a one."""

@@ -186,6 +186,15 @@ def _csv(lines: Iterator[Line]) -> Iterator[RawRow]:
             yield _by_column(header, cells, starts[0]), starts[0]
 
 
+def read_objects(path: Path) -> Iterator[RawRow]:
+    """Yield the objects of JSON lines.
+
+    Raises:
+        InputError: no such file, or a line that is no object.
+    """
+    yield from _json_lines(read_lines(path))
+
+
 def _json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
     for text, where in lines:
         if not text.strip():

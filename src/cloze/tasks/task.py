@@ -12,8 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.errors import InputError
 from cloze.model.bert import BertModel
 from cloze.model.packed import Packed
+from cloze.tasks.tables import read_objects
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
 
@@ -171,6 +173,24 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
+
+    def predictions(self, path: Path, examples: Sequence[ExampleT]) -> list[PredictionT]:
+        """Read predictions for examples, as `cloze predict` prints them.
+
+        Raises:
+            InputError: a line is wrong, or there are more or fewer than examples.
+        """
+        found = []
+        for values, where in read_objects(path):
+            try:
+                found.append(self.from_json(values))
+            except (KeyError, TypeError, ValueError) as error:
+                what = f"no prediction for {self.name}: {type(error).__name__} {error}"
+                raise InputError(what, where=where) from error
+        if len(found) != len(examples):
+            what = f"{len(found):,} predictions for {len(examples):,} examples"
+            raise InputError(what, where=path, remedy="Give a line for each example, in their order")
+        return found
 
 
 AnyTask: TypeAlias = Task[Any, Any, Any, Any]

@@ -115,6 +115,17 @@ def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
             artifacts.remove_directory(path)
 
 
+def keep_best_checkpoint(run: Path) -> None:
+    """Delete all checkpoints but the best, which is then the newest, too; without a best one do nothing."""
+    if not (run / "best").exists():
+        return
+    best = follow(run, "best")
+    artifacts.write_text(run / "latest", _checkpoint_name(int(best.name.removeprefix("step-"))) + "\n")
+    for path in sorted((run / _CHECKPOINTS).glob("step-*")):
+        if path != best:
+            artifacts.remove_directory(path)
+
+
 def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
     """Return the newest checkpoint whose every file is as it was written, or None; damaged ones are named."""
     for path in sorted((run / _CHECKPOINTS).glob("step-*"), reverse=True):

@@ -1,0 +1,185 @@
+"""One fine-tuning run, from data that are read to a scored model."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.model.checkpoint import load_config, load_model, write_model_files
+from cloze.progress import Progress
+from cloze.tasks.config import TASK_FILE, FinetuneConfig, TaskSettings, load_task, to_toml
+from cloze.tasks.data import LabelledData, read_data
+from cloze.tasks.predict import predict
+from cloze.tasks.task import AnyTask
+from cloze.tasks.work import FinetuningWork
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.budget import Budget, Steps, StepsWithin
+from cloze.training.checkpoints import (
+    TrainingState,
+    follow,
+    newest_checkpoint,
+    read_state,
+)
+from cloze.training.environment import write_environment
+from cloze.training.loop import EvaluationConfig, Trainer
+from cloze.training.precision import resolve_device, resolve_dtype
+
+SCORES = "scores.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the runs of one command share: the data, read and tokenized, and the model that they start from."""
+
+    task: AnyTask
+    data: LabelledData
+    tokenizer: Tokenizer
+    start: Path
+
+
+def prepare(task: AnyTask, config: FinetuneConfig, model: Path, progress: Progress) -> Prepared:
+    """Read and check all data.
+
+    Args:
+        task: what is learned.
+        config: with files, as `with_files` names them.
+        model: the checkpoint whose tokenizer is taken: that to start from, or one of the run.
+        progress: where to tell how far it is.
+
+    Raises:
+        InputError: a line of the data is wrong, or there is no such model.
+    """
+    tokenizer = Tokenizer.load(model)
+    limit = load_config(model).max_position_embeddings
+    if config.max_seq_length > limit:
+        what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
+        raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
+    task, data = read_data(task, config, tokenizer, progress)
+    return Prepared(task, data, tokenizer, model)
+
+
+def begin_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: Progress) -> dict[str, float]:
+    """Make one run, in a directory that is free or holds one to be replaced.
+
+    Raises:
+        InputError: the model to start from cannot be read; nothing was written.
+    """
+    task = prepared.task
+    generator = torch.Generator().manual_seed(config.seed)
+    model = task.head(load_model(prepared.start), generator=generator).train()
+    if run.exists():
+        shutil.rmtree(run)
+    artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(task, config))
+    return _train(prepared, config, run, model, TrainingState(), None, progress)
+
+
+def resume_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: Progress) -> dict[str, float]:
+    """Go on with a run from its newest checkpoint that is whole, or from the start where there is none."""
+    checkpoint = newest_checkpoint(run, progress)
+    if checkpoint is None:
+        return begin_run(prepared, config, run, progress)
+    model = load_model(checkpoint, prepared.task.head, verify=False)
+    return _train(prepared, config, run, model, read_state(checkpoint), checkpoint, progress)
+
+
+def _train(
+    prepared: Prepared,
+    config: FinetuneConfig,
+    run: Path,
+    model: nn.Module,
+    state: TrainingState,
+    checkpoint: Path | None,
+    progress: Progress,
+) -> dict[str, float]:
+    task = prepared.task
+    device = resolve_device(config.device)
+    compute_dtype = resolve_dtype(config.precision, device)
+    work = FinetuningWork(task=task, data=prepared.data, config=config, device=device)
+    write_environment(run, device, compute_dtype)
+    card = _model_card(task, config)
+    settings = TaskSettings(max_seq_length=config.max_seq_length)
+
+    def write_model(directory: Path) -> None:
+        write_model_files(directory, model, prepared.tokenizer, labels=task.class_names)
+        (directory / TASK_FILE).write_text(to_toml(work.task, settings), encoding="utf-8")
+        (directory / "README.md").write_text(card, encoding="utf-8")
+
+    trainer = Trainer(
+        model=model.to(device),
+        work=work,
+        budget=_budget(config, work.steps_per_epoch * config.epochs),
+        run=run,
+        write_model=write_model,
+        optimizer_config=config.optimizer,
+        checkpoint_config=config.checkpoints,
+        evaluation_config=EvaluationConfig(
+            times=config.epochs * config.evaluations_per_epoch, log_every_steps=config.log_every_steps
+        ),
+        seed=config.seed,
+        compute_dtype=compute_dtype,
+        progress=progress,
+        state=state,
+    )
+    trainer.train(resume_from=checkpoint)
+    return _score_best(config, run, prepared.data, device, progress)
+
+
+def _score_best(
+    config: FinetuneConfig, run: Path, data: LabelledData, device: torch.device, progress: Progress
+) -> dict[str, float]:
+    """Score the run's best checkpoint on the dev data as `cloze evaluate` does, and write the scores down."""
+    best = follow(run, "best")
+    stored = load_task(best)
+    assert stored is not None
+    task, _ = stored
+    predictions = predict(
+        task,
+        load_model(best, task.head, verify=False).to(device),
+        data.dev,
+        data.dev_features,
+        max_tokens=config.micro_batch_tokens,
+        progress=progress,
+    )
+    scores = task.score(data.dev, predictions)
+    described: dict[str, str | int] = {
+        "task": task.name,
+        "data": config.dev or f"held out of {config.train}",
+        "examples": len(data.dev),
+        "checkpoint": best.name,
+    }
+    if collapse := task.collapse(data.dev, predictions):
+        described["collapse"] = collapse
+    artifacts.write_text(run / SCORES, json.dumps({**described, **scores}, indent=1) + "\n")
+    return scores
+
+
+def _budget(config: FinetuneConfig, steps: int) -> Budget:
+    return Steps(steps) if config.budget_seconds is None else StepsWithin(steps, config.budget_seconds)
+
+
+def _model_card(task: AnyTask, config: FinetuneConfig) -> str:
+    """Return the README.md of a checkpoint: what it is, how it was made, how to use it."""
+    return f"""---
+library_name: transformers
+tags: [bert, cloze]
+---
+
+# A BERT fine-tuned with cloze: {task.name}
+
+From {config.model}, on {config.train}. `metrics.jsonl` of its run has the curves, `scores.json` its scores.
+
+    cloze predict {task.name} -m DIR INPUT
+
+It knows what its data say, errors and prejudice included, and nothing else.
+
+## Settings
+
+```toml
+{to_toml(task, config).strip()}
+```
+"""
