@@ -54,7 +54,22 @@ AUDIT = Audit(
             ),
         ),
     ),
-    cleaning={"unicode": {"documents": 3, "examples": [{"where": "a.txt:1", "before": EVIL}]}},
+    cleaning={
+        "builds": [
+            {
+                "documents": 12,
+                "cleaning": {
+                    "unicode": {"documents": 0, "characters": 0, "examples": []},
+                    "short_documents": {
+                        "documents": 3,
+                        "characters": 4567,
+                        "examples": [{"where": "a.txt:1", "before": EVIL, "after": ""}],
+                    },
+                },
+                "duplicate_documents": {"dropped": 2, "kept": 0, "pieces": 99, "examples": []},
+            }
+        ]
+    },
 )
 
 
@@ -110,7 +125,11 @@ def test_page(read):
     assert "2 of 4 measures" in text
     assert "instance 0, NotNext, from documents 3 and 1,234" in text
     assert "<mark>[MASK]<i>play</i></mark>ing" in page
-    assert "unicode documents 3" in text.replace("cleaning.", "").replace("unicode.", "")
+    assert (
+        "short documents 3 documents, 4,567 characters duplicate documents 2 dropped, 0 kept, 99 pieces"
+        in text
+    )
+    assert "unicode" not in text, "it did nothing"
 
 
 def test_everything_is_escaped(read):
@@ -162,9 +181,19 @@ def test_text():
         "instance 0, NotNext, from documents 3 and 1,234",
         f"A the [MASK]‹play›ing{EVIL}‹##s›",
         "B a cat‹cat› ##ty‹dog›",
+        "short documents: 3 documents, 4,567 characters",
+        f"a.txt:1 · before: {EVIL} · after:",
+        "duplicate documents: 2 dropped, 0 kept, 99 pieces",
     ):
         assert expected in found
     assert max(map(len, lines)) <= 200
+
+
+def test_cleaning_that_did_nothing(read):
+    nothing = {"builds": [{"documents": 12, "cleaning": {"unicode": {"documents": 0, "examples": []}}}]}
+    _, text = read(replace(AUDIT, cleaning=nothing))
+    assert "What cleaning did Nothing." in text
+    assert audit_as_text(replace(AUDIT, cleaning=nothing)).endswith("what cleaning did: nothing")
 
 
 def test_one_segment_from_one_document():

@@ -1,16 +1,18 @@
 """What is in a data set, for a person: as text and as a page with pictures."""
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from cloze import artifacts
 from cloze.corpus.audit import LONG_SENTENCE, Audit, Distribution, Drawn, Measure, Shown, Token
-from cloze.evidence.page import card, figure, format_value, page, sections_of, table, words_table
+from cloze.evidence.page import card, figure, format_value, page, table, words_table
 from cloze.evidence.pictures import TRAIN, draw_picture
 from cloze.text.pieces import CONTINUATION
 
@@ -54,7 +56,7 @@ def audit_as_text(audit: Audit) -> str:
     parts.append(_wrap("most frequent pieces: ", pieces))
     parts += [_shown_as_text(shown) for shown in audit.shown]
     if audit.cleaning is not None:
-        parts.append(_cleaning_as_text(audit))
+        parts.append(_cleaning_as_text(audit.cleaning))
     return "\n\n".join(parts)
 
 
@@ -215,7 +217,7 @@ def _page(audit: Audit) -> str:
         + "".join(_drawn(drawn) for drawn in audit.drawn)
         + _frequent(audit)
         + _instances(audit)
-        + _cleaning(audit)
+        + _cleaning(audit.cleaning)
     )
     return page(
         name=Path(audit.dataset).resolve().name,
@@ -320,18 +322,52 @@ def _token_as_html(token: Token) -> str:
     return f"<mark>{escape(token.read)}<i>{escape(token.target)}</i></mark>"
 
 
-def _cleaning(audit: Audit) -> str:
-    if audit.cleaning is None:
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a step of the cleaning did, as `report.json` tells it."""
+
+    name: str
+    counts: str
+    examples: Sequence[Mapping[str, str]]
+
+
+def _steps(report: Mapping[str, Any], name: str = "") -> Iterator[_Step]:
+    """Yield the steps that did something. A step is what has examples, wherever it stands in the report."""
+    if "examples" in report:
+        counts = {key: value for key, value in report.items() if isinstance(value, int)}
+        if any(counts.values()):
+            told = ", ".join(f"{value:,} {key}" for key, value in counts.items())
+            yield _Step(name.replace("_", " "), told, report["examples"])
+        return
+    for key, value in report.items():
+        if isinstance(value, Mapping):
+            yield from _steps(value, key)
+        elif isinstance(value, list):  # a data set that was appended to has several reports
+            for item in value:
+                yield from _steps(item, key)
+
+
+def _example(example: Mapping[str, str]) -> str:
+    return " · ".join(f"{key}: {value}" for key, value in example.items() if key != "where")
+
+
+def _cleaning(report: Mapping[str, Any] | None) -> str:
+    if report is None:
         return ""
-    cards = "".join(
-        card(words_table(title, pairs)) for title, pairs in sections_of(audit.cleaning, "cleaning")
-    )
-    return f'<h2>What cleaning did</h2>\n<div class="columns">\n{cards}</div>\n'
+    steps = list(_steps(report))
+    title = "<h2>What cleaning did</h2>\n"
+    if not steps:
+        return f'{title}<p class="note">Nothing.</p>\n'
+    examples = [
+        (step.name, example["where"], _example(example)) for step in steps for example in step.examples
+    ]
+    done = card(words_table("", [(step.name, step.counts) for step in steps]))
+    return f"{title}{done}{card(table('Examples', ['step', 'where', 'what'], examples))}"
 
 
-def _cleaning_as_text(audit: Audit) -> str:
-    assert audit.cleaning is not None
+def _cleaning_as_text(report: Mapping[str, Any]) -> str:
     lines = ["what cleaning did:"]
-    for title, pairs in sections_of(audit.cleaning, "cleaning"):
-        lines.append(_wrap(f"  {title}: ", ", ".join(f"{name} {value}" for name, value in pairs)))
-    return "\n".join(lines)
+    for step in _steps(report):
+        lines.append(_wrap(f"  {step.name}: ", step.counts))
+        lines += [_wrap("    ", f"{example['where']} · {_example(example)}") for example in step.examples]
+    return "\n".join(lines if len(lines) > 1 else ["what cleaning did: nothing"])
