@@ -1,10 +1,14 @@
 """What a file holds, told by its name and its beginning."""
 
+import math
 import textwrap
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from cloze.corpus.formats import HEAD_BYTES, judge_text, paragraphs_of, tell_apart, wrapped_width
+from cloze.corpus.streams import open_bytes
 from cloze.errors import InputError
 
 PARAGRAPH = (
@@ -42,7 +46,8 @@ CHINESE = "西元前二千年的時候，这里已经有人居住。后来，河
         ("a.txt", b"Some text.\n", None),
         ("a", b"", None),
         ("a", b"\0", None),
-        ("a.tsv.txt", b"a\tb\n", "error"),
+        ("a.tsv.txt", b"a\tb\n", None),
+        ("a.tsv.zst", b"a\tb\n", "error"),
     ],
 )
 def test_files_that_give_themselves_away(name, head, expected):
@@ -77,11 +82,13 @@ def test_running_text_is_judged_by_its_lines(lines, expected):
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "expected"), [(HEAD_BYTES, "paragraphs"), (50_000_000, "lines"), (None, "lines")]
+    ("size_bytes", "expected"), [(HEAD_BYTES, "paragraphs"), (50_000_000, "lines"), (math.inf, "lines")]
 )
 def test_a_large_text_without_a_blank_line_has_a_document_a_line(size_bytes, expected):
     head = f"{PARAGRAPH}\n".encode() * (HEAD_BYTES // len(PARAGRAPH))
     assert judge_text(head[:HEAD_BYTES], size_bytes) == expected
+    with_a_chapter = head[: HEAD_BYTES - 1000] + f"\n{PARAGRAPH}\n".encode() * 9
+    assert judge_text(with_a_chapter[:HEAD_BYTES], size_bytes) == "paragraphs"
 
 
 @pytest.mark.parametrize("width", [40, 60, 72, 100])
@@ -103,3 +110,22 @@ def test_lines_that_are_not_wrapped_stay_lines():
     assert paragraphs_of([*SENTENCES, "", SPEECH]) == (*SENTENCES, SPEECH)
     assert paragraphs_of(["", ""]) == ()
     assert wrapped_width(SENTENCES * 20) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("pretrain/*/*-000.txt.xz", {"paragraphs": 7}),
+        (
+            "novelists/*.xz",
+            {"files": 11, "paragraphs": 1},
+        ),  # the one has no blank line: a document a file, too
+        ("google_bert/sample_text.txt", {"sentences": 1}),
+    ],
+)
+def test_real_text_is_judged_right(shared: Path, names: str, expected: dict[str, int]):
+    found: Counter[str] = Counter()
+    for file in (shared / "data").glob(names):
+        with open_bytes(str(file)) as (stream, _):
+            found[judge_text(stream.read(HEAD_BYTES), 3 * file.stat().st_size)] += 1
+    assert found == expected

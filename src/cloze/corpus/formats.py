@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from cloze.corpus.streams import COMPRESSED
 from cloze.errors import InputError
 
 FileFormat: TypeAlias = Literal[
@@ -107,38 +108,37 @@ def tell_apart(file: str, head: bytes) -> FileFormat | None:
     if table is not None:
         return table
     head = head.removeprefix(_BYTE_ORDER_MARK)
-    suffixes = Path(file).suffixes[-2:]  # as in .jsonl.xz
-    if any(suffix in _COLUMNS for suffix in suffixes):
+    name = Path(file)
+    suffix = name.with_suffix("").suffix if name.suffix in COMPRESSED else name.suffix
+    if suffix in _COLUMNS:
         remedy = "Take a column out of it (cut -f 1), or say with --format that its lines are text"
         raise InputError("a table of columns, not running text", where=file, remedy=remedy)
-    named_json = any(suffix in _JSON_NAMES for suffix in suffixes)
-    if named_json and head.lstrip().startswith(b"["):
+    if suffix in _JSON_NAMES and head.lstrip().startswith(b"["):
         what = "a JSON array, which cannot be read piece by piece"
         raise InputError(what, where=file, remedy="Make lines of it: jq -c '.[]'")
-    if named_json or _JSON_OBJECT.match(head):
+    if suffix in _JSON_NAMES or _JSON_OBJECT.match(head):
         return "jsonl"
     return "wikiextractor" if head.startswith(b"<doc ") else None
 
 
-def judge_text(head: bytes, size_bytes: int | None) -> FileFormat:
+def judge_text(head: bytes, size_bytes: float) -> FileFormat:
     """Say what the lines of running text are.
 
     Args:
         head: the first bytes of the text, `HEAD_BYTES` of them if there are as many.
-        size_bytes: of the whole text, roughly; None where nobody knows.
+        size_bytes: of the whole text, roughly; infinite where nobody knows.
     """
     lines = [line.strip() for line in head.decode("utf-8", "replace").split("\n")]
     is_whole = len(head) < HEAD_BYTES
     if not is_whole:
         lines.pop()  # it is cut
-        size_bytes = size_bytes or _DOCUMENT_BYTES + 1
     blocks = [list(block) for full, block in groupby(lines[:_LINES_LOOKED_AT], key=bool) if full]
     full = [line for block in blocks for line in block]
     if wrapped_width(lines):
         return "files"
     if sum(map(_holds_many_sentences, full)) <= _PARAGRAPHS_SHARE * len(full):
         return "sentences"
-    if len(blocks) <= 1 and not is_whole and (size_bytes or 0) > _DOCUMENT_BYTES:
+    if all(lines) and not is_whole and size_bytes > _DOCUMENT_BYTES:
         return "lines"
     lone = [block[0] for block in blocks if len(block) == 1]
     if len(blocks) > 1 and len(lone) >= _LONE_SHARE * len(blocks):

@@ -1,6 +1,7 @@
 """A stretch to its documents. A file is read from its beginning to its end, or from one boundary to another."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from html import unescape
@@ -71,7 +72,7 @@ def _look_at(head: bytes, file: str) -> FileFormat:
     if text_format in ("parquet", "arrow"):
         what = f"{IN_WORDS[text_format]} cannot be read from stdin"
         raise InputError(what, where=file, remedy="Give the file by its name")
-    return text_format or judge_text(head, len(head) if len(head) < HEAD_BYTES else None)
+    return text_format or judge_text(head, len(head) if len(head) < HEAD_BYTES else math.inf)
 
 
 def _between_blank_lines(lines: Lines, end: int | None, kind: Kind) -> Iterator[Document]:

@@ -90,6 +90,8 @@ _MAGIC = MappingProxyType(
     {".gz": b"\x1f\x8b\x08", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
 )
 _MAGIC_BYTES = 6
+COMPRESSED = tuple(_DECOMPRESSORS)
+"""What the names of compressed files end with."""
 
 
 def is_compressed(file: str) -> bool:
