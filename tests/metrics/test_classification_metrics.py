@@ -1,10 +1,18 @@
-"""Accuracy, macro F1 and the majority's share, against scikit-learn."""
+"""Scores of classifiers, against scikit-learn or, where they are scikit-learn's, against their formulas."""
 
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from cloze.metrics.classification import accuracy, macro_f1, majority_share
+from cloze.metrics.classification import (
+    METRICS,
+    accuracy,
+    macro_f1,
+    majority_share,
+    matthews,
+    positive_f1,
+    set_scores,
+)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -16,6 +24,52 @@ def test_scores_are_those_of_scikit_learn(seed: int) -> None:
     predictions = list(rng.choice([*names, "never true"], count))
     assert accuracy(labels, predictions) == pytest.approx(accuracy_score(labels, predictions))
     assert macro_f1(labels, predictions) == pytest.approx(f1_score(labels, predictions, average="macro"))
+
+
+def test_binary_scores_on_a_thousand_random_cases() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(1000):
+        count = int(rng.integers(1, 30))
+        true, predicted = (rng.random(count) < rng.random() for _ in range(2))
+        hits, false_alarms = np.sum(true & predicted), np.sum(~true & predicted)
+        misses, rest = np.sum(true & ~predicted), np.sum(~true & ~predicted)
+        labels, predictions = ([str(int(x)) for x in own] for own in (true, predicted))
+        stated = 2 * hits + false_alarms + misses
+        assert positive_f1(labels, predictions) == pytest.approx(2 * hits / stated if stated else 0.0)
+        margins = (hits + false_alarms) * (hits + misses) * (rest + false_alarms) * (rest + misses)
+        expected = (hits * rest - false_alarms * misses) / np.sqrt(float(margins)) if margins else 0.0
+        assert matthews(labels, predictions) == pytest.approx(expected)
+
+
+def test_matthews_takes_three_classes() -> None:
+    assert matthews(["a", "b", "c"], ["a", "b", "c"]) == pytest.approx(1.0)
+    assert matthews(["a", "b", "c"], ["c", "c", "c"]) == 0.0
+    assert set(METRICS) == {"accuracy", "macro_f1", "f1", "matthews"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sets_are_scored_as_scikit_learn_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = np.array(["a", "b", "c", "d"])
+    true, predicted = (rng.random((17, 4)) < 0.4 for _ in range(2))
+    seen = (true | predicted).any(0)
+    sets = [[frozenset(names[row]) for row in own] for own in (true, predicted)]
+    scores = set_scores(*sets)
+    true, predicted = true[:, seen], predicted[:, seen]
+    assert scores == pytest.approx(
+        {
+            "micro_f1": f1_score(true, predicted, average="micro"),
+            "macro_f1": f1_score(true, predicted, average="macro"),
+            "exact_match": accuracy_score(true, predicted),
+        }
+    )
+
+
+def test_sets_without_a_label() -> None:
+    empty = [frozenset[str]()] * 2
+    assert set_scores(empty, empty) == {"micro_f1": 1.0, "macro_f1": 1.0, "exact_match": 1.0}
+    with pytest.raises(ValueError, match="2 labels and 0 predictions"):
+        set_scores(empty, [])
 
 
 def test_majority_share_is_that_of_the_most_frequent_label() -> None:

@@ -50,6 +50,8 @@ def matthews(labels: Labels, predictions: Labels) -> float:
     from sklearn.metrics import matthews_corrcoef
 
     true, predicted = _arrays(labels, predictions)
+    if min(len(np.unique(true)), len(np.unique(predicted))) == 1:
+        return 0.0
     return float(matthews_corrcoef(true, predicted))
 
 

@@ -26,5 +26,5 @@ class CoLA(GlueClassification):
     libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
 
     def _rows(self, path: Path, *, labelled: bool) -> Iterator[LabelledText]:
-        has_names = not is_table(path) or "sentence" in next(read_lines(path), ("", ""))[0]
+        has_names = not is_table(path) or self.columns.text in next(read_lines(path), ("", ""))[0].split("\t")
         return read_texts(path, self.columns, labelled=labelled, header=None if has_names else _HEADER)

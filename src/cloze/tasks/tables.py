@@ -152,12 +152,13 @@ def _kind(path: Path) -> str:
 def _tsv(
     lines: Iterator[Line], header: Sequence[str] | None = None, *, skip_broken: bool = False
 ) -> Iterator[RawRow]:
+    expected = "the first line names" if header is None else "a row has"
     for text, where in lines:
         cells = text.split("\t")
         if header is None:
             header = _checked_header(cells, where)
         elif text and (len(cells) == len(header) or not skip_broken):
-            yield _by_column(header, cells, where), where
+            yield _by_column(header, cells, where, expected), where
 
 
 def _csv(lines: Iterator[Line]) -> Iterator[RawRow]:
@@ -238,9 +239,11 @@ def _checked_header(names: list[str], where: str) -> list[str]:
     return names
 
 
-def _by_column(header: Sequence[str], cells: list[str], where: str) -> dict[str, str]:
+def _by_column(
+    header: Sequence[str], cells: list[str], where: str, expected: str = "the first line names"
+) -> dict[str, str]:
     if len(cells) != len(header):
-        what = f"{len(cells)} cells, the first line names {len(header)} columns"
+        what = f"{len(cells)} cells, {expected} {len(header)} columns"
         raise InputError(what, where=where)
     return dict(zip(header, cells, strict=True))
 

@@ -116,8 +116,8 @@ def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
 
 
 def keep_best_checkpoint(run: Path) -> None:
-    """Delete all checkpoints but the best, which is then the newest, too; without a best one do nothing."""
-    if not (run / "best").exists():
+    """Delete all checkpoints but the best, which is then the newest, too; where there are none do nothing."""
+    if not (run / _CHECKPOINTS).is_dir():
         return
     best = follow(run, "best")
     artifacts.write_text(run / "latest", _checkpoint_name(int(best.name.removeprefix("step-"))) + "\n")

@@ -1,0 +1,43 @@
+"""Correlations and errors of predicted numbers, against their formulas."""
+
+import numpy as np
+import pytest
+
+from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """The mean rank of equal values."""
+    return np.array([(values < value).sum() + ((values == value).sum() + 1) / 2 for value in values])
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    return float((a @ b) / np.sqrt((a @ a) * (b @ b)))
+
+
+def test_a_thousand_random_cases() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(1000):
+        count = int(rng.integers(2, 40))
+        values = rng.integers(0, 6, count) * rng.choice([1.0, 0.2, 1e6])
+        predictions = np.round(values + rng.normal(size=count), int(rng.integers(0, 4)))
+        error = root_mean_squared_error(list(values), list(predictions))
+        assert error == pytest.approx(np.linalg.norm(values - predictions) / np.sqrt(count))
+        if len(set(values)) == 1 or len(set(predictions)) == 1:
+            assert pearson(list(values), list(predictions)) == spearman(list(values), list(predictions)) == 0
+            continue
+        assert pearson(list(values), list(predictions)) == pytest.approx(_correlation(values, predictions))
+        expected = _correlation(_ranks(values), _ranks(predictions))
+        assert spearman(list(values), list(predictions)) == pytest.approx(expected)
+
+
+def test_what_is_constant_is_not_correlated() -> None:
+    assert pearson([1.0, 2.0, 3.0], [0.3, 0.3, 0.3]) == 0.0
+    assert spearman([5.0, 5.0], [1.0, 2.0]) == 0.0
+    assert pearson([1.0], [1.0]) == 0.0
+
+
+def test_every_row_needs_a_prediction() -> None:
+    with pytest.raises(ValueError, match="2 values and 1 predictions"):
+        pearson([1.0, 2.0], [1.0])

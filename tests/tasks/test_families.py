@@ -1,0 +1,102 @@
+"""What the families add to the contract: weights, thresholds, scales, numbers of choices."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from cloze.tasks.choice import OwnChoices
+from cloze.tasks.classification import Classification
+from cloze.tasks.multi_label import LabelSet, MultiLabel
+from cloze.tasks.multiple_choice import Choice, Question
+from cloze.tasks.predict import predict
+from cloze.tasks.regression import Regression
+from cloze.tasks.texts import LabelledText
+from cloze.text.tokenizer import Tokenizer
+
+
+def _texts(*labels: str) -> list[LabelledText]:
+    return [LabelledText("a", None, label, f"x.tsv:{line}") for line, label in enumerate(labels, 2)]
+
+
+def test_classes_are_balanced_by_their_share() -> None:
+    task = Classification(balanced=True).fitted(_texts("a", "b", "b", "b", "c", "c"))
+    assert task.class_weights == pytest.approx((2.0, 2 / 3, 1.0))
+    mean = np.mean([task.class_weights[task.labels.index(label)] for label in "abbbcc"])
+    assert mean == pytest.approx(1.0)
+
+
+def test_weights_weigh_the_loss(tokenizer: Tokenizer) -> None:
+    task = Classification(labels=("a", "b"), class_weights=(3.0, 0.5))
+    features = [f for text in _texts("a", "b", "b") for f in task.features(text, tokenizer, max_seq_length=8)]
+    logits = torch.tensor([[0.2, 0.1], [0.4, -1.0], [0.0, 2.0]])
+    loss, _ = task.loss(logits, task.batch(features))
+    each = functional.cross_entropy(logits, torch.tensor([0, 1, 1]), reduction="none")
+    assert loss.item() == pytest.approx((each * torch.tensor([3.0, 0.5, 0.5])).sum().item())
+
+
+def test_labels_of_a_set_are_those_over_the_threshold() -> None:
+    task = MultiLabel(labels=("a", "b", "c"), threshold=0.3)
+    found = task.decode(LabelledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
+    assert found.labels == ("a", "c")
+    assert list(found.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
+
+
+def test_labels_of_a_set_are_parted_as_said() -> None:
+    task = MultiLabel(separator="|").fitted(_texts("b | a,a", "", "c|b"))
+    assert task.labels == ("a,a", "b", "c")
+    assert [task.target(text) for text in _texts("c|b", "")] == [[0.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
+    scores = task.score(_texts("b", "b|c"), [LabelSet(("b",), {}), LabelSet(("b",), {})])
+    assert scores == pytest.approx({"micro_f1": 0.8, "macro_f1": 0.5, "exact_match": 0.5})
+    assert task.collapse(_texts("b", "c"), [LabelSet(("b",), {})] * 2) == "one set of labels only"
+
+
+def test_a_scale_is_that_of_the_training_data_or_given() -> None:
+    examples = _texts("-3", "7", "2")
+    task = Regression().fitted(examples)
+    assert (task.minimum, task.maximum) == (-3.0, 7.0)
+    assert [task.target(example) for example in examples] == [0.0, 1.0, 0.5]
+    assert task.decode(examples[0], [], [np.array([1.2], np.float32)]) == pytest.approx(9.0)
+    assert Regression(maximum=17.0).fitted(examples).target(examples[1]) == 0.5
+    assert task.collapse(examples, [2.0, 2.01, 2.0]) == "one score only"
+    assert task.collapse(examples, [2.0, 4.0, 2.0]) is None
+
+
+def test_questions_with_different_numbers_of_choices_share_a_batch(
+    build_encoder, tokenizer: Tokenizer
+) -> None:
+    task = OwnChoices()
+    questions = [
+        Question("the film was", ("good", "bad", "a book"), 2, "x:1"),
+        Question("a book", ("fine", "awful"), 0, "x:2"),
+        Question("awful", ("a", "the", "very", "was", "film"), 4, "x:3"),
+    ]
+    features = [task.features(question, tokenizer, max_seq_length=16) for question in questions]
+    flat = [feature for own in features for feature in own]
+    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
+    batch = task.batch(flat)
+    scores = model(batch.packed)
+    assert scores.shape == (10,)
+    loss, measures = task.loss(scores, batch)
+    rows = scores.split((3, 2, 5))
+    expected = [
+        functional.cross_entropy(row, torch.tensor(q.label)) for row, q in zip(rows, questions, strict=True)
+    ]
+    assert loss.item() == pytest.approx(sum(expected).item(), abs=1e-5)
+    predictions = predict(task, model, questions, features, max_tokens=10)
+    assert [p.choice for p in predictions] == [row.argmax().item() for row in rows]
+    assert [len(p.probabilities) for p in predictions] == [3, 2, 5]
+    correct = sum(p.choice == q.label for p, q in zip(predictions, questions, strict=True))
+    assert measures["accuracy"][0].item() == correct
+    with pytest.raises(TypeError, match="is not a number"):
+        task.from_json({"choice": "b"})
+    assert task.collapse(questions, [Choice(0, 1.0, [])] * 3) == "no better than the majority"
+
+
+def test_choices_may_stand_in_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('prompt,right,wrong,label\n"a, b",c,d,1\n')
+    (question,) = OwnChoices(choice_columns=("right", "wrong")).examples(path)
+    assert question == Question("a, b", ("c", "d"), 1, f"{path}:2")
