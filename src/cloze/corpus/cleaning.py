@@ -61,6 +61,7 @@ class Example:
 
     where: str
     before: str
+    """What is gone afterwards is written as an escape, since hardly any of it can be seen."""
     after: str
     """Empty where the document was dropped."""
 
@@ -207,7 +208,9 @@ def _apply(
 def _example(where: str, before: str, after: str) -> Example:
     same = (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
     place = next(same, min(len(before), len(after)))
-    return Example(where, _excerpt(before, place), _excerpt(after, place))
+    before, after = _excerpt(before, place), _excerpt(after, place)
+    gone = {character for character in {*before} - {*after} if not " " <= character <= "~"}
+    return Example(where, "".join(f"\\u{ord(c):04x}" if c in gone else c for c in before), after)
 
 
 def _excerpt(text: str, place: int) -> str:
