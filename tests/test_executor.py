@@ -1,14 +1,18 @@
 """Ordered mapping over processes."""
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cloze.errors import InputError, RunError
-from cloze.executor import map_ordered
+from cloze.executor import map_unordered
 
 
 def _slow_square(number: int) -> int:
@@ -28,9 +32,26 @@ def _die(number: int) -> int:
     return number
 
 
+def _wait_for_the_file(path: Path | None) -> Path | None:
+    if path is not None:
+        deadline = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    return path
+
+
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_order(workers: int) -> None:
-    assert list(map_ordered(_slow_square, range(9), workers=workers)) == [n * n for n in range(9)]
+def test_every_result_comes_once(workers: int) -> None:
+    results = map_unordered(_slow_square, range(9), workers=workers)
+    assert sorted(results) == [n * n for n in range(9)]
+
+
+def test_a_slow_item_holds_up_no_other(tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    results = map_unordered(_wait_for_the_file, [flag, *[None] * 20], workers=2)
+    assert [next(results) for _ in range(20)] == [None] * 20
+    flag.touch()
+    assert list(results) == [flag]
 
 
 def test_items_are_drawn_only_as_fast_as_they_are_worked_on() -> None:
@@ -41,18 +62,76 @@ def test_items_are_drawn_only_as_fast_as_they_are_worked_on() -> None:
             drawn.append(number)
             yield number
 
-    results = map_ordered(_slow_square, items(), workers=2)
+    results = map_unordered(_slow_square, items(), workers=2)
     next(results)
     assert len(drawn) <= 5
-    assert list(results) == [n * n for n in range(1, 20)]
+    assert len(list(results)) == 19
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_in_a_worker_is_the_users_error(workers: int) -> None:
     with pytest.raises(InputError, match="here: three"):
-        list(map_ordered(_fail, range(9), workers=workers))
+        list(map_unordered(_fail, range(9), workers=workers))
 
 
 def test_a_dead_worker_is_one_line() -> None:
     with pytest.raises(RunError, match="a worker process died"):
-        list(map_ordered(_die, range(9), workers=2))
+        list(map_unordered(_die, range(9), workers=2))
+
+
+def _sleep_after(path: Path) -> None:
+    path.with_suffix(f".{os.getpid()}").touch()
+    if path.name == "bad":
+        raise InputError("bad")
+    time.sleep(120)
+
+
+def test_an_error_does_not_wait_for_the_others(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(InputError, match="bad"):
+        list(map_unordered(_sleep_after, [tmp_path / "long", tmp_path / "bad"], workers=2))
+    assert time.monotonic() - started < 60
+
+
+ORPHANS = """
+from pathlib import Path
+from test_executor import _sleep_after
+from cloze.executor import map_unordered
+
+if __name__ == "__main__":
+    list(map_unordered(_sleep_after, [Path("one"), Path("two")], workers=2))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
+def test_no_worker_outlives_a_killed_parent(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(ORPHANS)
+    parent = subprocess.Popen(
+        [sys.executable, "parent.py"],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,  # the semaphores that it leaves are told of
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+    )
+    with contextlib.closing(deadline(60)) as ticks:
+        while len(marks := [*tmp_path.glob("one.*"), *tmp_path.glob("two.*")]) < 2:
+            next(ticks)
+        parent.kill()
+        parent.wait()
+        workers = [Path("/proc") / mark.suffix.removeprefix(".") for mark in marks]
+        while any(is_running(worker) for worker in workers):
+            next(ticks)
+
+
+def deadline(seconds: float) -> Iterator[None]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.02)
+        yield
+    raise TimeoutError
+
+
+def is_running(process: Path) -> bool:
+    try:
+        return "State:\tZ" not in (process / "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,10 +1,13 @@
-"""Mapping a function over data in several processes, with the results in order and memory bounded."""
+"""Mapping a function over data in several processes, each result as soon as it is there, with memory bounded."""
 
 import multiprocessing
-from collections import deque
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from cloze.errors import InputError, RunError
@@ -13,12 +16,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_ordered(
+def map_unordered(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
 ) -> Iterator[Result]:
-    """Yield `function(item)` for each item, in the order of the items.
+    """Yield `function(item)` for each item, in the order in which they are done.
 
-    At most two items a worker are under way, so `items` may be a generator over more than memory holds.
+    At most two items a worker are under way, so `items` may be a generator over more than memory holds. No worker
+    outlives this process, however it ends, nor an error: what the others were at is given up.
 
     Args:
         function: a top-level function, which travels to other processes by name, or a `partial` of one.
@@ -36,18 +40,37 @@ def map_ordered(
         return
     # Not fork: the parent may hold threads (tokenizers' pool, progress), and a fork copies their locks held.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context)
-    pending: deque[Future[Result]] = deque()
+    lifeline, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, initializer=_depend_on, initargs=(lifeline,))
+    pending: set[Future[Result]] = set()
     try:
         for item in items:
-            pending.append(pool.submit(function, item))
+            pending.add(pool.submit(function, item))
             if len(pending) >= 2 * workers:
-                yield pending.popleft().result()
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
         while pending:
-            yield pending.popleft().result()
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
     except BrokenProcessPool as error:
-        raise RunError(
-            "a worker process died", remedy="Run it again with fewer --workers if memory ran out"
-        ) from error
+        remedy = "Run it again, with fewer --workers if memory ran out"
+        raise RunError("a worker process died", remedy=remedy) from error
     finally:
+        if pending:
+            ours.close()
         pool.shutdown(wait=True, cancel_futures=True)
+        ours.close()
+        lifeline.close()
+
+
+def _depend_on(lifeline: Connection) -> None:
+    """End this worker when the other end of a pipe is closed, as it is when the process that holds it dies."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches all processes, and the parent answers for them
+    threading.Thread(target=_leave_at_end_of, args=(lifeline,), daemon=True).start()
+
+
+def _leave_at_end_of(lifeline: Connection) -> None:
+    lifeline.poll(None)  # nothing is ever sent: what comes is the end
+    os._exit(1)

@@ -43,6 +43,8 @@ class Case:
     says: tuple[str, ...]
     spoil: Callable[[Path, Shop], object] = lambda tmp, shop: None
     exit_code: int = 2
+    keeps_parts: bool = False
+    """What was counted is kept, for the next try with another size."""
 
 
 def text(content: bytes, name: str = "text") -> Callable[[Path, Shop], object]:
@@ -193,9 +195,37 @@ CASES = {
     "a glob that matches nothing": Case(CORPUS.replace("text", "*.txt", 1), ("{tmp}/*.txt: no such file",)),
     "a binary file": of_text("text", b"\x7fELF\x02\xff\xfe" * 99, "{tmp}/text:1: not UTF-8"),
     "NUL bytes": of_text("text", LINE + b"a\0b\n", "{tmp}/text:2: a NUL byte", "Give UTF-8"),
-    "UTF-16": of_text("text", "Ein Text\n".encode("utf-16"), "{tmp}/text:1: a NUL byte", "UTF-16"),
+    "UTF-16": of_text("text", "Ein Text\n".encode("utf-16"), "{tmp}/text: text in UTF-16", "iconv"),
     "Latin-1": of_text("text", LINE + "caf\xe9\n".encode("latin-1"), "{tmp}/text:2: not UTF-8", "iconv"),
     "a line of 11 MB": of_text("text", LINE + b"a" * 11_000_000, "{tmp}/text:2", "over 10 MB", "line break"),
+    "JSON lines without the field": of_text(
+        "text.jsonl", b'{"body": "It was."}\n', "{tmp}/text.jsonl:1: no field 'text'", "--text-field", "body"
+    ),
+    "a line that is no JSON": of_text(
+        "text.jsonl", b'{"text": "It was dark."}\n{text}\n', "{tmp}/text.jsonl:2: not JSON"
+    ),
+    "half a character in JSON": of_text(
+        "text.jsonl", b'{"text": "It was \\ud83d"}\n', "{tmp}/text.jsonl:1: half a character"
+    ),
+    "a text named .parquet": of_text("text.parquet", GOOD_TEXT, "{tmp}/text.parquet: cannot be read"),
+    "an article cut short": of_text("wiki_00", b'<doc id="1">\nText.\n', "{tmp}/wiki_00:1: this <doc"),
+    "a table instead of a text": of_text("text.tsv", b"a\tb\n", "{tmp}/text.tsv: a table of columns"),
+    "a pipe instead of a text": Case(
+        CORPUS, ("{tmp}/text: is a pipe",), lambda tmp, shop: os.mkfifo(tmp / "text")
+    ),
+    "a data set of the hub without its package": Case(
+        "corpus hf:imdb --vocab {vocab} -o {out}", ("hf:imdb: needs the package datasets", "cloze-bert[hub]")
+    ),
+    "text that is wrong, looked at": Case(
+        "corpus {tmp}/text --validate", ("{tmp}/text:2: not UTF-8",), text(LINE + b"caf\xe9\n")
+    ),
+    "text that is not there, looked at": Case("vocab {tmp}/none --dry-run", ("{tmp}/none: no such file",)),
+    "no documents asked for": Case(
+        "corpus {text} --vocab {vocab} -o {out} --limit 0", ("limit: 0 is less than 1",)
+    ),
+    "no such step of cleaning": Case(
+        "corpus {text} --vocab {vocab} -o {out} --without spelling", ("--without", "'spelling'")
+    ),
     "a cut .gz": of_text("text.gz", cut(gzip.compress(GOOD_TEXT)), "{tmp}/text.gz", "cut short"),
     "a cut .bz2": of_text("text.bz2", cut(bz2.compress(GOOD_TEXT)), "{tmp}/text.bz2", "cut short"),
     "a cut .xz": of_text("text.xz", cut(lzma.compress(GOOD_TEXT)), "{tmp}/text.xz", "cut short"),
@@ -210,12 +240,19 @@ CASES = {
     ),
     # vocabularies
     "too little text for so many pieces": Case(
-        "vocab {tmp}/text -o {out}", ("size: 30,522 pieces asked for", "Use a size of"), text(GOOD_TEXT)
+        "vocab {tmp}/text -o {out}",
+        ("size: 30,522 pieces asked for", "Use a size of"),
+        text(GOOD_TEXT),
+        keeps_parts=True,
     ),
     "a vocabulary smaller than its alphabet": Case(
-        "vocab {text} -o {out} --size 20", ("size: 20 pieces cannot hold", "Use at least")
+        "vocab {text} -o {out} --size 20",
+        ("size: 20 pieces cannot hold", "Use at least"),
+        keeps_parts=True,
     ),
-    "a vocabulary of negative size": Case("vocab {text} -o {out} --size=-5", ("size: -5 pieces",)),
+    "a vocabulary of negative size": Case(
+        "vocab {text} -o {out} --size=-5", ("size: -5 pieces",), keeps_parts=True
+    ),
     "a vocabulary of nothing": Case("vocab {tmp}/text -o {out}", ("{tmp}/text: no text in it",), text(b"\n")),
     "no vocabulary": Case("corpus {text} --vocab {tmp}/none -o {out}", ("{tmp}/none: no tokenizer here",)),
     "no [MASK]": of_vocabulary(
@@ -609,6 +646,8 @@ def test_one_line_says_what_is_wrong(
     assert code == case.exit_code
     assert printed.out == ""
     assert not names["out"].exists()
+    if case.keeps_parts:
+        shutil.rmtree(tmp_path / "out.parts")
     assert contents(tmp_path) == before, "something half-written is left"
     assert contents(shop.text.parent) == shop_before, "the input was written to"
 

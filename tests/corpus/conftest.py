@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloze.corpus.store import Documents, write_shard
+from cloze.corpus.store import Documents, Shard, write_shard
 from cloze.text.tokenizer import Tokenizer
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -43,13 +43,13 @@ def make_documents(tmp_path_factory: pytest.TempPathFactory) -> MakeDocuments:
     def make(rows: Sequence[Sequence[Sequence[int]]]) -> Documents:
         path = folder / f"{next(numbers)}.arrow"
         sentences = [sentence for row in rows for sentence in row]
-        write_shard(
-            path,
+        shard = Shard.without_paragraphs(
             np.array([piece for sentence in sentences for piece in sentence], np.uint32),
-            np.array([len(sentence) for sentence in sentences], np.int64),
-            np.array([len(row) for row in rows], np.int64),
-            vocab_size=105,
+            [len(sentence) for sentence in sentences],
+            [len(row) for row in rows],
+            range(len(rows)),
         )
+        write_shard(path, shard, vocab_size=105)
         return Documents.from_shards([path])
 
     return make

@@ -14,7 +14,7 @@ from cloze.corpus import audit as module
 from cloze.corpus import batches
 from cloze.corpus.audit import AuditConfig, Measure, audit_dataset
 from cloze.corpus.batches import DrawnInstances
-from cloze.corpus.build import build_dataset
+from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
 from cloze.corpus.store import Dataset
@@ -42,9 +42,8 @@ def write_text(file: Path) -> None:
 def build(tokenizer: Tokenizer, directory: Path) -> Dataset:
     (directory / "vocabulary").mkdir()
     tokenizer.save(directory / "vocabulary")
-    build_dataset(
-        [directory / "text.txt"], directory / "vocabulary", directory / "data", validation_fraction=0.2
-    )
+    config = BuildConfig(validation_fraction=0.2)
+    build_dataset([directory / "text.txt"], directory / "vocabulary", directory / "data", config)
     return Dataset.open(directory / "data")
 
 

@@ -1,20 +1,22 @@
 """Data sets on disk: what goes in comes out, and what is damaged is found before it is used."""
 
 import json
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cloze import artifacts
-from cloze.corpus.store import Dataset, Documents, Facts, write_facts, write_shard
+from cloze.corpus.store import Dataset, Documents, Facts, Shard, shard_name, write_facts, write_shard
 from cloze.errors import InputError
 
 ROWS = [[[[1, 2], [3]], [[4, 5, 6]]], [[[7], [8, 9], [10]]], [[[11], [12]], [[13], [14, 15]], [[16], [17]]]]
 """Three shards of documents of sentences of pieces."""
 
 
-def write(path: Path, shards: list, *, vocab_size: int = 20, validation_documents: int = 0) -> Path:
+def write(path: Path, shards: list, *, vocab_size: int = 20, held_out_below: int = 0) -> Path:
+    """Write a data set whose documents have a byte of a hash as their digests."""
     documents = [document for shard in shards for document in shard]
     sentences = [sentence for document in documents for sentence in document]
     facts = Facts(
@@ -23,20 +25,24 @@ def write(path: Path, shards: list, *, vocab_size: int = 20, validation_document
         sentences=len(sentences),
         pieces=sum(map(len, sentences)),
         unknown_pieces=0,
-        validation_documents=validation_documents,
+        held_out_below=held_out_below,
     )
     with artifacts.write_directory(path, kind="dataset") as directory:
         for number, shard in enumerate(shards):
             in_shard = [sentence for document in shard for sentence in document]
-            write_shard(
-                directory / f"documents-{number:05}.arrow",
+            written = Shard.without_paragraphs(
                 np.array([piece for sentence in in_shard for piece in sentence], np.uint32),
-                np.array([len(sentence) for sentence in in_shard], np.int64),
-                np.array([len(document) for document in shard], np.int64),
-                vocab_size=vocab_size,
+                [len(sentence) for sentence in in_shard],
+                [len(document) for document in shard],
+                [digest_of(document) for document in shard],
             )
+            write_shard(directory / shard_name(number), written, vocab_size=vocab_size)
         write_facts(directory, facts)
     return path
+
+
+def digest_of(document: list) -> int:
+    return zlib.crc32(repr(document).encode()) % 256
 
 
 def rows_of(documents: Documents) -> list[list[list[int]]]:
@@ -66,22 +72,22 @@ def test_reading_copies_nothing(tmp_path):
     assert not pieces.flags.writeable
 
 
-def test_splits_part_the_documents(tmp_path):
+def test_splits_part_the_documents_by_their_digests(tmp_path):
     shards = [[[[number], [number]] for number in range(10 * i, 10 * i + 10)] for i in range(3)]
-    shards[0][3] = [[3]]  # a document of one sentence is of no use to measure pairs on
-    dataset = Dataset.open(write(tmp_path / "data", shards, vocab_size=30, validation_documents=6))
+    shards[0][3] = next([[n]] for n in range(30) if digest_of([[n]]) < 120)  # one sentence makes no pair
+    documents = [document for shard in shards for document in shard]
+    dataset = Dataset.open(write(tmp_path / "data", shards, vocab_size=30, held_out_below=120))
     train, held_out = rows_of(dataset.split("train")), rows_of(dataset.split("validation"))
-    assert len(held_out) == 6
-    assert [[3]] not in held_out
-    assert sorted(train + held_out) == [document for shard in shards for document in shard]
-    assert train == sorted(train)
-    assert held_out == sorted(held_out)
-    assert rows_of(Dataset.open(tmp_path / "data").split("validation")) == held_out
+    assert held_out == [row for row in documents if digest_of(row) < 120 and len(row) > 1]
+    assert train == [row for row in documents if row not in held_out]
+    assert 5 < len(held_out) < 25
+    other_order = Dataset.open(write(tmp_path / "o", shards[::-1], vocab_size=30, held_out_below=120))
+    assert sorted(rows_of(other_order.split("validation"))) == sorted(held_out)
 
 
 def test_counting_pieces_counts_those_of_the_split(tmp_path):
     shards = [[[[1, 2], [number]] for number in range(3, 9)], [[[9, 9], [2]], [[1], [2]]]]
-    dataset = Dataset.open(write(tmp_path / "data", shards, validation_documents=3))
+    dataset = Dataset.open(write(tmp_path / "data", shards, held_out_below=128))
     for name in ("train", "validation"):
         documents = dataset.split(name)
         pieces = [piece for row in rows_of(documents) for sentence in row for piece in sentence]
@@ -115,7 +121,16 @@ def test_a_shard_that_is_none(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    "change", [{"documents": 5}, {"pieces": 1}, {"unheard_of": 1}, {"documents": None}, None]
+    "change",
+    [
+        {"documents": 5},
+        {"pieces": 1},
+        {"unheard_of": 1},
+        {"documents": None},
+        {"held_out_below": -1},
+        {"held_out_below": 2**64},
+        None,
+    ],
 )
 def test_facts_that_are_not_those_of_the_shards(tmp_path, change):
     data = write(tmp_path / "data", ROWS)

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from cloze import artifacts
 from cloze.cli import main
-from cloze.corpus.build import build_dataset
+from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.store import Dataset
 from cloze.errors import InputError
@@ -60,8 +60,8 @@ def vocabulary(tmp_path, tokenizer):
 def dataset(tmp_path, vocabulary):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"a b c .\nd e {'f ' * n}.\n\n" for n in range(9)))
-    reading = ReadingConfig(text_format="sentences")
-    build_dataset([text], vocabulary, tmp_path / "dataset", reading=reading, validation_fraction=0.2)
+    config = BuildConfig(reading=ReadingConfig(text_format="sentences"), validation_fraction=0.2)
+    build_dataset([text], vocabulary, tmp_path / "dataset", config)
     return tmp_path / "dataset"
 
 

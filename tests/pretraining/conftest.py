@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloze import config as configuration
-from cloze.corpus.build import build_dataset
+from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
@@ -64,9 +64,8 @@ def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dataset(novel: Path) -> Path:
     vocabulary, output = novel.parent / "vocab", novel.parent / "dataset"
     train_vocabulary([novel], vocabulary, size=700)
-    build_dataset(
-        [novel], vocabulary, output, reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1
-    )
+    config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
+    build_dataset([novel], vocabulary, output, config)
     return output
 
 

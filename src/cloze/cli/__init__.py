@@ -18,6 +18,7 @@ VERBS = {
     "demo": "the whole life of a BERT on bundled text, in a few minutes on two CPU cores",
     "vocab": "learn a WordPiece vocabulary from text",
     "corpus": "tokenise text once into a data set on disk",
+    "corpus merge": "make a data set of what the tasks of a job array have finished",
     "corpus audit": "what is in a data set, and what training will draw from it",
     "pretrain": "pre-train an encoder: masked words and next sentence",
     "finetune": "fine-tune a model on labelled data",

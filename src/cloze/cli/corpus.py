@@ -1,55 +1,96 @@
 """`cloze corpus`: tokenise text once into a data set on disk."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from cloze.cli.common import Corpus, Flags, Output, default_workers
+from cloze.cli.common import Corpus, Flags, OptionalOutput, OptionalPath, default_workers, required
+from cloze.cli.reading import ReadingFlags, look
+
+if TYPE_CHECKING:
+    from cloze.corpus.seal import Summary
 
 
 def run(
     corpus: Corpus,
     /,
     *,
-    vocab: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")],
-    output: Output,
-    text_format: Annotated[Literal["auto", "sentences", "paragraphs"], tyro.conf.arg(name="format")] = "auto",
+    vocab: OptionalPath = None,
+    output: OptionalOutput = None,
+    reading: ReadingFlags,
     language: Annotated[str, tyro.conf.arg(metavar="CODE")] = "en",
+    splitter: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
     validation_fraction: float = 0.005,
+    append: bool = False,
+    task: Annotated[str | None, tyro.conf.arg(metavar="I/N", help_behavior_hint="")] = None,
     workers: int = default_workers(),
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
     """Tokenise text once into a data set on disk. The same text gives the same bytes, whatever the workers.
 
+    Killed, it goes on where it was when it is run again.
+
     Args:
         corpus: text files, folders or globs, plain or compressed; - is stdin.
-        vocab: directory of the vocabulary, or of any model with a tokenizer.
-        output: directory of the data set.
-        text_format: a sentence a line or a paragraph a line, a blank line between documents.
+        vocab: directory of the vocabulary, or of any model with a tokenizer (required but with --append).
+        output: directory of the data set (required).
+        reading: what the text files hold.
         language: how paragraphs are split into sentences, as an ISO code.
+        splitter: a function of your own that splits them.
         validation_fraction: share of the documents held out from training.
+        append: add to the data set that is there, which stays as it is.
+        task: do the share of task I of N, as in 3/8; then "cloze corpus merge" makes the data set of all.
         workers: processes.
-        overwrite: replace the output where it exists.
+        overwrite: replace the output where it exists, and what is left of a build with other settings.
         flags: flags of every verb.
     """
-    from dataclasses import asdict
+    if reading.dry_run or reading.validate:
+        look(corpus, reading, workers=workers, flags=flags)
+        return
+    from cloze.corpus.build import BuildConfig, build_dataset, build_task
+    from cloze.corpus.stage import Task
 
-    from cloze.corpus.build import build_dataset
-    from cloze.corpus.sources import ReadingConfig
-
+    output = required(output, "--output", verb="corpus")
+    vocab = vocab if append else required(vocab, "--vocab", verb="corpus")
+    config = BuildConfig(
+        reading=reading.config,
+        language=language,
+        splitter=splitter,
+        validation_fraction=validation_fraction,
+    )
+    if task is not None:
+        build_task(
+            corpus,
+            vocab,
+            output,
+            config,
+            task=Task.parse(task),
+            append=append,
+            workers=workers,
+            overwrite=overwrite,
+            progress=flags.progress,
+        )
+        flags.print({"directory": str(output), "task": task}, f"task {task} of {output} is through")
+        return
     summary = build_dataset(
         corpus,
         vocab,
         output,
-        reading=ReadingConfig(text_format=text_format),
-        language=language,
-        validation_fraction=validation_fraction,
+        config,
+        append=append,
         workers=workers,
         overwrite=overwrite,
         progress=flags.progress,
     )
+    print_summary(output, summary, flags)
+
+
+def print_summary(output: Path, summary: "Summary", flags: Flags) -> None:
+    """Print what was made of a text."""
+    from dataclasses import asdict
+
     result = asdict(summary)
     counts = ", ".join(f"{value:,} {name}" for name, value in result.items() if isinstance(value, int))
     flags.print({"directory": str(output), **result}, f"wrote {output}: {counts}")

@@ -1,13 +1,15 @@
 """`cloze vocab`: learn a WordPiece vocabulary from text."""
 
-from cloze.cli.common import Corpus, Flags, Output, default_workers
+from cloze.cli.common import Corpus, Flags, OptionalOutput, default_workers, required
+from cloze.cli.reading import ReadingFlags, look
 
 
 def run(
     corpus: Corpus,
     /,
     *,
-    output: Output,
+    output: OptionalOutput = None,
+    reading: ReadingFlags,
     size: int = 30_522,
     cased: bool = False,
     workers: int = default_workers(),
@@ -18,18 +20,24 @@ def run(
 
     Args:
         corpus: text files, folders or globs, plain or compressed; - is stdin.
-        output: directory for vocab.txt and the tokenizer.
+        output: directory for vocab.txt and the tokenizer (required).
+        reading: what the text files hold.
         size: word pieces, special ones included.
         cased: keep upper case and accents.
         workers: processes.
         overwrite: replace the output where it exists.
         flags: flags of every verb.
     """
+    if reading.dry_run or reading.validate:
+        look(corpus, reading, workers=workers, flags=flags)
+        return
     from cloze.corpus.vocabulary import train_vocabulary
 
+    output = required(output, "--output", verb="vocab")
     train_vocabulary(
         corpus,
         output,
+        reading=reading.config,
         size=size,
         lowercase=not cased,
         workers=workers,

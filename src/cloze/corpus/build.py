@@ -1,131 +1,303 @@
-"""Text to a data set: every document is split into sentences and tokenised once.
+"""Text to a data set: every document is cleaned, split into sentences and tokenised once.
 
-The reader cuts the text into parts of whole documents, at places that depend on the text alone; workers turn each
-part into one Arrow file. So the files are the same for any number of workers, and memory is bounded by theirs.
+Stretches of the text become parts on their own, wherever that is done (`cloze.corpus.stage`); what is a matter of all
+of them together is decided when they are sealed (`cloze.corpus.seal`). So the bytes are the same for any number of
+workers and tasks, and however often the work was cut off.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
+from importlib import metadata
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cloze import artifacts
-from cloze.corpus.cleaning import CleaningConfig, CleaningCounts, clean_all
-from cloze.corpus.documents import Document, in_parts
-from cloze.corpus.readers import read_documents
-from cloze.corpus.sources import ReadingConfig, describe_formats, plan_stretches, total_bytes
-from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Facts, write_facts, write_shard
+from cloze.corpus import stage as stages
+from cloze.corpus.cleaning import clean_all
+from cloze.corpus.documents import Document
+from cloze.corpus.duplicates import LONG_PARAGRAPH_CHARACTERS, digest_of
+from cloze.corpus.seal import Summary, count_shard, read_summary, seal
+from cloze.corpus.sources import ReadingConfig, Stretch, describe_formats, plan_stretches
+from cloze.corpus.stage import MakePart, Stage, Task
+from cloze.corpus.store import Dataset, Digests, Shard, offsets_of, write_shard
+from cloze.corpus.streams import STDIN
 from cloze.errors import InputError
-from cloze.executor import map_ordered
-from cloze.progress import SILENT, Progress
+from cloze.progress import SILENT, Bar, Progress
 from cloze.text.sentences import check_language, split_sentences
+from cloze.text.splitters import load_splitter
 from cloze.text.tokenizer import Tokenizer
 
+_PACKAGES = ("cloze-bert", "sentencex", "tokenizers", "pyarrow")  # that decide on the bytes of a part
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a data set holds."""
 
-    documents: int = 0
-    sentences: int = 0
-    pieces: int = 0
-    unknown_pieces: int = 0
-    """Pieces that are [UNK]."""
-    single_sentence_documents: int = 0
-    """They make no pair."""
-    empty_documents: int = 0
-    """Left out: nothing of them was left by the tokenizer's cleaning."""
-    cleaning: CleaningCounts = CleaningCounts()
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildConfig:
+    """How text becomes a data set."""
 
-    def __add__(self, other: "Summary") -> "Summary":
-        return Summary(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+    reading: ReadingConfig = ReadingConfig()
+    """What the inputs hold and how they are cleaned."""
+    language: str = "en"
+    """Of the rules that split paragraphs into sentences, as an ISO code."""
+    splitter: str | None = None
+    """ "package.module:function" to split paragraphs with instead of the rules."""
+    validation_fraction: float = 0.005
+    """Share of the documents held out from training, at least two of them."""
+
+    def __post_init__(self) -> None:
+        check_language(self.language)
+        if not 0 < self.validation_fraction < 1:
+            what = f"{self.validation_fraction} is not between 0 and 1"
+            raise InputError(what, where="--validation-fraction")
 
 
 def build_dataset(
     inputs: Sequence[str | Path],
-    vocabulary: Path,
+    vocabulary: Path | None,
     output: Path,
+    config: BuildConfig = BuildConfig(),
     *,
-    reading: ReadingConfig = ReadingConfig(),
-    language: str = "en",
-    validation_fraction: float = 0.005,
+    append: bool = False,
     workers: int = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> Summary:
     """Tokenise text into a data set on disk.
 
+    Killed at any moment, it goes on where it was when it is called again: finished parts wait beside the output.
+
     Args:
         inputs: files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
-        vocabulary: a directory with a tokenizer.
+        vocabulary: a directory with a tokenizer; None takes that of the data set which is appended to.
         output: directory of the data set.
-        reading: what the inputs hold and how it is cleaned.
-        language: of the rules that split paragraphs, as an ISO code.
-        validation_fraction: share of the documents held out from training, at least two of them.
+        config: how it is read, cleaned, split and held out.
+        append: add to the data set that is there. What it has stays as it is, and what it holds out.
         workers: processes.
-        overwrite: replace the output.
+        overwrite: replace the output, and what is left of a build with other settings.
         progress: where to tell how far it is.
 
+    Returns:
+        What was made of the inputs.
+
     Raises:
-        InputError: the text or the vocabulary is wrong; nothing was written.
+        InputError: the text, the vocabulary or a setting is wrong, or there is no data set to append to.
+        RunError: the disk is full, or a worker died.
+    """
+    output = Path(output)
+    if not (append or stages.is_sealed(output)):
+        artifacts.refuse_existing(output, overwrite=overwrite, resume_hint=", add to it with --append")
+    stage, stretches = _begin(
+        inputs, vocabulary, output, config, append=append, overwrite=overwrite, progress=progress
+    )
+    if stages.is_sealed(output):  # it was killed between the last two steps
+        return _remove_stage(stage, progress)
+    make = _part_maker(stage, config)
+    with stage.kept_if_of_use(progress):
+        with progress.bar("tokenising", total=stage.bytes_to_read(stretches), unit="bytes") as bar:
+            parts = stage.work_until_whole(stretches, make, workers=workers, bar=bar, progress=progress)
+            _show(parts, bar)
+        return _seal(stage, overwrite=overwrite, progress=progress)
+
+
+def build_task(
+    inputs: Sequence[str | Path],
+    vocabulary: Path | None,
+    output: Path,
+    config: BuildConfig = BuildConfig(),
+    *,
+    task: Task,
+    append: bool = False,
+    workers: int = 1,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+) -> None:
+    """Do the share of one task of a job array: the parts that are its own. `merge_tasks` makes a data set of all.
+
+    The tasks need nothing in common but the inputs and the directory of the output; they may run at any time, on any
+    machine, again, and with other numbers of them. Arguments as those of `build_dataset`.
+
+    Raises:
+        InputError: the text, the vocabulary or a setting is wrong, or not as it is for the other tasks.
+        RunError: the disk is full, or a worker died.
+    """
+    output = Path(output)
+    if STDIN in map(str, inputs):
+        raise InputError("can be read by one task alone", where="stdin", remedy="Name files")
+    if not append:
+        artifacts.refuse_existing(output, overwrite=overwrite, resume_hint=", add to it with --append")
+    stage, stretches = _begin(
+        inputs, vocabulary, output, config, append=append, is_task=True, progress=progress
+    )
+    make = _part_maker(stage, config)
+    with progress.bar("tokenising", total=stage.bytes_to_read(stretches, task), unit="bytes") as bar:
+        _show(stage.work(stretches, make, workers=workers, bar=bar, task=task), bar)
+
+
+def merge_tasks(output: Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Summary:
+    """Make a data set of what the tasks of a job array have finished.
+
+    Raises:
+        InputError: something is missing or damaged, or the output exists.
         RunError: the disk is full.
     """
     output = Path(output)
-    artifacts.refuse_existing(output, overwrite=overwrite)
-    check_language(language)
-    if not 0 < validation_fraction < 1:
-        raise InputError(f"{validation_fraction} is not between 0 and 1", where="--validation-fraction")
-    tokenizer = Tokenizer.load(vocabulary)
-    stretches = plan_stretches(inputs, reading)
+    stage = stages.reopen(output)
+    if stages.is_sealed(output):
+        return _remove_stage(stage, progress)
+    if not stage.plan["sealing"]["append"]:
+        artifacts.refuse_existing(output, overwrite=overwrite)
+    if damaged := stage.discard_damaged():
+        what = f"{len(damaged)} parts were damaged and are deleted"
+        remedy = "Run the tasks again: what is finished is not done again"
+        raise InputError(what, where=damaged[0], remedy=remedy)
+    return _seal(stage, overwrite=overwrite, progress=progress)
+
+
+def _begin(
+    inputs: Sequence[str | Path],
+    vocabulary: Path | None,
+    output: Path,
+    config: BuildConfig,
+    *,
+    append: bool,
+    progress: Progress,
+    is_task: bool = False,
+    overwrite: bool = False,
+) -> tuple[Stage, list[Stretch]]:
+    """Check everything and open the stage."""
+    if config.splitter is not None:
+        load_splitter(config.splitter)
+    tokenizer = _choose_tokenizer(vocabulary, output if append else None)
+    stretches = plan_stretches(inputs, config.reading)
     for line in describe_formats(stretches):
         progress.note(line)
-    summary = Summary()
-    with (
-        artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory,
-        progress.bar("tokenising", total=total_bytes(stretches), unit="bytes") as bar,
-    ):
-        tokenizer.save(directory)
-        documents = (document for stretch in stretches for document in read_documents(stretch, bar))
-        work = partial(_write_part, directory=directory, language=language, cleaning=reading.cleaning)
-        for part in map_ordered(work, enumerate(in_parts(documents)), workers=workers):
-            summary += part
-            bar.show(documents=f"{summary.documents:,}", pieces=f"{summary.pieces:,}")
-        if not summary.pieces:
-            raise InputError("no text in it", where=", ".join(map(str, inputs)))
-        write_facts(directory, _facts(summary, tokenizer, validation_fraction))
-    _tell(summary, progress)
-    return summary
+    left_out = config.reading.cleaning.without
+    stage = stages.begin(
+        output,
+        stretches,
+        settings={
+            "kind": "corpus",
+            "vocabulary": _hash(tokenizer),
+            "language": config.language,
+            "splitter": config.splitter,
+            "without": sorted({*left_out} - {*_STEPS_OF_SEALING}),
+            **{name: metadata.version(name) for name in _PACKAGES},
+        },
+        sealing={
+            "inputs": list(map(str, inputs)),
+            "validation_fraction": config.validation_fraction,
+            "append": append,
+            "without": sorted({*left_out} & {*_STEPS_OF_SEALING}),
+        },
+        fill=tokenizer.save,
+        is_task=is_task,
+        overwrite=overwrite,
+    )
+    return stage, stretches
 
 
-def _write_part(
-    numbered: tuple[int, list[Document]], *, directory: Path, language: str, cleaning: CleaningConfig
-) -> Summary:
-    """Clean and tokenise the documents of one part and write them as one shard."""
-    number, documents = numbered
+_STEPS_OF_SEALING = ("duplicate_documents", "duplicate_paragraphs")
+
+
+def _choose_tokenizer(vocabulary: Path | None, appended_to: Path | None) -> Tokenizer:
+    if appended_to is None:
+        if vocabulary is None:
+            raise InputError("no vocabulary was given", where="--vocab", remedy="Name its directory")
+        return Tokenizer.load(vocabulary)
+    Dataset.open(appended_to, verify=False)
+    tokenizer = Tokenizer.load(appended_to)
+    if vocabulary is not None and _hash(Tokenizer.load(vocabulary)) != _hash(tokenizer):
+        remedy = "Leave --vocab out to take the data set's own"
+        raise InputError(f"is not the vocabulary of {appended_to}", where=vocabulary, remedy=remedy)
+    return tokenizer
+
+
+def _hash(tokenizer: Tokenizer) -> str:
+    """Hash all that decides on the ids of a text."""
+    table = {**asdict(tokenizer), "model_max_length": None}
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _part_maker(stage: Stage, config: BuildConfig) -> MakePart:
+    return partial(_make_part, directory=stage.directory, config=config)
+
+
+def _show(parts: Iterable[dict[str, Any]], bar: Bar) -> None:
+    """Let parts be made, and tell how much is in them."""
+    documents = pieces = 0
+    for facts in parts:
+        documents += facts["summary"]["documents"]
+        pieces += facts["summary"]["pieces"]
+        bar.show(documents=f"{documents:,}", pieces=f"{pieces:,}")
+
+
+def _make_part(
+    documents: list[Document], path: Path, *, directory: Path, config: BuildConfig
+) -> dict[str, Any]:
+    """Clean, split and tokenise the documents of one part, and write them as a shard."""
     tokenizer = _tokenizer(directory)
-    cleaned, done = clean_all(documents, cleaning)
-    rows = [document.sentences(partial(split_sentences, language=language)) for document in cleaned]
-    pieces, lengths = tokenizer.ids([sentence for row in rows for sentence in row])
-    row_of_sentence = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    document_lengths = np.bincount(row_of_sentence[lengths > 0], minlength=len(rows))
-    write_shard(
-        directory / f"documents-{number:05}.arrow",
-        pieces,
-        lengths[lengths > 0],
-        document_lengths[document_lengths > 0],
-        vocab_size=tokenizer.vocab_size,
+    cleaned, done = clean_all(documents, config.reading.cleaning)
+    split = partial(split_sentences, language=config.language, splitter=config.splitter)
+    sentences: list[str] = []
+    ends_of_lines, ends_of_documents = [0], [0]
+    for document in cleaned:
+        for line in document.lines:
+            sentences += [line] if document.kind == "sentences" else split(line)
+            ends_of_lines.append(len(sentences))
+        ends_of_documents.append(len(sentences))
+    pieces, lengths = tokenizer.ids(sentences)
+
+    places = offsets_of(lengths > 0)  # of the sentences, when those go of which the tokenizer left nothing
+    document_offsets = places[ends_of_documents]
+    kept = np.diff(document_offsets) > 0
+    lines = [(document, line) for document in cleaned for line in document.lines]
+    bounds = places[ends_of_lines]
+    is_long = np.array([_is_long_paragraph(document, line) for document, line in lines], np.bool_)
+    long = np.flatnonzero(is_long & (np.diff(bounds) > 0))
+    line_offsets = offsets_of([len(document.lines) for document in cleaned])
+    paragraphs_of_documents = np.diff(np.searchsorted(long, line_offsets))
+    shard = Shard(
+        pieces=pieces,
+        sentence_offsets=offsets_of(lengths[lengths > 0]),
+        document_offsets=offsets_of(np.diff(document_offsets)[kept]),
+        document_digests=_digests(
+            document.lines for document, stays in zip(cleaned, kept, strict=True) if stays
+        ),
+        paragraph_offsets=offsets_of(paragraphs_of_documents[kept]),
+        paragraph_digests=_digests([lines[number][1]] for number in long),
+        paragraph_starts=bounds[long],
+        paragraph_ends=bounds[long + 1],
     )
-    return Summary(
-        documents=int((document_lengths > 0).sum()),
-        sentences=int((lengths > 0).sum()),
-        pieces=len(pieces),
-        unknown_pieces=int((pieces == tokenizer.unk_id).sum()),
-        single_sentence_documents=int((document_lengths == 1).sum()),
-        empty_documents=int((document_lengths == 0).sum()),
-        cleaning=done,
-    )
+    write_shard(path, shard, vocab_size=tokenizer.vocab_size)
+    summary = replace(count_shard(shard, tokenizer.unk_id), empty_documents=int((~kept).sum()), cleaning=done)
+    rows = [document for document, stays in zip(cleaned, kept, strict=True) if stays]
+    return {"summary": asdict(summary), "documents": _runs(rows)}
+
+
+def _is_long_paragraph(document: Document, line: str) -> bool:
+    return document.kind == "paragraphs" and len(line) >= LONG_PARAGRAPH_CHARACTERS
+
+
+def _digests(texts: Iterable[Iterable[str]]) -> Digests:
+    return np.fromiter(map(digest_of, texts), np.uint64)
+
+
+def _runs(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """Say briefly of what kind documents are and where each begins."""
+
+    def alike(document: Document) -> tuple[str, str]:
+        file, colon, _ = document.where.rpartition(":")
+        return file + colon, document.kind
+
+    return [
+        {"file": file, "kind": kind, "places": [document.where.removeprefix(file) for document in run]}
+        for (file, kind), run in groupby(documents, alike)
+    ]
 
 
 @lru_cache(maxsize=1)  # a worker sees many parts of one data set: no word is tokenised twice
@@ -133,31 +305,42 @@ def _tokenizer(directory: Path) -> Tokenizer:
     return Tokenizer.load(directory)
 
 
-def _facts(summary: Summary, tokenizer: Tokenizer, validation_fraction: float) -> Facts:
-    held_out = 0
-    with_pairs = summary.documents - summary.single_sentence_documents
-    if with_pairs >= MIN_DOCUMENTS_TO_SPLIT:
-        held_out = min(max(2, round(validation_fraction * summary.documents)), with_pairs - 2)
-    return Facts(
-        vocab_size=tokenizer.vocab_size,
-        documents=summary.documents,
-        sentences=summary.sentences,
-        pieces=summary.pieces,
-        unknown_pieces=summary.unknown_pieces,
-        validation_documents=held_out,
+def _seal(stage: Stage, *, overwrite: bool, progress: Progress) -> Summary:
+    sealing = stage.plan["sealing"]
+    dataset = Dataset.open(stage.output) if sealing["append"] else None
+    summary = seal(
+        stage,
+        Tokenizer.load(stage.directory),
+        validation_fraction=sealing["validation_fraction"],
+        left_out=sealing["without"],
+        dataset=dataset,
+        overwrite=overwrite,
     )
+    stage.remove()
+    _tell(summary, progress)
+    return summary
+
+
+def _remove_stage(stage: Stage, progress: Progress) -> Summary:
+    progress.note(f"{stage.output} is whole: only its parts were still to be removed")
+    stage.remove()
+    return read_summary(stage.output)
 
 
 def _tell(summary: Summary, progress: Progress) -> None:
-    for line in summary.cleaning.in_words():
+    for line in (
+        *summary.cleaning.in_words(),
+        *summary.duplicate_documents.in_words("documents"),
+        *summary.duplicate_paragraphs.in_words("long paragraphs"),
+    ):
         progress.note(line)
     if summary.single_sentence_documents:
         number = f"{summary.single_sentence_documents:,}"
         progress.note(f"{number} documents of one sentence make no pair for next-sentence prediction")
     if summary.empty_documents:
-        progress.note(f"{summary.empty_documents:,} documents had no text after cleaning and were left out")
-    share = summary.unknown_pieces / summary.pieces
-    if share > 0.01:
+        progress.note(f"{summary.empty_documents:,} documents of which nothing was left were left out")
+    if summary.unknown_pieces > 0.01 * summary.pieces:
+        share = summary.unknown_pieces / summary.pieces
         progress.note(
             f"warning: {share:.1%} of the pieces are [UNK]: is this the vocabulary of this language?"
         )

@@ -1,10 +1,10 @@
 """A data set on disk: documents of sentences of word pieces, in memory-mapped Arrow files.
 
-    DATASET/dataset.json  documents-00000.arrow …  vocab.txt …  manifest.json
+    DATASET/dataset.json  documents-00000.arrow …  vocab.txt …  report.json  manifest.json
 
 A row of a shard is a document: a list of sentences, each a list of pieces as uint16, or uint32 where the vocabulary
-has more than 65,536. Several shards are read as one array without copying any. Which documents are held out from
-training is decided on reading, by a hash of their numbers.
+has more than 65,536; and digests of the text it was made of, which tell what occurs twice and what is held out from
+training. Several shards are read as one array without copying any.
 """
 
 import json
@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cloze import artifacts
-from cloze.corpus.hashing import mix
 from cloze.errors import InputError
 
 KIND = "dataset"
@@ -28,6 +27,8 @@ MIN_DOCUMENTS_TO_SPLIT = 4
 """Of two sentences or more. With fewer nothing is held out: pairs need two documents on either side."""
 
 Integers = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Digests = npt.NDArray[np.uint64]
 Pieces = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 
@@ -40,38 +41,139 @@ class Facts:
     sentences: int
     pieces: int
     unknown_pieces: int
-    validation_documents: int
-    """Held out; which ones is a hash of their numbers."""
+    held_out_below: int
+    """Documents of two sentences or more are held out from training if their digest is less than this."""
 
 
-def write_shard(
-    path: Path,
-    pieces: npt.NDArray[np.uint32],
-    sentence_lengths: Integers,
-    document_lengths: Integers,
-    *,
-    vocab_size: int,
-) -> None:
-    """Write documents as one Arrow file.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """The documents of one file, and their long paragraphs, which may overlap nothing but need not cover all.
 
-    Args:
-        path: the file.
-        pieces: of all documents, end to end.
-        sentence_lengths: pieces of each sentence.
-        document_lengths: sentences of each document.
-        vocab_size: decides how wide a piece is.
+    Shapes: P pieces, S sentences, D documents, Q long paragraphs; offsets are where each begins, and the number of all.
     """
+
+    pieces: npt.NDArray[Any]
+    """[P]."""
+    sentence_offsets: Offsets
+    """[S+1], in pieces."""
+    document_offsets: Offsets
+    """[D+1], in sentences."""
+    document_digests: Digests
+    """[D], of the text."""
+    paragraph_offsets: Offsets
+    """[D+1], in paragraphs."""
+    paragraph_digests: Digests
+    """[Q], of the text."""
+    paragraph_starts: Offsets
+    """[Q], the first sentence of each."""
+    paragraph_ends: Offsets
+    """[Q], the sentence after the last."""
+
+    @classmethod
+    def without_paragraphs(
+        cls,
+        pieces: npt.NDArray[Any],
+        sentence_lengths: npt.ArrayLike,
+        document_lengths: npt.ArrayLike,
+        document_digests: npt.ArrayLike,
+    ) -> "Shard":
+        """Return a shard in which no paragraph is looked for again.
+
+        Args:
+            pieces: of all documents, end to end.
+            sentence_lengths: pieces of each sentence.
+            document_lengths: sentences of each document.
+            document_digests: of the text of each document.
+        """
+        digests = np.asarray(document_digests, np.uint64)
+        return cls(
+            pieces=pieces,
+            sentence_offsets=offsets_of(sentence_lengths),
+            document_offsets=offsets_of(document_lengths),
+            document_digests=digests,
+            paragraph_offsets=np.zeros(len(digests) + 1, np.int64),
+            paragraph_digests=_NOTHING.astype(np.uint64),
+            paragraph_starts=_NOTHING,
+            paragraph_ends=_NOTHING,
+        )
+
+    @property
+    def sentences_of_documents(self) -> Integers:
+        """[D], the number of each one's sentences."""
+        return np.diff(self.document_offsets).astype(np.int64)
+
+    @property
+    def digests_of_long_documents(self) -> Digests:
+        """Of the documents of two sentences or more, which may be held out."""
+        return self.document_digests[self.sentences_of_documents >= 2]
+
+    @classmethod
+    def open(cls, path: Path) -> "Shard":
+        """Map a file that `write_shard` wrote.
+
+        Raises:
+            InputError: it is none.
+        """
+        try:
+            batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+            sentences, digest, paragraphs = map(batch.column, _COLUMNS)
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            remedy = "The file is damaged: copy or build the data set anew"
+            raise InputError(f"not a shard of a data set ({error})", where=path, remedy=remedy) from error
+        paragraph_digests, starts, ends = (paragraphs.values.field(name) for name in _PARAGRAPH_FIELDS)
+        return cls(
+            pieces=sentences.values.values.to_numpy(),
+            sentence_offsets=sentences.values.offsets.to_numpy(),
+            document_offsets=sentences.offsets.to_numpy(),
+            document_digests=digest.to_numpy(),
+            paragraph_offsets=paragraphs.offsets.to_numpy(),
+            paragraph_digests=paragraph_digests.to_numpy(),
+            paragraph_starts=starts.to_numpy(),
+            paragraph_ends=ends.to_numpy(),
+        )
+
+
+_NOTHING = np.zeros(0, np.int64)
+_COLUMNS = ("sentences", "digest", "long_paragraphs")
+_PARAGRAPH_FIELDS = ("digest", "start", "end")
+
+
+def write_shard(path: Path, shard: Shard, *, vocab_size: int) -> None:
+    """Write documents as one Arrow file; `vocab_size` decides how wide a piece is."""
     piece_type = pa.uint16() if vocab_size <= 2**16 else pa.uint32()
-    values = pa.array(pieces.astype(piece_type.to_pandas_dtype()))
-    by_sentence = pa.ListArray.from_arrays(_offsets(sentence_lengths), values)
-    by_document = pa.ListArray.from_arrays(_offsets(document_lengths), by_sentence)
-    batch = pa.record_batch([by_document], names=["sentences"])
+    pieces = pa.array(shard.pieces.astype(piece_type.to_pandas_dtype(), copy=False))
+    sentences = pa.ListArray.from_arrays(_int32(shard.sentence_offsets), pieces)
+    paragraphs = pa.StructArray.from_arrays(
+        [
+            pa.array(shard.paragraph_digests),
+            _int32(shard.paragraph_starts),
+            _int32(shard.paragraph_ends),
+        ],
+        names=list(_PARAGRAPH_FIELDS),
+    )
+    columns = [
+        pa.ListArray.from_arrays(_int32(shard.document_offsets), sentences),
+        pa.array(shard.document_digests),
+        pa.ListArray.from_arrays(_int32(shard.paragraph_offsets), paragraphs),
+    ]
+    batch = pa.record_batch(columns, names=list(_COLUMNS))
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
 
 
-def _offsets(lengths: Integers) -> Any:
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+def offsets_of(lengths: npt.ArrayLike) -> Integers:
+    """Return where things begin that lie end to end, and where the last one ends."""
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(lengths, np.int64)]))
+
+
+def shard_name(number: int) -> str:
+    """Return the name of a shard in its data set."""
+    return f"documents-{number:05}.arrow"
+
+
+def _int32(values: Offsets) -> Any:
+    return pa.array(values, pa.int32())
 
 
 def write_facts(directory: Path, facts: Facts) -> None:
@@ -85,11 +187,13 @@ class Documents:
 
     Shapes:
         first_sentence, end_sentence [D]: the sentences of each document.
+        digests [D]: of the text of each document.
         sentence_offsets [S+1]: the first piece of each sentence, and the number of pieces.
     """
 
     first_sentence: Integers
     end_sentence: Integers
+    digests: Digests
     sentence_offsets: Integers
     _shards: tuple[Pieces, ...]
     _shard_starts: Integers
@@ -97,20 +201,15 @@ class Documents:
     @classmethod
     def from_shards(cls, paths: Sequence[Path]) -> "Documents":
         """Map Arrow files that `write_shard` wrote."""
-        document_lengths, sentence_lengths, shards = [], [], []
-        for path in paths:
-            by_document = _map_shard(path)
-            document_lengths.append(np.diff(by_document.offsets.to_numpy()))
-            by_sentence = by_document.values
-            sentence_lengths.append(np.diff(by_sentence.offsets.to_numpy()))
-            shards.append(by_sentence.values.to_numpy(zero_copy_only=True))
-        document_offsets = _cumulative(document_lengths)
+        shards = [Shard.open(path) for path in paths]
+        document_offsets = offsets_of(np.concatenate([_NOTHING, *(s.sentences_of_documents for s in shards)]))
         return cls(
             document_offsets[:-1],
             document_offsets[1:],
-            _cumulative(sentence_lengths),
-            tuple(shards),
-            np.cumsum([0, *(len(shard) for shard in shards)]),
+            np.concatenate([np.zeros(0, np.uint64), *(shard.document_digests for shard in shards)]),
+            offsets_of(np.concatenate([_NOTHING, *(np.diff(s.sentence_offsets) for s in shards)])),
+            tuple(shard.pieces for shard in shards),
+            np.cumsum([0, *(len(shard.pieces) for shard in shards)]),
         )
 
     def __len__(self) -> int:
@@ -119,7 +218,10 @@ class Documents:
     def select(self, numbers: Integers) -> "Documents":
         """Return some of the documents."""
         return replace(
-            self, first_sentence=self.first_sentence[numbers], end_sentence=self.end_sentence[numbers]
+            self,
+            first_sentence=self.first_sentence[numbers],
+            end_sentence=self.end_sentence[numbers],
+            digests=self.digests[numbers],
         )
 
     def read(self, start: int, end: int) -> Pieces:
@@ -159,29 +261,13 @@ class Documents:
         return counts
 
 
-def _map_shard(path: Path) -> Any:
-    try:
-        batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
-        column = batch.column("sentences")
-        batch.validate(full=True)
-    except (pa.ArrowException, OSError, KeyError) as error:
-        remedy = "The file is damaged: copy or build the data set anew"
-        raise InputError(f"not a shard of a data set ({error})", where=path, remedy=remedy) from error
-    return column
-
-
-def _cumulative(lengths: list[npt.NDArray[np.int32]]) -> Integers:
-    return np.concatenate(
-        [np.zeros(1, np.int64), np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))]
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A data set that `cloze corpus` wrote; a tokenizer can be loaded from its directory, too."""
 
     path: Path
     facts: Facts
+    shards: tuple[Path, ...]
     documents: Documents
 
     @classmethod
@@ -198,12 +284,12 @@ class Dataset:
         path = Path(path)
         manifest = (artifacts.verify if verify else artifacts.read_manifest)(path, kind=KIND)
         facts = _read_facts(path / FACTS)
-        shards = sorted(name for name in manifest.files if name.endswith(".arrow"))
-        documents = Documents.from_shards([path / name for name in shards])
+        shards = tuple(path / name for name in sorted(manifest.files) if name.endswith(".arrow"))
+        documents = Documents.from_shards(shards)
         if (len(documents), documents.sentence_offsets[-1]) != (facts.documents, facts.pieces):
             what = "its numbers of documents and pieces are not those of the shards"
             raise InputError(what, where=path / FACTS, remedy="Build the data set anew")
-        return cls(path, facts, documents)
+        return cls(path, facts, shards, documents)
 
     @property
     def vocab_size(self) -> int:
@@ -213,16 +299,16 @@ class Dataset:
     def split(self, name: Split) -> Documents:
         """Return the documents trained on, or those held out, both in the order of the text."""
         documents = self.documents
-        long_enough = np.flatnonzero(documents.end_sentence - documents.first_sentence >= 2)
-        rank = np.argsort(mix(long_enough), kind="stable")
-        held_out = np.sort(long_enough[rank[: self.facts.validation_documents]])
-        if name == "validation":
-            return documents.select(held_out)
-        return documents.select(np.setdiff1d(np.arange(len(documents)), held_out))
+        long_enough = documents.end_sentence - documents.first_sentence >= 2
+        held_out = long_enough & (documents.digests < np.uint64(self.facts.held_out_below))
+        return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
 
 
 def _read_facts(path: Path) -> Facts:
     try:
-        return Facts(**json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        table = json.loads(path.read_text("utf-8"))
+        if not all(isinstance(value, int) and 0 <= value < 2**64 for value in table.values()):
+            raise TypeError("values must be whole numbers")
+        return Facts(**table)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"cannot be read ({error})", where=path, remedy="Build the data set anew") from error

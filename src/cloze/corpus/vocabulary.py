@@ -1,23 +1,33 @@
-"""Text to a vocabulary: words are counted in parts, by workers, and the pieces learned from the counts."""
+"""Text to a vocabulary: words are counted part by part, and the pieces learned from the counts.
 
-from collections import Counter
+The counts of a part are a file (`cloze.corpus.stage`), so counting that was cut off goes on where it was, and other
+sizes of a vocabulary can be learned without counting again as long as the parts are there.
+"""
+
 from collections.abc import Sequence
 from functools import partial
+from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from cloze import artifacts
+from cloze.corpus import stage as stages
 from cloze.corpus.cleaning import CleaningConfig, CleaningCounts, clean_all
-from cloze.corpus.documents import Document, in_parts
-from cloze.corpus.readers import read_documents
-from cloze.corpus.sources import ReadingConfig, describe_formats, plan_stretches, total_bytes
+from cloze.corpus.documents import Document
+from cloze.corpus.sources import ReadingConfig, describe_formats, plan_stretches
+from cloze.corpus.stage import Part
 from cloze.errors import InputError
-from cloze.executor import map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.text.vocabulary import learn_vocabulary
 from cloze.text.words import count_words
 
 KIND = "vocabulary"
+_SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
+_PACKAGES = ("cloze-bert", "tokenizers")  # that decide on the counts
+_ROWS_AT_ONCE = 1 << 21  # of counts that are added up together, or as many as there are distinct words
 
 
 def train_vocabulary(
@@ -48,34 +58,79 @@ def train_vocabulary(
         RunError: the disk is full.
     """
     output = Path(output)
-    artifacts.refuse_existing(output, overwrite=overwrite)
+    if not stages.is_sealed(output):
+        artifacts.refuse_existing(output, overwrite=overwrite)
     stretches = plan_stretches(inputs, reading)
     for line in describe_formats(stretches):
         progress.note(line)
-    counts: Counter[str] = Counter()
-    done = CleaningCounts()
-    with progress.bar("counting words", total=total_bytes(stretches), unit="bytes") as bar:
-        documents = (document for stretch in stretches for document in read_documents(stretch, bar))
-        count = partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase)
-        for part, cleaned in map_ordered(count, in_parts(documents), workers=workers):
-            counts.update(part)
-            done += cleaned
-            bar.show(distinct=f"{len(counts):,}")
-    for line in done.in_words():
-        progress.note(line)
-    if not counts:
-        raise InputError("no text in it", where=", ".join(map(str, inputs)))
-    tokenizer = Tokenizer.from_pieces(
-        learn_vocabulary(counts, size=size, progress=progress), lowercase=lowercase
+    stage = stages.begin(
+        output,
+        stretches,
+        settings={
+            "kind": "vocab",
+            "lowercase": lowercase,
+            "without": sorted(reading.cleaning.without),
+            **{name: metadata.version(name) for name in _PACKAGES},
+        },
+        sealing={"size": size},
+        overwrite=overwrite,
     )
-    with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:
-        tokenizer.save(directory)
+    if stages.is_sealed(output):  # it was killed between the last two steps
+        stage.remove()
+        return Tokenizer.load(output)
+    make = partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase)
+    with stage.kept_if_of_use(progress):
+        words = 0
+        with progress.bar("counting words", total=stage.bytes_to_read(stretches), unit="bytes") as bar:
+            for facts in stage.work_until_whole(stretches, make, workers=workers, bar=bar, progress=progress):
+                words += facts["words"]
+                bar.show(words=f"{words:,}")
+        counts, cleaned = _add_up(stage.parts())
+        for line in cleaned.in_words():
+            progress.note(line)
+        if not counts:
+            stage.remove()
+            raise InputError("no text in it", where=", ".join(map(str, inputs)))
+        tokenizer = Tokenizer.from_pieces(
+            learn_vocabulary(counts, size=size, progress=progress), lowercase=lowercase
+        )
+        with artifacts.write_directory(
+            output, kind=KIND, overwrite=overwrite, when_sealed=stage.when_sealed
+        ) as directory:
+            tokenizer.save(directory)
+    stage.remove()
     return tokenizer
 
 
 def _count_part(
-    documents: list[Document], *, cleaning: CleaningConfig, lowercase: bool
-) -> "tuple[Counter[str], CleaningCounts]":
+    documents: list[Document], path: Path, *, cleaning: CleaningConfig, lowercase: bool
+) -> dict[str, Any]:
+    """Count the words of one part, and write them with their counts."""
     cleaned, done = clean_all(documents, cleaning)
-    words = count_words((line for document in cleaned for line in document.lines), lowercase=lowercase)
-    return words, done
+    counts = count_words((line for document in cleaned for line in document.lines), lowercase=lowercase)
+    table = pa.table([list(counts.keys()), list(counts.values())], schema=_SCHEMA)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
+        writer.write_table(table)
+    return {"words": counts.total(), "cleaning": done.as_dict()}
+
+
+def _add_up(parts: Sequence[Part]) -> tuple[dict[str, int], CleaningCounts]:
+    """Add up the counts of all parts, in columns: a dictionary of them would be ten times as large."""
+    done = CleaningCounts()
+    tables = [_SCHEMA.empty_table()]
+    rows, most = 0, _ROWS_AT_ONCE
+    for part in parts:
+        done += CleaningCounts.from_dict(part.facts["cleaning"])
+        tables.append(pa.ipc.open_file(pa.memory_map(str(part.path))).read_all())
+        rows += len(tables[-1])
+        if rows > most:
+            tables = [_sum(tables)]
+            rows = len(tables[0])
+            most = max(_ROWS_AT_ONCE, 2 * rows)
+    total = _sum(tables)
+    return dict(zip(total["word"].to_pylist(), total["count"].to_pylist(), strict=True)), done
+
+
+def _sum(tables: Sequence[Any]) -> Any:
+    summed = pa.concat_tables(tables).group_by("word", use_threads=False).aggregate([("count", "sum")])
+    return summed.rename_columns({"count_sum": "count"})

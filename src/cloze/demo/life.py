@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.corpus.build import build_dataset
+from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.demo.novels import NOVELISTS, Novel, chapters, passages
@@ -158,8 +158,7 @@ class _Stages:
             [self._at("text")],
             self._at("vocabulary"),
             self._at("corpus"),
-            reading=ReadingConfig(text_format="sentences"),
-            validation_fraction=0.02,
+            BuildConfig(reading=ReadingConfig(text_format="sentences"), validation_fraction=0.02),
             workers=self.workers,
             overwrite=True,
             progress=self.progress,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from cloze.corpus.build import build_dataset
+from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.cleaning import STEPS, CleaningConfig
 from cloze.corpus.documents import Document, Kind
 from cloze.corpus.sources import ReadingConfig
@@ -99,8 +99,10 @@ def _build(text: Excerpt, kind: Kind, output: Path) -> None:
         text.vocabulary,
         output,
         # Not cleaned, as on the other side: pieces are compared one by one.
-        reading=ReadingConfig(text_format=kind, cleaning=CleaningConfig(without=STEPS)),
-        language=_LANGUAGE,
+        BuildConfig(
+            reading=ReadingConfig(text_format=kind, cleaning=CleaningConfig(without=STEPS)),
+            language=_LANGUAGE,
+        ),
     )
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cloze.corpus.batches import DrawnInstances, PackedBatch
-from cloze.corpus.store import Dataset, Documents, write_shard
+from cloze.corpus.store import Dataset, Documents, Shard, write_shard
 from cloze.evidence.bench.flops import Workload, pretraining_step_flops
 from cloze.evidence.bench.harness import (
     LEAST_ROUNDS,
@@ -367,7 +367,8 @@ def _invent_documents(benchmark: PretrainBenchmark, shard: Path) -> tuple[Docume
         np.int64
     )
     drawn = np.searchsorted(cumulative, random.random(sentence_lengths.sum())) + len(SPECIAL_PIECES)
-    write_shard(
-        shard, drawn.astype(np.uint32), sentence_lengths, document_lengths, vocab_size=benchmark.vocab_size
+    documents = Shard.without_paragraphs(
+        drawn, sentence_lengths, document_lengths, np.arange(len(document_lengths))
     )
+    write_shard(shard, documents, vocab_size=benchmark.vocab_size)
     return Documents.from_shards([shard]), tokenizer
