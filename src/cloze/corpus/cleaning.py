@@ -206,8 +206,8 @@ def _apply(
 
 
 def _example(where: str, before: str, after: str) -> Example:
-    same = (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
-    place = next(same, min(len(before), len(after)))
+    different = (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+    place = next(different, min(len(before), len(after)))
     before, after = _excerpt(before, place), _excerpt(after, place)
     gone = {character for character in {*before} - {*after} if not " " <= character <= "~"}
     return Example(where, "".join(f"\\u{ord(c):04x}" if c in gone else c for c in before), after)
