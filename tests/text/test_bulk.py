@@ -1,12 +1,14 @@
 """The bulk path gives the ids of the library, whatever the text."""
 
+import lzma
+
 import numpy as np
 import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloze.text import bulk
+from cloze.text import bulk, runs
 from cloze.text.tokenizer import Tokenizer
 
 # What could look across a cut: control characters, odd spaces, combining marks, characters that decompose to
@@ -83,8 +85,22 @@ def test_lone_surrogates_are_dropped(uncased_pieces):
 def test_forgetting_changes_nothing(uncased_pieces, monkeypatch):
     texts = [f"{word} number {n}, indeed" for n, word in enumerate(uncased_pieces[2000:2400])]
     expected, expected_lengths = Tokenizer.from_pieces(uncased_pieces).ids(texts)
-    monkeypatch.setattr(bulk, "_CHARACTERS_A_SLICE", 100)
-    monkeypatch.setattr(bulk, "_CHARACTERS_KEPT", 300)
+    monkeypatch.setattr(runs, "_CHARACTERS_A_SLICE", 100)
+    monkeypatch.setattr(bulk, "_MAX_RUNS", 50)
     pieces, lengths = Tokenizer.from_pieces(uncased_pieces).ids(texts)
     np.testing.assert_array_equal(pieces, expected)
     np.testing.assert_array_equal(lengths, expected_lengths)
+
+
+@pytest.mark.parametrize("name", ["enwiki2015", "eltec_deu", "zhwiki_sample"])
+def test_megabytes_of_real_text(uncased_pieces, shared, name):
+    """Whole corpora were compared once; the first megabyte of a few is compared here."""
+    file = min((shared / "data" / "pretrain" / name).glob("*.xz"))
+    with lzma.open(file, "rt", encoding="utf-8") as stream:
+        lines = stream.read(1_000_000).split("\n")
+    ours = Tokenizer.from_pieces(uncased_pieces)
+    library = ours._plain_library()
+    pieces, lengths = ours.ids(lines)
+    expected = library.encode_batch(lines, add_special_tokens=False)
+    assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
+    assert pieces.tolist() == [piece for encoding in expected for piece in encoding.ids]

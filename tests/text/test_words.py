@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
-from cloze.text import words
+from cloze.text import runs, words
 from cloze.text.words import count_words
 
 LINES = st.lists(
@@ -39,7 +39,8 @@ def test_long_words_count_as_unknown():
 def test_memory_bound_changes_nothing(monkeypatch):
     lines = [f"line number {number} of many" for number in range(100)]
     expected = count_words(lines)
-    monkeypatch.setattr(words, "_CHARACTERS_HELD", 50)
+    monkeypatch.setattr(words, "_MAX_RUNS", 20)
+    monkeypatch.setattr(runs, "_CHARACTERS_A_SLICE", 50)
     assert count_words(lines) == expected
 
 

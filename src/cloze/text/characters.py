@@ -14,14 +14,3 @@ def replace_lone_surrogates(text: str) -> str:
     'half \ufffd of a pair'
     """
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
-
-
-def split_at_spaces(text: str) -> list[str]:
-    r"""Cut a text where BERT's tokenizer is sure to, into chunks that it treats each by itself.
-
-    Not `str.split()`: that splits at control characters too, which BERT deletes, joining what is around them.
-
-    >>> split_at_spaces("to be\tor\x0bnot")
-    ['to', 'be', 'or\x0bnot']
-    """
-    return text.replace("\n", " ").replace("\t", " ").replace("\r", " ").split(" ")

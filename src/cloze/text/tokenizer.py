@@ -19,7 +19,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from cloze.artifacts import disk_errors
 from cloze.errors import InputError
-from cloze.text.bulk import ChunkCache
+from cloze.text.bulk import RunCache
 from cloze.text.characters import replace_lone_surrogates
 from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK
 from cloze.text.reference import ReferenceTokenizer
@@ -243,11 +243,11 @@ class Tokenizer:
         """Tokenize many texts at once, without [CLS] and [SEP]: the way of a corpus.
 
         The ids are those of `tokenizer.json`, but special pieces in the text ("[MASK]") are plain text here:
-        a corpus cannot forge them. Chunks seen before are looked up, in later calls too. Not for threads.
+        a corpus cannot forge them. What was seen before is looked up, in later calls too. Not for threads.
 
         Shapes: pieces [T] of all texts end to end; lengths [number of texts], which sum to T.
         """
-        return self._chunks.ids(texts)
+        return self._runs.ids(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Join pieces to text: "##" pieces to the word before them, no space before a full stop."""
@@ -278,8 +278,8 @@ class Tokenizer:
         return library
 
     @cached_property
-    def _chunks(self) -> ChunkCache:
-        return ChunkCache(self._plain_library())
+    def _runs(self) -> RunCache:
+        return RunCache(self._plain_library())
 
     def _plain_library(self) -> tokenizers.Tokenizer:
         """The same tokenizer without special pieces: to it "[MASK]" is three words."""

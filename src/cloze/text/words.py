@@ -1,14 +1,16 @@
 """Counting words, the raw material of a vocabulary, exactly as the tokenizer cuts them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import numpy as np
+import numpy.typing as npt
 from tokenizers import normalizers, pre_tokenizers
 
-from cloze.text.characters import replace_lone_surrogates, split_at_spaces
 from cloze.text.pieces import UNK
+from cloze.text.runs import RunIndex, slices
 
-_CHARACTERS_HELD = 1 << 25  # of distinct chunks, before they are counted as words and forgotten
+_MAX_RUNS = 1_000_000  # before they are counted as words and forgotten
 
 
 def count_words(
@@ -41,23 +43,25 @@ def count_words(
     )
     pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     words: Counter[str] = Counter()
-
-    def count_chunks(chunks: "Counter[str]") -> None:
-        for chunk, count in chunks.items():
-            normal = normalizer.normalize_str(replace_lone_surrogates(chunk))
-            for word, _ in pre_tokenizer.pre_tokenize_str(normal):
+    for runs, counts in _count_runs(lines, cut_chinese=tokenize_chinese_chars):
+        for run, count in zip(runs, counts.tolist(), strict=True):
+            for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(run)):
                 words[word if len(word) <= max_word_chars else UNK] += count
-
-    chunks: Counter[str] = Counter()
-    characters = 0
-    for line in lines:
-        chunks.update(split_at_spaces(line))
-        characters += len(line)
-        if characters > _CHARACTERS_HELD:
-            characters = sum(map(len, chunks))
-            if characters > _CHARACTERS_HELD // 2:
-                count_chunks(chunks)
-                chunks.clear()
-                characters = 0
-    count_chunks(chunks)
     return words
+
+
+def _count_runs(
+    lines: Iterable[str], *, cut_chinese: bool
+) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
+    """Yield distinct runs and how often each occurs; of a long text several times, to hold not too many at once."""
+    index = RunIndex(cut_chinese=cut_chinese)
+    counts = np.zeros(0, np.int64)
+    for some in slices(lines):
+        numbers, _ = index.number(some)
+        more = np.bincount(numbers, minlength=len(index.runs))
+        more[: len(counts)] += counts
+        counts = more
+        if len(index.runs) > _MAX_RUNS:
+            yield index.runs, counts
+            index, counts = RunIndex(cut_chinese=cut_chinese), np.zeros(0, np.int64)
+    yield index.runs, counts
