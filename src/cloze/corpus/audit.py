@@ -18,12 +18,12 @@ from cloze.corpus.batches import DrawnInstances, PackedBatch
 from cloze.corpus.hashing import mix
 from cloze.corpus.masking import MaskingConfig, predictions_due
 from cloze.corpus.pairs import PairsConfig
+from cloze.corpus.seal import REPORT
 from cloze.corpus.store import Dataset, Documents, Split
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 
-REPORT = "report.json"
 LONG_SENTENCE = 20
 """Pieces from which on a sentence that stands twice is hardly there by chance."""
 
