@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 VERBS = {
     "demo": "the whole life of a BERT on bundled text, in a few minutes on two CPU cores",
     "vocab": "learn a WordPiece vocabulary from text",
+    "vocab extend": "add words to a vocabulary that is there",
+    "vocab inspect": "what a vocabulary does to a text, beside others",
     "corpus": "tokenise text once into a data set on disk",
     "corpus merge": "make a data set of what the tasks of a job array have finished",
     "corpus audit": "what is in a data set, and what training will draw from it",

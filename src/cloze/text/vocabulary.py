@@ -7,7 +7,7 @@ from pathlib import Path
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.text.learner import LEAST_COUNT, Words, learn_pieces
-from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK
+from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, UNUSED
 
 MAX_WORD_CHARS = 50
 MIN_ALPHABET, MAX_ALPHABET = 100, 1000
@@ -123,6 +123,26 @@ def reserved_pieces(size: int) -> list[str]:
     before, after = (99, 895) if size >= 20_000 else (99, 0) if size >= 5_000 else (0, 0)
     unused = [f"[unused{number}]" for number in range(before + after)]
     return [PAD, *unused[:before], UNK, CLS, SEP, MASK, *unused[before:]]
+
+
+def extend_pieces(pieces: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Add words to a vocabulary: they take the [unused] places first, in their order, and then stand at the end.
+
+    The other pieces keep their ids.
+
+    Raises:
+        InputError: a word is a piece already, or stands twice.
+    """
+    extended = list(pieces)
+    places = (index for index, piece in enumerate(pieces) if UNUSED.fullmatch(piece))
+    for word in words:
+        place = next(places, None)
+        if place is None:
+            extended.append(word)
+        else:
+            extended[place] = word
+    check_pieces(extended, where="words")
+    return extended
 
 
 def _alphabet(word_counts: Mapping[str, int], *, limit: int) -> list[str]:

@@ -1,0 +1,136 @@
+"""Words added to a vocabulary, through the library and the verb; and the verb that looks at vocabularies."""
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.corpus.extension import extend_vocabulary
+from cloze.errors import InputError
+from cloze.text.pieces import SPECIAL_PIECES
+from cloze.text.tokenizer import Tokenizer
+from cloze.text.vocabulary import extend_pieces
+
+PIECES = [
+    "[PAD]", "[unused0]", *SPECIAL_PIECES[1:], "[unused1]", "the", "gl", "##y", "##pt", "##o", "##s", "sat", "café",
+]  # fmt: skip
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    (tmp_path / "vocab").mkdir()
+    Tokenizer.from_pieces(PIECES, model_max_length=77).save(tmp_path / "vocab")
+    return tmp_path / "vocab"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text(
+        "The glyptos sat, the Glyptos sat so so, so sat the zebra and the zebra. " * 2
+    )
+    return tmp_path / "text.txt"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_words_of_a_file(tmp_path, vocabulary):
+    words = write(tmp_path / "words", "Glyptos\nsat\n\n  Éland\nglyptos\nzebra\n")
+    extension = extend_vocabulary(vocabulary, tmp_path / "new", words=words)
+    assert [(word.word, word.id, word.before, word.count) for word in extension.added] == [
+        ("glyptos", 1, ("gl", "##y", "##pt", "##o", "##s"), None),
+        ("eland", PIECES.index("[unused1]"), ("[UNK]",), None),
+        ("zebra", len(PIECES), ("[UNK]",), None),
+    ]
+    assert extension.known == ("sat",)
+    assert (extension.pieces_before, extension.pieces, extension.appended) == (
+        len(PIECES),
+        len(PIECES) + 1,
+        1,
+    )
+    artifacts.verify(tmp_path / "new", kind="vocabulary")
+    old, new = Tokenizer.load(vocabulary), Tokenizer.load(tmp_path / "new")
+    assert new.model_max_length == 77
+    changed = {1, PIECES.index("[unused1]")}
+    assert [p for i, p in enumerate(new.pieces[: len(PIECES)]) if i not in changed] == [
+        p for i, p in enumerate(old.pieces) if i not in changed
+    ]
+    sentence = "The glyptos sat by a zebra"
+    theirs = AutoTokenizer.from_pretrained(str(tmp_path / "new"))
+    assert theirs(sentence)["input_ids"] == new.encode(sentence).input_ids
+    assert new.encode(sentence).tokens[1:4] == ["the", "glyptos", "sat"]
+
+
+def test_frequent_words_of_a_text(tmp_path, vocabulary, text):
+    extension = extend_vocabulary(vocabulary, tmp_path / "new", inputs=[text], number=4)
+    assert [(word.word, word.count) for word in extension.added] == [
+        ("so", 6),
+        (",", 4),
+        ("glyptos", 4),
+        ("zebra", 4),
+    ]
+    assert extension.pieces_per_word_before is not None
+    assert extension.pieces_per_word == 1
+    assert extension.pieces_per_word_before > extension.pieces_per_word
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "one of --words FILE and --add N is needed"),
+        ({"words": "glyptos", "number": 2}, "one of --words FILE and --add N is needed"),
+        ({"words": "a\n\ne-mail"}, r"words:3: 'e-mail' is not one word"),
+        ({"words": "x" * 51}, r"words:1: 'x+' is not one word of at most 50"),
+        ({"words": "the\nsat"}, "every word of it is a piece already"),
+        ({"words": "\n"}, "words: no word in it"),
+        ({"number": 1}, "--add needs a text"),
+        ({"number": 0}, "--add: 0 is less than 1"),
+        (
+            {"number": 9, "inputs": "so so zebra zebra once it was dark"},
+            "--add: the text has 2 words .*Ask for 2",
+        ),
+    ],
+)
+def test_what_cannot_be_added(tmp_path, vocabulary, arguments, message):
+    for name in arguments.keys() & {"words", "inputs"}:
+        path = write(tmp_path / name, arguments[name])
+        arguments = {**arguments, name: [path] if name == "inputs" else path}
+    with pytest.raises(InputError, match=message):
+        extend_vocabulary(vocabulary, tmp_path / "new", **arguments)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_piece_stands_once():
+    with pytest.raises(InputError, match="'the' stands in line"):
+        extend_pieces(PIECES, ["the"])
+
+
+def test_the_verbs(tmp_path, vocabulary, text, capsys):
+    words, new = write(tmp_path / "words", "glyptos\nzebra\nthe\n"), tmp_path / "new"
+    command = ["vocab", "extend", str(vocabulary), str(text), "-o", str(new), "--words", str(words)]
+    assert main([*command, "--workers", "1"]) == 0
+    told = capsys.readouterr().out
+    assert f"wrote {new}: 2 words added, 2 of them in [unused] places; {len(PIECES)} pieces" in told
+    assert "pieces already: the" in told
+    assert "glyptos" in told
+    assert "4 times  was gl ##y ##pt ##o ##s" in told
+    assert main(command) == 2
+    assert "exists already" in capsys.readouterr().err
+    look = ["vocab", "inspect", str(vocabulary), str(text), "--workers", "1", "--text", "Glyptos!", "--quiet"]
+    assert main([*look, "--beside", str(new)]) == 0
+    told = capsys.readouterr().out
+    assert "pieces per word" in told
+    assert "cut most: glyptos (4: gl ##y ##pt ##o ##s)" in told
+    assert "  gl ##y ##pt ##o ##s [UNK]\n" in told
+    assert told.endswith("  glyptos [UNK]\n")
+    assert main([*look, "--beside", str(new), "--json"]) == 0
+    before, after = json.loads(capsys.readouterr().out)
+    assert before["text"]["pieces_per_word"] > after["text"]["pieces_per_word"]
+    assert after["pieces"] == [["glyptos", "[UNK]"]]
+    assert main(["vocab", "inspect", str(new), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["vocabulary"]["pieces"] == len(PIECES)
