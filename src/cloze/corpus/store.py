@@ -233,7 +233,7 @@ class Documents:
     def gather(self, starts: Integers, lengths: Integers) -> Pieces:
         """Return the pieces of spans end to end; each lies in one document and so in one shard.
 
-        A copy a span costs less than an index a piece, and nothing for more shards.
+        One copy a span, whatever the number of shards.
         """
         shards = np.searchsorted(self._shard_starts, starts, side="right") - 1
         begins = starts - self._shard_starts[shards]
