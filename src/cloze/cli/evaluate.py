@@ -1,10 +1,14 @@
-"""`cloze evaluate TASK`: the scores of a model on labelled data."""
+"""`cloze evaluate TASK`: the scores of a model on labelled data, or of a pre-trained one on any text."""
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from cloze.cli.common import Device, Flags, Model, OptionalName, OptionalPath, Settings, TaskName
+
+_PRETRAINING = {"mlm": "masked_lm", "nsp": "next_sentence"}
 
 
 def run(
@@ -12,7 +16,7 @@ def run(
     /,
     *,
     model: Model,
-    data: Annotated[str, tyro.conf.arg(aliases=["-d"], metavar="PATH", help_behavior_hint="(required)")],
+    data: Annotated[Path, tyro.conf.arg(aliases=["-d"], help_behavior_hint="(required)")],
     output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
     text_column: OptionalName = None,
     label_column: OptionalName = None,
@@ -21,22 +25,26 @@ def run(
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
-    """Score a fine-tuned model on labelled data, with the official metrics of the task.
+    """Score a model on labelled data with the official metrics of its task; or a pre-trained one on any text.
 
     Args:
-        task: what the model was fine-tuned for; cloze tasks lists what there is.
-        model: a fine-tuned checkpoint or a run, of which the best is taken.
-        data: a file in the task's format, or a directory with the dev file of a benchmark.
+        task: what the model was fine-tuned for (cloze tasks lists what there is); mlm, hidden words, or nsp, next
+            sentences, for a pre-trained one.
+        model: a checkpoint or a run; of a fine-tuning run the best is taken.
+        data: a file in the task's format, or a directory with the dev file of a benchmark; for mlm and nsp text, or a
+            data set, whose held-out documents are taken.
         output: write the predictions there, too, as JSON lines.
         text_column: name of the column with the text, where it is not as in the training data.
         label_column: name of the column with the label, likewise.
-        settings: a setting of the task, as in --set classification.pair_column=answer; may be given several times.
+        settings: a setting of the task, as in --set classification.pair_column=answer, or of mlm and nsp, as in
+            --set max_seq_length=512; may be given several times.
         device: cpu, cuda, mps or auto.
         overwrite: replace the output where it exists.
         flags: flags of every verb.
     """
-    from pathlib import Path
-
+    if task in _PRETRAINING:
+        _evaluate_pretrained(task, model, data, settings, device, flags)
+        return
     from cloze import config as configuration
     from cloze.artifacts import refuse_existing
     from cloze.cli.predict import write_predictions
@@ -44,17 +52,33 @@ def run(
     from cloze.inference.predictor import Predictor
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_data
+    from cloze.tasks.tables import count_rows
 
     if output is not None:
         refuse_existing(output, overwrite=overwrite, directory=False)
     predictor = Predictor.load(model, task, device=device)
     given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
     reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)])
-    file = find_data(reader, Path(data), "dev")
-    evaluation = predictor.evaluate(reader.examples(file), progress=flags.progress)
+    file = find_data(reader, data, "dev")
+    evaluation = predictor.evaluate(reader.examples(file), total=count_rows(file), progress=flags.progress)
     if output is not None:
         write_predictions(predictor.task, evaluation.answers, output)
     lines = score_lines(evaluation.scores, examples=len(evaluation.answers), data=file)
     flags.print(
         {"data": str(file), "examples": len(evaluation.answers), **evaluation.scores}, "\n".join(lines)
     )
+
+
+def _evaluate_pretrained(
+    task: str, model: Path, data: Path, settings: tuple[str, ...], device: str, flags: Flags
+) -> None:
+    from cloze import config as configuration
+    from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
+
+    config = configuration.load(PretrainingEvaluationConfig, None, settings)
+    found = asdict(evaluate_pretrained(model, [data], config, device=device, progress=flags.progress))
+    scores = found[_PRETRAINING[task]]
+    lines = [f"  {name:<24} {value:.4f}" for name, value in scores.items()]
+    lines.append(f"  on {found['masked_words']:,} hidden words, {found['pairs']:,} pairs: {data}")
+    counts = {name: found[name] for name in ("masked_words", "pairs")}
+    flags.print({"data": str(data), **counts, **scores}, "\n".join(lines))

@@ -45,6 +45,7 @@ def run(
     from cloze.artifacts import refuse_existing
     from cloze.inference.predictor import Predictor
     from cloze.tasks.config import with_settings
+    from cloze.tasks.tables import count_rows
 
     if output is not None:
         refuse_existing(output, overwrite=overwrite, directory=False)
@@ -52,7 +53,8 @@ def run(
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given])
     examples = reader.examples(input_file, labelled=False)
-    write_predictions(predictor.task, predictor.stream(examples, progress=flags.progress), output)
+    answers = predictor.stream(examples, total=count_rows(input_file), progress=flags.progress)
+    write_predictions(predictor.task, answers, output)
 
 
 def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: Path | None) -> None:

@@ -68,15 +68,22 @@ class Predictor:
         predictions = predict(self.task, self.model, examples, features, max_tokens=_MAX_TOKENS)
         return predictions, count_truncated(features)
 
-    def stream(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Iterator[tuple[Any, Any]]:
+    def stream(
+        self, examples: Iterable[Any], *, total: int | None = None, progress: Progress = SILENT
+    ) -> Iterator[tuple[Any, Any]]:
         """Yield every example with its prediction, in their order; memory does not grow with their number.
+
+        Args:
+            examples: any number.
+            total: about how many, where that is known.
+            progress: where to tell how far it is.
 
         Raises:
             InputError: an example is wrong; those before it may have been answered.
         """
         rest = iter(examples)
         cut = 0
-        with progress.bar("predicting", total=None, unit="examples") as bar:
+        with progress.bar("predicting", total=total, unit="examples") as bar:
             while part := list(islice(rest, _EXAMPLES_AT_ONCE)):
                 predictions, cut_here = self.predict(part)
                 yield from zip(part, predictions, strict=True)
@@ -85,14 +92,16 @@ class Predictor:
         if cut:
             progress.note(f"{cut:,} examples are longer than {self.max_seq_length} tokens: cut")
 
-    def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
+    def evaluate(
+        self, examples: Iterable[Any], *, total: int | None = None, progress: Progress = SILENT
+    ) -> Evaluation:
         """Score predictions for labelled examples, one at least.
 
         Raises:
             InputError: an example is wrong, or a package is missing that scores are computed with.
         """
         require(self.task.libraries)
-        answers = list(self.stream(examples, progress=progress))
+        answers = list(self.stream(examples, total=total, progress=progress))
         scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
         return Evaluation(scores, answers)
 

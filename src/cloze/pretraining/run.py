@@ -118,7 +118,7 @@ def _material(config: PretrainConfig, dataset: Dataset) -> _Material:
         tokenizer=tokenizer,
         train=train,
         held_out=_held_out_batches(config, dataset.split("validation"), tokenizer),
-        unigram_nats=_unigram_nats(train, dataset.vocab_size).to(device),
+        unigram_nats=unigram_nats(train, dataset.vocab_size).to(device),
     )
 
 
@@ -256,7 +256,7 @@ def _held_out_batches(
     return list(micro_batches(source, 0, np.arange(count), config.micro_batch_tokens))
 
 
-def _unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
+def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
     """Return -log p of every piece, p its share of the training text with one added to each count."""
     counts = 1.0 + documents.piece_counts(vocab_size)
     return torch.from_numpy(-np.log(counts / counts.sum())).float()

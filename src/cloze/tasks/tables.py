@@ -116,6 +116,19 @@ def read_rows(
         raise InputError("holds no rows", where=path)
 
 
+def count_rows(path: Path) -> int | None:
+    """Return about how many rows a table has, for a progress bar; None where only reading it would tell."""
+    if not (is_table(path) and Path(path).is_file()) or Path(path).suffix in _COMPRESSED:
+        return None
+    if _kind(path) == _PARQUET:
+        try:
+            return int(pyarrow.parquet.read_metadata(path).num_rows)
+        except (pyarrow.ArrowException, OSError):
+            return None
+    with Path(path).open("rb") as stream:
+        return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
+
+
 def read_lines(path: Path) -> Iterator[Line]:
     r"""Yield the lines of a UTF-8 file, or of stdin where `path` is -, without their ends; only \n ends a line.
 

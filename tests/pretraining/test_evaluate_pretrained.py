@@ -1,0 +1,80 @@
+"""A pre-trained model measured on any text: as its run measured it, and as the command prints it."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
+from cloze.pretraining.run import pretrain
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("evaluated")
+
+
+@pytest.fixture
+def run(nano: PretrainConfig, place: Path) -> tuple[Path, dict[str, float]]:
+    measured = place / "measured.json"
+    if not measured.exists():
+        measured.write_text(json.dumps(pretrain(nano, place / "run")))
+    return place / "run", json.loads(measured.read_text())
+
+
+def test_held_out_documents_are_measured_as_in_training(
+    run: tuple[Path, dict[str, float]], dataset: Path, nano: PretrainConfig
+) -> None:
+    path, measured = run
+    config = PretrainingEvaluationConfig(
+        max_seq_length=64, max_instances=40, masking=nano.masking, pairs=nano.pairs
+    )
+    found = evaluate_pretrained(path, [dataset], config, device="cpu")
+    for name, value in {**found.masked_lm, **found.next_sentence}.items():
+        if name in measured and name != "masked_lm_unigram_loss":  # the run's is of the training text
+            assert value == pytest.approx(measured[name], rel=1e-5), name
+    assert found.masked_lm["perplexity"] == pytest.approx(math.exp(found.masked_lm["masked_lm_loss"]))
+    assert 0.5 <= found.next_sentence["majority_accuracy"] < 0.7
+    assert found.pairs <= 40
+    fewer = evaluate_pretrained(path, [dataset], replace(config, max_instances=7), device="cpu")
+    assert fewer.pairs == 7
+
+
+def test_any_text_is_measured(run: tuple[Path, dict[str, float]], novel: Path) -> None:
+    config = PretrainingEvaluationConfig(max_seq_length=32)
+    found = evaluate_pretrained(run[0], [novel], config, device="cpu")
+    assert found.masked_words > 1000
+    assert 0 < found.masked_lm["masked_lm_accuracy"] < 1
+    assert found.masked_lm["masked_lm_loss"] < math.log(700)
+    assert found == evaluate_pretrained(run[0], [novel], config, device="cpu")
+
+
+def test_the_command_prints_what_it_measured_on(
+    run: tuple[Path, dict[str, float]], dataset: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for task, name in (("mlm", "masked_lm_loss"), ("nsp", "next_sentence_accuracy")):
+        command = ["evaluate", task, "-m", str(run[0]), "-d", str(dataset), "--set=max_seq_length=64"]
+        assert main([*command, "--quiet"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.split()[0] == name for line in lines)
+        assert lines[-1].endswith(f"pairs: {dataset}")
+        assert main([*command, "--json", "--quiet"]) == 0
+        assert {name, "pairs", "masked_words", "data"} <= set(json.loads(capsys.readouterr().out))
+
+
+def test_what_cannot_be_measured(run: tuple[Path, dict[str, float]], dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="max_seq_length 128, the model takes 64"):
+        evaluate_pretrained(run[0], [dataset])
+    config = PretrainingEvaluationConfig(max_seq_length=32)
+    (tmp_path / "one.txt").write_text("One line alone.\n")
+    with pytest.raises(InputError, match="pairs need two with more"):
+        evaluate_pretrained(run[0], [tmp_path / "one.txt"], config)
+    with pytest.raises(InputError, match="no such file"):
+        evaluate_pretrained(run[0], [tmp_path / "none.txt"], config)
+    with pytest.raises(InputError, match="no such file"):
+        evaluate_pretrained(tmp_path, [dataset], config)
