@@ -1,20 +1,24 @@
+from functools import partial
+
 import pytest
 import torch
 
 from cloze.errors import InputError
 from cloze.model.bert import BertModel
-from cloze.model.heads import BertForPreTraining, BertForSequenceClassification
+from cloze.model.heads import BertForPreTraining, BertForQuestionAnswering, BertForSequenceClassification
 from cloze.model.layouts import GOOGLE, HUGGING_FACE, modern_hugging_face_names
 
 
-@pytest.fixture(params=["pretraining", "classification"])
+@pytest.fixture(
+    params=[
+        BertForPreTraining,
+        partial(BertForSequenceClassification, num_labels=3),
+        BertForQuestionAnswering,
+    ],
+    ids=["pretraining", "classification", "answers"],
+)
 def weights(request, config, randomize):
-    bert = BertModel(config)
-    model = (
-        BertForPreTraining(bert)
-        if request.param == "pretraining"
-        else BertForSequenceClassification(bert, num_labels=3)
-    )
+    model = request.param(BertModel(config))
     randomize(model)
     return model.state_dict()
 

@@ -1,11 +1,15 @@
 """`cloze score TASK PREDICTIONS GOLD`: the scores of a file of predictions, no model needed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from cloze.cli.common import Flags, OptionalName, Settings, TaskName
+from cloze.cli.common import Flags, OptionalName, OptionalPath, Settings, TaskName
+
+if TYPE_CHECKING:
+    from cloze.tasks.squad import SquadV2
+    from cloze.tasks.task import AnyTask
 
 
 def run(
@@ -15,6 +19,7 @@ def run(
     /,
     *,
     label_column: OptionalName = None,
+    na_prob: OptionalPath = None,
     settings: Settings = (),
     flags: Flags,
 ) -> None:
@@ -25,6 +30,8 @@ def run(
         predictions: what cloze predict prints, one line for each example, in their order.
         gold: labelled data in the task's format.
         label_column: name of the column with the label, where it is not the task's own.
+        na_prob: for squad_v2, a file that says how sure it is that a question has no answer: null_odds.json of
+            Google's code, or the predictions themselves. It brings the best thresholds.
         settings: a setting of the task, as in --set classification.text_column=review; may be given several times.
         flags: flags of every verb.
     """
@@ -38,6 +45,19 @@ def run(
     scored = with_settings(find_task(task)(), [*settings, *given])
     require(scored.libraries)
     examples = list(scored.examples(gold))
-    scores = scored.score(examples, scored.predictions(predictions, examples))
+    answers = scored.predictions(predictions, examples)
+    if na_prob is None:
+        scores = scored.score(examples, answers)
+    else:
+        scores = _squad_v2(scored).scores_with_na_probs(examples, answers, na_prob)
     lines = score_lines(scores, examples=len(examples), data=gold)
     flags.print({"data": str(gold), "examples": len(examples), **scores}, "\n".join(lines))
+
+
+def _squad_v2(task: "AnyTask") -> "SquadV2":
+    from cloze.errors import InputError
+    from cloze.tasks.squad import SquadV2
+
+    if not isinstance(task, SquadV2):
+        raise InputError("only squad_v2 asks how sure it is that there is no answer", where="--na-prob")
+    return task

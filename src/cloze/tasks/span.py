@@ -3,7 +3,6 @@
 Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P pieces of the text in it.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -214,7 +213,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanBatch, SpanPrediction]):
         return {
             "id": example.id,
             **_answer_to_json(prediction.answer),
-            **({} if odds is None else {"null_odds": odds if math.isfinite(odds) else None}),
+            **({} if odds is None else {"null_odds": odds}),
             "candidates": [_answer_to_json(answer) for answer in prediction.candidates],
         }
 

@@ -1,20 +1,12 @@
-"""SQuAD 1.1 and 2.0, and your own questions in a file of the same form.
+"""SQuAD 1.1 and 2.0, and your own questions in a file of the same form."""
 
-    {"data": [{"paragraphs": [{"context": "…", "qas": [
-        {"id": "7", "question": "…?", "answers": [{"text": "…", "answer_start": 42}]}]}]}]}
-
-In SQuAD 2.0 a question that its text does not answer has no answers, and `"is_impossible": true`.
-"""
-
-import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from cloze.corpus.streams import STDIN, open_bytes
 from cloze.errors import InputError
 from cloze.metrics.squad import (
     best_threshold,
@@ -22,12 +14,11 @@ from cloze.metrics.squad import (
     squad_v2_question_scores,
     squad_v2_scores,
 )
-from cloze.tasks.contexts import Excerpt, Paragraph
 from cloze.tasks.registry import register_task
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, answers_of
-from cloze.tasks.tables import is_table, read_rows
+from cloze.tasks.squad_files import read_answers, read_na_probs, read_question_rows, read_questions
+from cloze.tasks.tables import is_table
 from cloze.tasks.task import Array, Split
-from cloze.text.characters import replace_lone_surrogates
 
 _FILES = ("{split}-{version}.json", "{split}-{version}.json.xz", "{split}-{version}.json.gz", "{split}.json")
 
@@ -50,8 +41,18 @@ class Squad(SpanTask):
     def examples(self, path: Path, *, labelled: bool = True) -> Iterator[SpanQuestion]:
         """Read the questions of a file."""
         if not labelled and is_table(path):
-            return _read_table(path)
+            return read_question_rows(path)
         return read_questions(path, labelled=labelled, may_be_none=self.may_be_none)
+
+    def predictions(self, path: Path, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
+        """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order.
+
+        Raises:
+            InputError: the file is of neither form, or a question has no answer in it.
+        """
+        answers = read_answers(path)
+        _check_all_are_there(examples, answers, path)
+        return [self.from_json({"answer": answers[example.id]}) for example in examples]
 
 
 @register_task("squad_v1")
@@ -90,7 +91,7 @@ class SquadV2(Squad):
         found = super().decode(example, features, outputs)
         null = next(answer for answer in found.candidates if not answer.text)
         if found.best is None:
-            return replace(found, answer=null, null_odds=math.inf)
+            return replace(found, answer=null, null_odds=sys.float_info.max)
         odds = null.score - found.best.start_logit - found.best.end_logit
         return replace(found, answer=null if odds > self.null_threshold else found.best, null_odds=odds)
 
@@ -102,7 +103,7 @@ class SquadV2(Squad):
             for example, prediction in zip(examples, predictions, strict=True)
         }
         odds = {
-            example.id: math.inf if prediction.null_odds is None else prediction.null_odds
+            example.id: prediction.null_odds or 0.0
             for example, prediction in zip(examples, predictions, strict=True)
         }
         _, f1 = squad_v2_question_scores(answers, best)
@@ -118,6 +119,23 @@ class SquadV2(Squad):
         scores = squad_v2_scores(answers_of(examples), _texts_of(examples, predictions))
         return {name: value for name, value in scores.items() if not name.endswith("total")}
 
+    def scores_with_na_probs(
+        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction], na_probs: Path
+    ) -> dict[str, float]:
+        """Return all that evaluate-v2.0.py prints, the best thresholds among it.
+
+        Args:
+            examples: the questions.
+            predictions: the answer to each.
+            na_probs: a file that says how sure it is that a question has no answer.
+
+        Raises:
+            InputError: that file is wrong, or says nothing to a question.
+        """
+        sure = read_na_probs(na_probs)
+        _check_all_are_there(examples, sure, na_probs)
+        return squad_v2_scores(answers_of(examples), _texts_of(examples, predictions), sure)
+
     def collapse(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> str | None:
         """Name a model that answers no question, or does no better than such a one."""
         if not any(prediction.answer.text for prediction in predictions):
@@ -127,119 +145,17 @@ class SquadV2(Squad):
         return "no better than to answer no question" if no_better else None
 
 
-def read_questions(path: Path, *, labelled: bool, may_be_none: bool) -> Iterator[SpanQuestion]:
-    """Yield the questions of a file in SQuAD's form, `-` for stdin; those of one text share it.
-
-    Args:
-        path: JSON, plain or compressed.
-        labelled: whether the answers must be there; otherwise they are not looked at.
-        may_be_none: whether there may be none.
-
-    Raises:
-        InputError: the file is not of that form; the place in it is named.
-    """
-    ids: dict[str, str] = {}
-    for number, article in enumerate(_get(_read_json(path), "data", list, str(path))):
-        article_place = f"{path}: data[{number}]"
-        for i, table in enumerate(_get(article, "paragraphs", list, article_place)):
-            place = f"{article_place}.paragraphs[{i}]"
-            paragraph = Paragraph(_text(table, "context", place))
-            for j, row in enumerate(_get(table, "qas", list, place)):
-                question = _question(
-                    row, paragraph, f"{place}.qas[{j}]", labelled=labelled, may_be_none=may_be_none
-                )
-                if question.id in ids:
-                    what = f"the id {question.id!r} is that of another question, too"
-                    raise InputError(what, where=question.where, remedy=f"See {ids[question.id]}")
-                ids[question.id] = question.where.removeprefix(f"{path}: ")
-                yield question
-    if not ids:
-        raise InputError("holds no questions", where=path)
-
-
-def _question(
-    row: Any, paragraph: Paragraph, place: str, *, labelled: bool, may_be_none: bool
-) -> SpanQuestion:
-    identifier = str(_get(row, "id", (str, int), place))
-    place = f"{place} (id {identifier})"
-    question = SpanQuestion(identifier, _text(row, "question", place), paragraph, where=place)
-    if not labelled:
-        return question
-    answers = tuple(
-        _answer(table, paragraph.text, f"{place}.answers[{i}]")
-        for i, table in enumerate(_get(row, "answers", list, place))
-    )
-    if not answers and not may_be_none:
-        raise InputError("has no answer", where=place, remedy="The task squad_v2 knows questions without one")
-    if "is_impossible" in row and _get(row, "is_impossible", bool, place) == bool(answers):
-        what = f"is_impossible is {json.dumps(row['is_impossible'])}, and there are {len(answers)} answers"
-        raise InputError(what, where=place)
-    return replace(question, answers=answers)
-
-
-def _answer(table: Any, context: str, place: str) -> Excerpt:
-    text, start = _text(table, "text", place), _get(table, "answer_start", int, place)
-    end = start + len(text)
-    if start < 0 or context[start:end] != text:
-        found = context[start:end] if 0 <= start < len(context) else ""
-        what = f"the answer {text[:60]!r} does not stand at {start}: there is {found[:60]!r}"
-        remedy = f"The text has {len(context)} characters; answer_start counts them from 0"
-        raise InputError(what, where=place, remedy=remedy)
-    return Excerpt(text, start, end)
-
-
-def _read_table(path: Path) -> Iterator[SpanQuestion]:
-    paragraph = Paragraph("")
-    for row in read_rows(path, ["question", "context"]):
-        text = replace_lone_surrogates(row.required("context"))
-        if text != paragraph.text:
-            paragraph = Paragraph(text)
-        yield SpanQuestion(row.where, row.required("question"), paragraph, where=row.where)
-
-
-_KINDS = MappingProxyType({list: "a list", str: "a text", int: "a whole number", bool: "true or false"})
-
-
-def _get(table: Any, key: str, kind: type | tuple[type, ...], place: str) -> Any:
-    """Return a value of a JSON object, that must be there and of that kind."""
-    if not isinstance(table, dict):
-        raise InputError(f"not a JSON object but {json.dumps(table)[:40]}", where=place)
-    if key not in table:
-        there = f"There are {', '.join(map(repr, table))}" if table else "It is empty"
-        raise InputError(f"{key!r} is missing", where=place, remedy=there)
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    value = table[key]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        what = f"{key!r} must be {' or '.join(_KINDS[each] for each in kinds)}, not {json.dumps(value)[:40]}"
-        raise InputError(what, where=place)
-    return value
-
-
-def _text(table: Any, key: str, place: str) -> str:
-    text = replace_lone_surrogates(_get(table, key, str, place))
-    if not text.strip():
-        raise InputError(f"{key!r} is empty", where=place)
-    return text
-
-
-def _read_json(path: Path) -> Any:
-    if str(path) != STDIN and not Path(path).is_file():
-        raise InputError("is a directory" if Path(path).is_dir() else "no such file", where=path)
-    with open_bytes(str(path)) as (stream, _):
-        content = stream.read()
-    try:
-        return json.loads(content.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        what = f"not JSON: {error.msg} at character {error.colno}"
-        raise InputError(what, where=f"{path}:{error.lineno}") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not JSON: {error}", where=path) from error
-
-
 def _texts_of(examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> dict[str, str]:
     return {
         example.id: prediction.answer.text for example, prediction in zip(examples, predictions, strict=True)
     }
+
+
+def _check_all_are_there(examples: Sequence[SpanQuestion], found: Collection[str], path: Path) -> None:
+    missing = [example.id for example in examples if example.id not in found]
+    if missing:
+        what = f"says nothing to {len(missing):,} of {len(examples):,} questions, such as {missing[0]!r}"
+        raise InputError(what, where=path, remedy='An answer that is not there is ""')
 
 
 def _below(odds: Iterable[float]) -> float:

@@ -1,0 +1,304 @@
+"""The span family: windows, where an answer stands in its text, which answer is the likeliest, learning to give it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloze.config import from_table
+from cloze.errors import InputError
+from cloze.model.bert import BertModel
+from cloze.tasks.answers import Answer, ScoredWindow, likeliest_answers
+from cloze.tasks.config import FinetuneConfig, load_finetuning, load_task
+from cloze.tasks.contexts import Excerpt, Paragraph
+from cloze.tasks.features import featurize
+from cloze.tasks.finetune import finetune
+from cloze.tasks.predict import predict
+from cloze.tasks.span import SpanPrediction, SpanQuestion
+from cloze.tasks.squad import SquadV1, SquadV2
+from cloze.tasks.windows import cut_windows, window_of_most_context
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.optimizer import OptimizerConfig
+
+WORDS = Tokenizer.from_pieces(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abcdefgh"), ".", "1"]
+)
+
+
+def _question(text: str, question: str = "a", answer: str | None = None, key: str = "q") -> SpanQuestion:
+    answers = () if answer is None else (_excerpt(text, answer),)
+    return SpanQuestion(key, question, Paragraph(text), answers)
+
+
+def _excerpt(text: str, part: str) -> Excerpt:
+    return Excerpt(part, text.index(part), text.index(part) + len(part))
+
+
+@given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 20))
+def test_windows_cover_every_piece_and_one_shows_most_around_it(num: int, size: int, stride: int) -> None:
+    windows = cut_windows(num, size, stride)
+    assert {i for w in windows for i in range(w.start, w.start + w.length)} == set(range(num))
+    assert all(w.length <= size for w in windows)
+    assert [w.start for w in windows] == [i * min(stride, size) for i in range(len(windows))]
+    best = window_of_most_context(windows)
+    for piece in range(num):
+        around = [
+            min(piece - w.start, w.start + w.length - 1 - piece) + 0.01 * w.length
+            if w.start <= piece < w.start + w.length
+            else -1
+            for w in windows
+        ]
+        assert best[piece] == around.index(max(around))
+
+
+def test_features_of_a_long_text() -> None:
+    example = _question("a b c d e f g h", "h g f e", "c d")
+    task = SquadV1(doc_stride=2, max_query_length=3)
+    features = task.features(example, WORDS, max_seq_length=10)
+    shown = [" ".join(WORDS.pieces[i] for i in feature.input_ids) for feature in features]
+    assert shown == [
+        "[CLS] h g f [SEP] a b c d [SEP]",
+        "[CLS] h g f [SEP] c d e f [SEP]",
+        "[CLS] h g f [SEP] e f g h [SEP]",
+    ]
+    assert [feature.target for feature in features] == [(7, 8), (5, 6), (0, 0)]
+    assert all(feature.is_truncated for feature in features)
+    assert task.batch(features).packed.token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
+
+
+def test_a_text_is_tokenized_once_for_all_its_questions() -> None:
+    paragraph = Paragraph("a b c")
+    first = paragraph.context(WORDS, original=False)
+    assert paragraph.context(WORDS, original=False) is first
+    assert paragraph.context(WORDS, original=True) is not first
+
+
+@pytest.mark.parametrize("original", [False, True])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("a  bcd. ef", "bcd"), ("(a) b", "a"), ("a\n\tbc d", "bc d"), ("A Bç D", "Bç"), ("a b", "a b")],
+)
+def test_the_text_of_an_answer_is_its_own(text: str, answer: str, original: bool) -> None:
+    context = Paragraph(text).context(WORDS, original=original)
+    excerpt = context.excerpt(*context.pieces_of(_excerpt(text, answer)))
+    assert excerpt.text == answer
+    assert " ".join(text[excerpt.start : excerpt.end].split()) == " ".join(excerpt.text.split())
+
+
+def test_offsets_keep_accents_and_white_space_that_google_loses() -> None:
+    text = "a cafe\u0301 b\u00a0c\nd"  # the accent is a character of its own
+    by_offsets = Paragraph(text).context(WORDS, original=False)
+    original = Paragraph(text).context(WORDS, original=True)
+    pieces = by_offsets.pieces_of(_excerpt(text, "b\u00a0c\nd"))
+    assert by_offsets.excerpt(*pieces).text == "b\u00a0c\nd"
+    assert original.excerpt(*original.pieces_of(_excerpt(text, "b\u00a0c\nd"))).text == "b\u00a0c d"
+    cafe = by_offsets.pieces_of(_excerpt(text, "cafe"))
+    assert by_offsets.excerpt(*cafe).text == "cafe\u0301"
+
+
+def test_google_gives_the_whole_words_where_it_cannot_tell() -> None:
+    text = "a bc½d e"  # its basic tokenizer leaves ½, which is no piece
+    context = Paragraph(text).context(WORDS, original=True)
+    assert context.excerpt(1, 1).text == "bc½d"
+
+
+def _window(start: list[float], end: list[float], *, most: tuple[bool, ...] = (True,) * 3) -> ScoredWindow:
+    """`[CLS] question [SEP] a b c [SEP]`, and whether no other window shows more around a, b and c."""
+    context = Paragraph("a b c").context(WORDS, original=False)
+    return ScoredWindow(np.array(start), np.array(end), context, 3, 0, np.array(most))
+
+
+def _texts(*windows: ScoredWindow, none: bool = False, best: int = 20, length: int = 30) -> list[str]:
+    answers = likeliest_answers(windows, n_best_size=best, max_answer_length=length, may_be_none=none)
+    assert sum(answer.probability for answer in answers) == pytest.approx(1)
+    return [answer.text for answer in answers]
+
+
+START, END = [9.0, 9, 9, 1, 5, 0, 9], [9.0, 9, 9, 2, 1, 3, 9]
+
+
+def test_which_spans_are_answers() -> None:
+    assert _texts(_window(START, END)) == ["b c", "b", "a b c", "a", "c", "a b"]
+    assert _texts(_window(START, END), length=1) == ["b", "a", "c"]
+    assert _texts(_window(START, END), best=5) == [
+        "b c"
+    ]  # of those that begin, only b is among the five best
+
+
+def test_a_piece_begins_an_answer_in_the_window_that_shows_most_around_it() -> None:
+    window = _window(START, END, most=(True, False, True))
+    assert _texts(window) == ["a b c", "a", "c", "a b"]
+
+
+def test_the_same_words_are_one_answer() -> None:
+    weak = _window([0.0] * 7, [0.0] * 7)
+    texts = _texts(weak, _window(START, END))
+    assert texts[:3] == ["b c", "b", "a b c"]
+    assert len(texts) == len(set(texts)) == 6
+
+
+def test_no_answer_stands_at_its_place_or_last() -> None:
+    window = _window([2.5, *START[1:]], [2.0, *END[1:]])
+    assert _texts(window, none=True) == ["b c", "b", "", "a b c", "a", "c", "a b"]
+    assert _texts(window, none=True, best=6) == ["b c", "", "a b c", "a"]  # b is not among the six ends
+    low = _window([-9.0, *START[1:]], [0.0, *END[1:]])
+    assert _texts(window, low, none=True)[-1] == ""  # the window that says so the least
+    assert _texts(_window([-9.0, 0, 0, 9, 8, 7, 0], [-9.0, 0, 0, 7, 8, 9, 0]), none=True, best=2) == [
+        "a b c",
+        "a b",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("none", [True, False])
+def test_where_no_span_may_be_an_answer_there_is_none(none: bool) -> None:
+    assert _texts(_window(START, END), none=none, best=2) == [""]
+
+
+def _outputs(length: int, first: int, last: int, score: float, null: float) -> np.ndarray:
+    logits = np.zeros((length, 2), np.float32)
+    logits[0] = null / 2
+    logits[first, 0] = logits[last, 1] = score / 2
+    return logits
+
+
+def test_the_null_threshold_decides() -> None:
+    example = _question("a b c")
+    features = SquadV2().features(example, WORDS, max_seq_length=20)
+    outputs = [_outputs(7, 4, 5, score=6, null=8)]
+    for threshold, text in ((1.9, ""), (2.0, "b c"), (2.1, "b c")):
+        prediction = SquadV2(null_threshold=threshold).decode(example, features, outputs)
+        assert prediction.null_odds == 2
+        assert prediction.answer.text == text
+        assert prediction.best is not None
+        assert prediction.best.text == "b c"
+
+
+def test_where_every_candidate_is_null_the_answer_is_empty() -> None:
+    example = _question("a b c")
+    task = SquadV2(n_best_size=2)
+    features = task.features(example, WORDS, max_seq_length=20)
+    logits = np.zeros((7, 2), np.float32)
+    logits[[0, 1]] = 9
+    prediction = task.decode(example, features, [logits])
+    assert prediction.answer.text == ""
+    assert json.loads(json.dumps(task.to_json(example, prediction)))["answer"] == ""
+    assert SquadV1(n_best_size=2).decode(example, features, [logits]).answer.text == ""
+    empty = _question("\u200e")
+    features = task.features(empty, WORDS, max_seq_length=20)  # a text without pieces has a window, too
+    assert task.decode(empty, features, [np.zeros((4, 2), np.float32)]).answer.text == ""
+
+
+def _predicted(text: str, odds: float) -> SpanPrediction:
+    answer = Answer(Excerpt(text, 0, len(text)))
+    return SpanPrediction(answer, (answer,), null_odds=odds)
+
+
+def test_the_threshold_is_tuned_for_f1() -> None:
+    examples = [
+        _question("a b c", answer="a", key="right"),
+        _question("a b c", key="none"),
+        _question("a b c", answer="b", key="right and unsure"),
+    ]
+    predictions = [_predicted("a", -3.0), _predicted("c", 3.0), _predicted("b", 2.5)]
+    assert SquadV2().tuned(examples, predictions).null_threshold == 2.5
+    predictions[2] = _predicted("c", 2.5)
+    assert SquadV2().tuned(examples, predictions).null_threshold == -3.0
+    predictions[0] = _predicted("c", -3.0)
+    assert SquadV2().tuned(examples, predictions).null_threshold < -3.0  # better to answer nothing
+
+
+def test_the_loss_is_the_mean_of_begin_and_end_over_each_sequence() -> None:
+    task = SquadV1()
+    features = [
+        feature
+        for text, answer in (("a b c", "b"), ("a b", "a b"))
+        for feature in task.features(_question(text, answer=answer), WORDS, max_seq_length=20)
+    ]
+    batch = task.batch(features)
+    logits = torch.randn(batch.packed.num_tokens, 2, generator=torch.Generator().manual_seed(1))
+    loss, measures = task.loss(logits, batch)
+    first, second = logits[:7].log_softmax(0), logits[7:].log_softmax(0)
+    expected = -(first[4, 0] + first[4, 1]) / 2 - (second[3, 0] + second[4, 1]) / 2
+    torch.testing.assert_close(loss, expected)
+    assert measures["loss"][1] == 2
+    assert [len(output) for output in task.outputs(logits, batch)] == [7, 6]
+
+
+BAD_SETTINGS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
+
+
+@pytest.mark.parametrize("name", BAD_SETTINGS)
+def test_settings_must_be_positive(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} 0 is not positive"):
+        from_table(SquadV1, {name: 0}, where="run.toml")
+
+
+def test_defaults_are_the_papers() -> None:
+    for name, batch_size, epochs in (("squad_v1", 32, 3), ("squad_v2", 48, 2)):
+        _, config = load_finetuning(name, None, ["model=m", "train=t"])
+        assert (config.batch_size, config.epochs, config.max_seq_length) == (batch_size, epochs, 384)
+        assert config.optimizer == OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_a_model_learns_answers_by_heart_over_windows(
+    build_encoder: Callable[[], BertModel], tokenizer: Tokenizer, original: bool
+) -> None:
+    text = "the film was very good , a bad book was awful . fine"
+    examples = [
+        _question(text, "film", "very good", "1"),
+        _question(text, "book", "awful", "2"),
+        _question(text, "fine", "fine", "3"),
+        _question(text, "good", key="4"),
+    ]
+    task = SquadV2(doc_stride=4, original=original)
+    features = featurize(task, examples, tokenizer, max_seq_length=13)
+    batch = task.batch([feature for own in features for feature in own])
+    assert batch.num_targets == 8
+    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(150):
+        optimizer.zero_grad()
+        task.loss(model(batch.packed), batch)[0].backward()
+        optimizer.step()
+    predictions = predict(task, model, examples, features, max_tokens=100)
+    assert [prediction.answer.text for prediction in predictions] == ["very good", "awful", "fine", ""]
+    assert task.score(examples, predictions)["f1"] == 100
+    starts = [prediction.answer.excerpt and prediction.answer.excerpt.start for prediction in predictions]
+    assert starts == [13, 40, 48, None]
+
+
+def test_the_tuned_threshold_is_stored_with_the_model(nano_checkpoint: Path, tmp_path: Path) -> None:
+    questions = [
+        {"id": f"{i}", "question": word, "answers": [] if i % 3 else [{"text": "book", "answer_start": 4}]}
+        for i, word in enumerate(["good", "bad", "awful"] * 6)
+    ]
+    table = {"data": [{"paragraphs": [{"context": "the book was bad .", "qas": questions}]}]}
+    (tmp_path / "train.json").write_text(json.dumps(table))
+    config = FinetuneConfig(
+        model=str(nano_checkpoint),
+        train=str(tmp_path / "train.json"),
+        dev=str(tmp_path / "train.json"),
+        epochs=4,
+        batch_size=6,
+        max_seq_length=16,
+        optimizer=OptimizerConfig(learning_rate=5e-3, warmup_fraction=0.1),
+        device="cpu",
+        precision="float32",
+    )
+    scores = finetune(SquadV2(), config, tmp_path / "run")
+    stored = load_task(resolve_checkpoint(tmp_path / "run", "best"))
+    assert stored is not None
+    assert isinstance(stored[0], SquadV2)
+    assert stored[0].null_threshold != 0
+    assert stored[0] == replace(SquadV2(), null_threshold=stored[0].null_threshold)
+    assert scores["f1"] >= 2 / 3 * 100
+    assert set(scores) >= {"exact", "f1", "HasAns_f1", "NoAns_f1"}
