@@ -11,6 +11,8 @@ from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import ChoiceFeature, MultipleChoice
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanFeature, SpanTask
+from cloze.tasks.tagging import Tagging
+from cloze.tasks.tagging_features import TaggingFeature
 from cloze.tasks.task import AnyTask, Array
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import TextFeature
@@ -92,6 +94,19 @@ def squad(*answers: str | None) -> str:
     return json.dumps({"version": "1", "data": [{"title": "x", "paragraphs": paragraphs}]})
 
 
+def columns(separator: str = "\t", *, marks: bool = False) -> str:
+    """Words that praise are entities of one type, those that blame of another."""
+    kinds = {"good": "GOOD", "fine": "GOOD", "bad": "BAD", "awful": "BAD"}
+    sentences = []
+    for a, b in TEXTS:
+        lines = []
+        for word in f"{a} {b}".split():
+            tag = f"B-{kinds[word]}" if word in kinds else "O"
+            lines.append(f"{word}{separator}X{separator}{tag}\n")
+        sentences.append(("-DOCSTART- X O\n\n" if marks else "") + "".join(lines))
+    return "\n".join(sentences)
+
+
 ENTAILS = ("entailment", "not_entailment") * 2
 CASES = {
     "classification": Case(
@@ -119,6 +134,10 @@ CASES = {
     "codah": Case("a.tsv", codah()),
     "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),
     "squad_v2": Case("a.json", squad("very good", None, "fine", None), perfect=100),
+    "tagging": Case("a.conll", columns(), perfect=100),
+    "conll2003": Case("a.conll", columns(" ", marks=True), perfect=100),
+    "wnut17": Case("a.conll", columns(), perfect=100),
+    "gum": Case("a.conll", columns(), perfect=100),
 }
 """By the name of the task."""
 
@@ -154,3 +173,8 @@ def _(task: SpanTask, feature: SpanFeature) -> Array:
     logits = np.zeros((feature.num_tokens, 2), np.float32)
     logits[feature.target, (0, 1)] = 9
     return logits
+
+
+@gold_output.register
+def _(task: Tagging, feature: TaggingFeature) -> Array:
+    return 9 * np.eye(len(task.labels), dtype=np.float32)[feature.targets]

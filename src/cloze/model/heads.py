@@ -181,6 +181,35 @@ class BertForMultipleChoice(nn.Module):
         return scores_B1.squeeze(-1)
 
 
+class BertForTokenClassification(nn.Module):
+    """A class for every token: dropout and one dense layer on the last layer's vectors.
+
+    Source:
+        Devlin et al. 2019, 5.3; the released code has no such head.
+    """
+
+    dropout_prob = 0.1
+    reads_pooled_output = False
+
+    def __init__(self, bert: BertModel, *, num_labels: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.bert = bert
+        self.num_labels = num_labels
+        self.classifier = nn.Linear(bert.config.hidden_size, num_labels)
+        initialize_weights(self.classifier, bert.config.initializer_range, generator)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.bert.config
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Return logits [T, C]."""
+        hidden_TD = self.bert.forward_packed(packed).sequence_output
+        logits_TC: Tensor = self.classifier(dropout(hidden_TD, self.dropout_prob if self.training else 0.0))
+        return logits_TC
+
+
 class BertForQuestionAnswering(nn.Module):
     """Two scores for every token, as the first and as the last of the answer: one dense layer, without dropout.
 

@@ -82,6 +82,8 @@ def read_data(
     """
     train = list(task.examples(Path(config.train)))
     task = task.fitted(train)
+    for note in task.notes(tokenizer):
+        progress.note(note)
     if config.dev is not None:
         dev = list(task.examples(Path(config.dev)))
     else:

@@ -104,6 +104,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
         """Return the task with what its training data tell of it, such as the labels there are."""
         return self
 
+    def notes(self, tokenizer: Tokenizer) -> list[str]:
+        """Say what is worth knowing of the data, and of a model with this tokenizer, before a run begins."""
+        return []
+
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes that config.json names; none where there are no classes."""

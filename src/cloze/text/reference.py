@@ -93,7 +93,7 @@ def _clean(text: str) -> Iterator[str]:
             yield " "
         elif character in "\x00\ufffd" or unicodedata.category(character) in ("Cc", "Cf"):
             continue
-        elif _is_chinese(character):
+        elif is_chinese(character):
             yield f" {character} "
         else:
             yield character
@@ -124,5 +124,6 @@ def _is_punctuation(character: str) -> bool:
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
-def _is_chinese(character: str) -> bool:
+def is_chinese(character: str) -> bool:
+    """Whether it is a word to BERT: the Chinese characters of all languages, not kana or hangul."""
     return any(first <= ord(character) <= last for first, last in _CHINESE_BLOCKS)
