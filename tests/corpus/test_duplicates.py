@@ -1,0 +1,117 @@
+"""Exact duplicates: found as a set finds them, and taken out of a shard as one takes them out of lists."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cloze.corpus import duplicates
+from cloze.corpus.duplicates import RepeatCounts, digest_of, find_repeats, without
+from cloze.corpus.store import Shard, offsets_of
+
+FEW_TEXTS = st.lists(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), max_size=5)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(arrays=FEW_TEXTS)
+def test_a_repeat_is_what_stood_before(monkeypatch, at_once, arrays):
+    monkeypatch.setattr(duplicates, "_DIGESTS_AT_ONCE", at_once)
+    digests = [np.array([digest_of([str(n)]) for n, _ in array], np.uint64) for array in arrays]
+    among = [np.array([counts for _, counts in array], np.bool_) for array in arrays]
+    seen: set[int] = set()
+
+    def stood_before(n: int) -> bool:
+        known = n in seen
+        seen.add(n)
+        return known
+
+    expected = [[counts and stood_before(n) for n, counts in array] for array in arrays]
+    assert [mask.tolist() for mask in find_repeats(digests, among)] == expected
+
+
+def test_digests_of_every_range_are_found(monkeypatch):
+    monkeypatch.setattr(duplicates, "_DIGESTS_AT_ONCE", 2)
+    edges = np.array([0, 2**63 - 1, 2**63, 2**64 - 1] * 2, np.uint64)
+    (found,) = find_repeats([edges], [np.ones(8, np.bool_)])
+    assert found.tolist() == [False] * 4 + [True] * 4
+
+
+def test_a_digest_is_of_the_text_and_its_lines():
+    texts = (["a b"], ["a", "b"], ["ab"], ["a b "], ["\ud800"], ["日本"])
+    assert len({digest_of(text) for text in texts}) == len(texts)
+    by_b2sum = (
+        "bb4549a9d91e839c"  # printf 'one\ntwo' | b2sum -l 64; data sets remember it, so it must not change
+    )
+    assert digest_of(["one", "two"]) == int.from_bytes(bytes.fromhex(by_b2sum), "little")
+
+
+DOCUMENTS = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.lists(
+            st.tuples(st.sampled_from(["short", "long", "gone"]), st.integers(1, 3)), min_size=1, max_size=5
+        ),
+    ),
+    max_size=8,
+)
+
+
+@given(documents=DOCUMENTS)
+def test_a_shard_without_some_of_it(documents):
+    """Documents are (dropped, paragraphs), and paragraphs (short, long, or long and dropped; sentences)."""
+    number = iter(range(1, 1000))
+    rows = [
+        (gone, [(kind, [[next(number)] * n for n in range(1, size + 1)]) for kind, size in paragraphs])
+        for gone, paragraphs in documents
+    ]
+    digests = np.arange(len(rows), dtype=np.uint64) + 7
+    left = [
+        [] if gone else [(kind, sentences) for kind, sentences in paragraphs if kind != "gone"]
+        for gone, paragraphs in rows
+    ]
+    stays = np.array(list(map(bool, left)), np.bool_)
+    all_paragraphs = [kind for _, paragraphs in rows for kind, _ in paragraphs if kind != "short"]
+    found = without(
+        shard_of([paragraphs for _, paragraphs in rows], digests),
+        np.array([gone for gone, _ in rows], np.bool_),
+        np.array([kind == "gone" for kind in all_paragraphs], np.bool_),
+    )
+    expected = shard_of([paragraphs for paragraphs in left if paragraphs], digests[stays])
+    for field in Shard.__dataclass_fields__:
+        assert getattr(found, field).tolist() == getattr(expected, field).tolist(), field
+
+
+def shard_of(documents: list, digests_of_documents: np.ndarray) -> Shard:
+    """Make a shard in which the digest of a paragraph is its first piece."""
+    sentences = [s for paragraphs in documents for _, some in paragraphs for s in some]
+    starts, ends, digests, counts = [], [], [], []
+    place = 0
+    for paragraphs in documents:
+        for kind, some in paragraphs:
+            if kind != "short":
+                starts.append(place)
+                ends.append(place + len(some))
+                digests.append(some[0][0])
+            place += len(some)
+        counts.append(sum(kind != "short" for kind, _ in paragraphs))
+    return Shard(
+        pieces=np.array([piece for s in sentences for piece in s], np.uint32),
+        sentence_offsets=offsets_of([len(s) for s in sentences]),
+        document_offsets=offsets_of([sum(len(some) for _, some in paragraphs) for paragraphs in documents]),
+        document_digests=digests_of_documents,
+        paragraph_offsets=offsets_of(counts),
+        paragraph_digests=np.array(digests, np.uint64),
+        paragraph_starts=np.array(starts, np.int64),
+        paragraph_ends=np.array(ends, np.int64),
+    )
+
+
+def test_counts_add_up():
+    one = RepeatCounts(1, 2, 3, ())
+    assert one + one == RepeatCounts(2, 4, 6, ())
+    assert one.in_words("documents") == [
+        "1 documents stood before and were dropped (3 pieces)",
+        "2 documents stood before and were kept all the same",
+    ]
+    assert RepeatCounts().in_words("documents") == []
