@@ -7,14 +7,18 @@ import pytest
 import torch
 from torch.nn import functional
 
+from cloze.inference.predictor import Predictor
 from cloze.tasks.choice import OwnChoices
 from cloze.tasks.classification import Classification
+from cloze.tasks.config import load_finetuning
+from cloze.tasks.finetune import finetune
 from cloze.tasks.multi_label import LabelSet, MultiLabel
 from cloze.tasks.multiple_choice import Choice, Question
 from cloze.tasks.predict import predict
 from cloze.tasks.regression import Regression
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import resolve_checkpoint
 
 
 def _texts(*labels: str) -> list[LabelledText]:
@@ -93,6 +97,39 @@ def test_questions_with_different_numbers_of_choices_share_a_batch(
     with pytest.raises(TypeError, match="is not a number"):
         task.from_json({"choice": "b"})
     assert task.collapse(questions, [Choice(0, 1.0, [])] * 3) == "no better than the majority"
+
+
+OTHERS = {
+    "classification": ("text\tlabel\ngood\tx\nbad\ty\n", lambda p: p.probabilities),
+    "multi-label": ("text\tlabels\ngood\tx\nbad\ty,x\n", lambda p: p.probabilities),
+    "regression": ("text\tlabel\ngood\t0\nbad\t1\n", lambda p: {"score": p}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_pipelines_of_transformers_say_the_same(
+    name: str, nano_checkpoint: Path, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    content, values = OTHERS[name]
+    (tmp_path / "a.tsv").write_text(content + content.split("\n", 1)[1] * 9)
+    task, config = load_finetuning(
+        name,
+        None,
+        [
+            *(f"model={nano_checkpoint}", f"train={tmp_path / 'a.tsv'}", "device=cpu", "precision=float32"),
+            *("epochs=1", "max_seq_length=16", "micro_batch_tokens=64"),
+        ],
+    )
+    finetune(task, config, tmp_path / "run")
+    checkpoint = resolve_checkpoint(tmp_path / "run", "best")
+    pipeline = transformers.pipeline("text-classification", model=str(checkpoint), top_k=None)
+    predictor = Predictor.load(checkpoint, device="cpu")
+    texts = ["the film was good", "", "awful , awful"]
+    predictions, _ = predictor.predict([LabelledText(text) for text in texts])
+    for prediction, theirs in zip(predictions, pipeline(texts), strict=True):
+        expected = {row["label"]: row["score"] for row in theirs}
+        assert values(prediction) == pytest.approx(expected, abs=1e-5)
 
 
 def test_choices_may_stand_in_columns(tmp_path: Path) -> None:

@@ -48,7 +48,12 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def write_model_files(
-    directory: Path, model: nn.Module, tokenizer: Tokenizer, *, labels: Sequence[str] = ()
+    directory: Path,
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    *,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
 ) -> None:
     """Write what transformers needs to read a model into a directory that is being written.
 
@@ -57,6 +62,7 @@ def write_model_files(
         model: a `BertModel` or one of the heads on it; its class name goes into config.json.
         tokenizer: is written with the model's number of positions as its limit.
         labels: the names of a classifier's classes, in order.
+        problem_type: how transformers calls what its logits are, as in "multi_label_classification".
 
     Raises:
         RunError: the disk is full or cannot be written.
@@ -74,6 +80,8 @@ def write_model_files(
     if labels:
         table["id2label"] = {str(number): label for number, label in enumerate(labels)}
         table["label2id"] = {label: number for number, label in enumerate(labels)}
+    if problem_type is not None:
+        table["problem_type"] = problem_type
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_weights(weights, directory / WEIGHTS_FILE)
     dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)

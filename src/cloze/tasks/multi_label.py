@@ -38,6 +38,7 @@ class MultiLabel(TextTask[LabelSet]):
     data_format: ClassVar[str] = "as classification, a cell with several labels parted by a comma"
     source: ClassVar[str] = "your own data"
     main_metric: ClassVar[str] = "micro_f1"
+    problem_type: ClassVar[str | None] = "multi_label_classification"
 
     text_column: str = "text"
     pair_column: str | None = None

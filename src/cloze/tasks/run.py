@@ -105,7 +105,9 @@ def _train(
     settings = TaskSettings(max_seq_length=config.max_seq_length)
 
     def write_model(directory: Path) -> None:
-        write_model_files(directory, model, prepared.tokenizer, labels=task.class_names)
+        write_model_files(
+            directory, model, prepared.tokenizer, labels=task.class_names, problem_type=task.problem_type
+        )
         (directory / TASK_FILE).write_text(to_toml(work.task, settings), encoding="utf-8")
         (directory / "README.md").write_text(card, encoding="utf-8")
 

@@ -38,6 +38,7 @@ class SequenceClassification(TextTask[Prediction]):
     """
 
     main_metric: ClassVar[str] = "accuracy"
+    problem_type: ClassVar[str | None] = "single_label_classification"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     """Names of `cloze.metrics.classification.METRICS`."""
 

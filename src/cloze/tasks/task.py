@@ -76,6 +76,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """Where task and metric come from."""
     main_metric: ClassVar[str]
     """The score that says which epoch, and which run, is best: the higher the better."""
+    problem_type: ClassVar[str | None] = None
+    """How transformers calls what the logits are, where it has a word for it."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Optional packages that `score` imports."""
     defaults: ClassVar[tuple[str, ...]] = ()

@@ -32,6 +32,7 @@ class TextRegression(TextTask[float]):
     """
 
     main_metric: ClassVar[str] = "spearman"
+    problem_type: ClassVar[str | None] = "regression"
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
 
     minimum: float | None = None
