@@ -31,7 +31,7 @@ SPLIT = {
         "Ah! how sweet it is! | Really?! | Yes.",
         "He came (at last). | (She had left. | Long ago.) | Nobody knew (not even Dr. No).",
         "It rained.[1] | It poured. [2][3] | It stopped.",
-        "1. Take the eggs. | 2. Beat them. | a. Softly. | (3.) Eat.",
+        "1. Take the eggs. | 2. Beat them. | a. Softly. | (3.) Eat. | “4. Rest.”",
         "“Yes!” – he said. | — Indeed.",
         "The end. —",
     ],

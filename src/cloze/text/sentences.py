@@ -44,10 +44,10 @@ _BRACKETS_OF_SENTENCES: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 _LIKE_A_NUMBER = re.compile(r"([。！？।॥؟۔])[0-9a-z]")
 """Where the library takes a terminator without a space behind it for the point of a number or a name."""
-_NEVER_FIRST = frozenset(".,;:!?…)]}%")
+_NEVER_FIRST = frozenset(".,;:!?…)]}%，。、；：！？）")
 _DASHES = "—–- "
 _LONGEST_NUMBER = 5
-_NUMBER = re.compile(r"\(?(?:\d+|\w)\.\)?")
+_NUMBER = re.compile(r"[(\"“]?(?:\d+|\w)\.\)?")
 
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -144,7 +144,7 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
             stop = len(text.rstrip())
         else:
             gap = text[stop:end]
-            has_marks = gap not in ("", " ") and gap != shown[stop:end]
+            has_marks = gap != " " and gap != shown[stop:end]
             if not shown[end].isupper() and _goes_on(shown, stop, end, has_marks=has_marks):
                 continue
             if has_marks:
