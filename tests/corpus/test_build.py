@@ -1,20 +1,27 @@
 """Text to data sets: the same bytes for any number of workers, and nothing half-written."""
 
 import errno
+import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cloze.corpus import build, documents
-from cloze.corpus.build import BuildConfig, build_dataset
+from cloze.corpus import build, documents, sources
+from cloze.corpus.build import BuildConfig, build_dataset, build_task, merge_tasks
 from cloze.corpus.seal import Summary
 from cloze.corpus.sources import ReadingConfig
-from cloze.corpus.store import Dataset
+from cloze.corpus.stage import Task
+from cloze.corpus.store import Dataset, write_shard
 from cloze.errors import InputError, RunError
 from cloze.text.tokenizer import Tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", ".", "and", "##s", "dog"]
+
+
+PARAGRAPH = "The cats sat on a mat. " * 5
+"""Long enough to be looked for again."""
 
 
 @pytest.fixture
@@ -73,7 +80,44 @@ def test_paragraphs_are_split_into_sentences(tmp_path, vocabulary):
     assert (summary.documents, summary.sentences) == (1, 3)
 
 
-def test_the_bytes_do_not_depend_on_the_workers(tmp_path, vocabulary, text, monkeypatch):
+def build_by_workers(inputs: list[Path], vocabulary: Path, output: Path, workers: int) -> None:
+    build_dataset(inputs, vocabulary, output, workers=workers)
+
+
+def build_by_tasks(inputs: list[Path], vocabulary: Path, output: Path, tasks: int) -> None:
+    for number in range(tasks, 0, -1):
+        build_task(inputs, vocabulary, output, task=Task(number, tasks))
+    merge_tasks(output)
+
+
+@pytest.mark.parametrize(
+    ("build_it", "count"),
+    [
+        (build_by_workers, 2),  # each reads its own stretches
+        (build_by_workers, 4),  # this process reads for them
+        (build_by_tasks, 1),
+        (build_by_tasks, 3),
+        (build_by_tasks, 11),  # more than there are stretches
+    ],
+)
+def test_the_bytes_do_not_depend_on_who_does_the_work(
+    tmp_path, vocabulary, text, monkeypatch, build_it, count
+):
+    monkeypatch.setattr(sources, "_STRETCH_BYTES", 1000)
+    inputs = [text, *(tmp_path / f"more-{n}" for n in range(2))]
+    for file in inputs[1:]:
+        file.write_text(f"{PARAGRAPH} the.\n\n{PARAGRAPH}\n" + text.read_text())
+    build_dataset(inputs, vocabulary, tmp_path / "one")
+    build_it(inputs, vocabulary, tmp_path / "other", count)
+    expected = files_of(tmp_path / "one")
+    assert files_of(tmp_path / "other") == expected
+    assert len([name for name in expected if name.endswith(".arrow")]) > 5
+    assert sorted(os.listdir(tmp_path)) == sorted(["vocabulary", "one", "other", *(f.name for f in inputs)])
+
+
+def test_the_bytes_do_not_depend_on_the_workers_where_a_stretch_has_many_parts(
+    tmp_path, vocabulary, text, monkeypatch
+):
     monkeypatch.setattr(documents, "_PART_CHARACTERS", 2000)
     for workers in (1, 2):
         build_dataset([text, text], vocabulary, tmp_path / f"{workers}", workers=workers)
@@ -135,14 +179,39 @@ def test_bad_text_leaves_nothing_behind(tmp_path, vocabulary, workers):
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_full_disk_leaves_nothing_behind(tmp_path, vocabulary, text, monkeypatch):
+def test_a_full_disk_leaves_what_is_finished(tmp_path, vocabulary, text, monkeypatch):
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", 2000)
+    build_dataset([text], vocabulary, tmp_path / "expected")
+    room = iter([True, True])
+    written = []
+
+    def write(path: Path, *args: Any, **kwargs: Any) -> None:
+        if not next(room, False):
+            path.write_bytes(b"half a shard")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_shard(path, *args, **kwargs)
+        written.append(path)
+
+    monkeypatch.setattr(build, "write_shard", write)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(RunError, match=r"data\.parts/.*: cannot write: No space left on device\. Free some"):
+        build_dataset([text], vocabulary, tmp_path / "data")
+    assert set(tmp_path.iterdir()) == before | {tmp_path / "data.parts"}
+    room = iter([True] * 100)
+    build_dataset([text], vocabulary, tmp_path / "data")
+    assert files_of(tmp_path / "data") == files_of(tmp_path / "expected")
+    assert len(written) == len(list((tmp_path / "data").glob("*.arrow")))
+    assert set(tmp_path.iterdir()) == before | {tmp_path / "data"}
+
+
+def test_a_disk_that_is_full_at_once_leaves_nothing(tmp_path, vocabulary, text, monkeypatch):
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(build, "write_shard", full)
     before = set(tmp_path.iterdir())
     with pytest.raises(
-        RunError, match=r"data.parts.*: cannot write: No space left on device\. Free some space"
+        RunError, match=r"data\.parts.*: cannot write: No space left on device\. Free some space"
     ):
         build_dataset([text], vocabulary, tmp_path / "data")
     assert set(tmp_path.iterdir()) == before
