@@ -287,17 +287,17 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         if _is_json_lines(path):
             found = super().predictions(path, examples)
             for example, prediction in zip(examples, found, strict=True):
-                for sentence, tags in zip(example.sentences, prediction.tags, strict=False):
-                    if len(tags) != len(sentence.words):
-                        what = f"{len(tags)} tags for the {len(sentence.words)} words of {sentence.where(0)}"
-                        raise InputError(what, where=path)
+                _check_lengths(example, prediction, path)
             return found
         columns = ConllColumns(self.word_column, -1)
         given = (s for s in read_sentences(path, columns, check_tags=False) if s.words)
-        return [
+        found = [
             Tags(tuple(_matching(next(given, None), sentence, path) for sentence in example.sentences))
             for example in examples
         ]
+        if (more := next(given, None)) is not None:
+            raise InputError("more sentences than there are to score", where=more.where(0))
+        return found
 
 
 def _is_json_lines(path: Path) -> bool:
@@ -310,6 +310,17 @@ def _is_json_lines(path: Path) -> bool:
         return False
 
 
+def _check_lengths(example: TaggedText, prediction: Tags, path: Path) -> None:
+    first = example.sentences[0].where(0)
+    if len(prediction.tags) != len(example.sentences):
+        what = f"{len(prediction.tags)} sentences, the text of {first} has {len(example.sentences)}"
+        raise InputError(what, where=path)
+    for sentence, tags in zip(example.sentences, prediction.tags, strict=True):
+        if len(tags) != len(sentence.words):
+            what = f"{len(tags)} tags for the {len(sentence.words)} words of {sentence.where(0)}"
+            raise InputError(what, where=path)
+
+
 def _matching(given: Sentence | None, sentence: Sentence, path: Path) -> tuple[str, ...]:
     """Return the tags that were given to a sentence, which must be this one."""
     if given is None:
@@ -319,7 +330,9 @@ def _matching(given: Sentence | None, sentence: Sentence, path: Path) -> tuple[s
             what = f"{theirs!r}, where {sentence.where(word)} has {own!r}"
             raise InputError(what, where=given.where(word), remedy="Give the same words in the same order")
     if len(given.words) != len(sentence.words):
-        what = f"{len(given.words)} words, the sentence of {sentence.where(0)} has {len(sentence.words)}"
+        what = (
+            f"a sentence of {len(given.words)} words, that of {sentence.where(0)} has {len(sentence.words)}"
+        )
         raise InputError(what, where=given.where(0), remedy="Give the same words in the same order")
     assert given.tags is not None
     return given.tags

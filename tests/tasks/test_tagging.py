@@ -1,0 +1,267 @@
+"""Tagging: no word is lost, whatever its length, its pieces or its neighbours."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloze.errors import InputError
+from cloze.model.bert import BertModel
+from cloze.tasks.conll import Sentence
+from cloze.tasks.conll2003 import CoNLL2003
+from cloze.tasks.features import featurize
+from cloze.tasks.predict import predict
+from cloze.tasks.tagged_text import TaggedText
+from cloze.tasks.tagging import Tagging, Tags
+from cloze.tasks.tagging_features import TaggingFeature, tagging_features
+from cloze.tasks.tags import OwnTags
+from cloze.text.tokenizer import Tokenizer
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "##a", "##b", "##c", "##d", ".")
+TASK = OwnTags(labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
+
+
+@pytest.fixture(scope="module")
+def letters() -> Tokenizer:
+    return Tokenizer.from_pieces(PIECES)
+
+
+def shown(feature: TaggingFeature) -> str:
+    """The pieces of a feature, those that stand for a word to be predicted in capitals."""
+    pieces = [PIECES[i].removeprefix("##") for i in feature.input_ids]
+    return " ".join(
+        piece.upper() if i in feature.positions else piece.lower() for i, piece in enumerate(pieces)
+    )
+
+
+def features_of(
+    tokenizer: Tokenizer, sentences: Sequence[str], max_seq_length: int, task: Tagging = TASK
+) -> list[TaggingFeature]:
+    example = TaggedText(tuple(Sentence(tuple(text.split())) for text in sentences))
+    return task.features(example, tokenizer, max_seq_length=max_seq_length)
+
+
+def test_the_first_piece_stands_for_the_word(letters: Tokenizer) -> None:
+    (feature,) = features_of(letters, ["abc d"], 20)
+    assert shown(feature) == "[cls] A b c D [sep]"
+
+
+def test_words_that_become_nothing_are_predicted(letters: Tokenizer) -> None:
+    nothing = ["\u200b", "�", "\x01"]
+    words = (nothing[0], "a", nothing[1], nothing[2], "?" * 3, "[MASK]", "bb", "a" * 101, nothing[0])
+    (feature,) = TASK.features(TaggedText((Sentence(words),)), letters, max_seq_length=40)
+    assert len(feature.positions) == len(words)
+    pieces = [PIECES[i] for i in feature.input_ids]
+    assert [pieces[i] for i in feature.positions] == [
+        "[UNK]",
+        "a",
+        "[UNK]",
+        "[UNK]",
+        "[UNK]",
+        "[UNK]",
+        "b",
+        "[UNK]",
+        "[UNK]",
+    ]
+    assert pieces[-4:] == ["##b", "[UNK]", "[UNK]", "[SEP]"]
+
+
+def test_a_long_sentence_is_read_in_windows_and_each_word_predicted_once(letters: Tokenizer) -> None:
+    windows = [shown(feature) for feature in features_of(letters, ["a b c d a b c d a"], 6)]
+    assert windows == [
+        "[cls] A B C d [sep]",
+        "[cls] c D A b [sep]",
+        "[cls] a B C d [sep]",
+        "[cls] c D A [sep]",
+    ]
+
+
+def test_a_word_longer_than_a_window_does_not_hide_the_next(letters: Tokenizer) -> None:
+    features = features_of(letters, ["a " + "." * 40 + " b"], 10)
+    predicted = [piece for feature in features for piece in shown(feature).split() if piece in ("A", "B")]
+    assert predicted == ["A", "B"]
+    assert sum(len(feature.positions) for feature in features) == 3
+
+
+def test_neighbours_fill_the_sequence_on_both_sides(letters: Tokenizer) -> None:
+    assert [shown(feature) for feature in features_of(letters, ["a b", "c d", "a b c", "d"], 8)] == [
+        "[cls] A B c d a b [sep]",
+        "[cls] a b C D a b [sep]",
+        "[cls] c d A B C d [sep]",
+        "[cls] c d a b c D [sep]",
+    ]
+
+
+@pytest.mark.parametrize("max_seq_length", [8, 9, 17, 40])
+def test_random_documents_lose_no_word(letters: Tokenizer, max_seq_length: int) -> None:
+    rng = np.random.default_rng(max_seq_length)
+    for _ in range(50):
+        sentences = [
+            Sentence(
+                tuple(
+                    "".join(rng.choice(list("abcd.\u200b?"), rng.integers(1, 7)))
+                    for _ in range(rng.integers(1, 15))
+                )
+            )
+            for _ in range(rng.integers(1, 6))
+        ]
+        num_words = sum(len(sentence.words) for sentence in sentences)
+        targets = np.arange(num_words)
+        features = tagging_features(sentences, targets, letters, max_seq_length=max_seq_length)
+        assert np.concatenate([feature.targets for feature in features]).tolist() == targets.tolist()
+        assert max(feature.num_tokens for feature in features) <= max_seq_length
+        for feature in features:
+            assert (feature.positions >= 1).all()
+            assert (feature.positions < feature.num_tokens - 1).all()
+            assert feature.input_ids[[0, -1]].tolist() == [letters.cls_id, letters.sep_id]
+
+
+def test_nothing_to_tag_gives_nothing(letters: Tokenizer, build_encoder: Callable[[], BertModel]) -> None:
+    example = TASK.example(" \n ")
+    assert TASK.features(example, letters, max_seq_length=8) == []
+    model = TASK.head(build_encoder())
+    (prediction,) = predict(TASK, model, [example], [[]], max_tokens=64)
+    assert TASK.to_json(example, prediction) == {"text": " \n ", "entities": [], "sentences": []}
+
+
+def one_hot(*numbers: int) -> np.ndarray:
+    return 9 * np.eye(5, dtype=np.float32)[list(numbers)]
+
+
+def test_windows_are_joined_and_the_answer_has_the_schemes_tags(letters: Tokenizer) -> None:
+    example = TaggedText((Sentence(("a",) * 6),))
+    outputs = [one_hot(2, 2, 1), one_hot(0, 3, 4)]
+    for scheme, tags in {
+        None: ("B-X", "I-X", "B-X", "O", "B-Y", "I-Y"),
+        "IOB1": ("I-X", "I-X", "B-X", "O", "I-Y", "I-Y"),
+        "IOBES": ("B-X", "E-X", "S-X", "O", "B-Y", "E-Y"),
+    }.items():
+        task = replace(TASK, scheme=scheme)
+        decoded = task.decode(example, [], outputs)
+        assert decoded.tags == (tags,)
+        assert decoded.probabilities[0] == pytest.approx([1 / (1 + 4 * np.exp(-9))] * 6)
+
+
+def test_what_is_found_in_the_data() -> None:
+    sentences = [Sentence(("a", "b", "c"), ("I-LOC", "I-LOC", "B-LOC")), Sentence(("a",), ("I-EVENT",))]
+    task = OwnTags().fitted([TaggedText((sentence,)) for sentence in sentences])
+    assert task.labels == ("O", "B-EVENT", "I-EVENT", "B-LOC", "I-LOC")
+    assert task.scheme == "IOB1"
+    with pytest.raises(InputError, match="data: no word has a tag but O"):
+        OwnTags().fitted([TaggedText((Sentence(("a",), ("O",), "data"),))])
+
+
+def test_the_scheme_and_a_model_that_hides_capitals_are_told(letters: Tokenizer) -> None:
+    task = replace(TASK, scheme="IOB1")
+    cased = replace(letters, lowercase=False)
+    assert task.notes(cased) == ["tags in IOB1, of 2 types: X, Y"]
+    assert "lower-cases its text" in task.notes(letters)[1]
+
+
+def test_a_tag_that_training_did_not_have_is_named(letters: Tokenizer) -> None:
+    example = TaggedText((Sentence(("a", "b"), ("O", "I-Z"), "dev.conll", 7),))
+    with pytest.raises(InputError) as caught:
+        TASK.features(example, letters, max_seq_length=8)
+    assert (
+        str(caught.value) == "dev.conll:8: tag 'I-Z' is none of the model's. It knows O, B-X, I-X, B-Y, I-Y."
+    )
+
+
+def test_wrong_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match="'O' twice"):
+        OwnTags(labels=("O", "O"))
+    with pytest.raises(ValueError, match="'PER', which is no tag"):
+        OwnTags(labels=("O", "PER"))
+    with pytest.raises(InputError, match="'LABEL_0' is no tag"):
+        OwnTags().with_classes(("LABEL_0", "LABEL_1"))
+    with pytest.raises(InputError, match="names no labels"):
+        OwnTags().with_classes(())
+
+
+def test_a_file_with_both_columns_scores_as_conlleval_scores_it() -> None:
+    path = Path(__file__).parents[1] / "golden" / "ner" / "conlleval_input.txt"
+    task = OwnTags(tag_column=-2)
+    examples = list(task.examples(path))
+    scores = task.score(examples, task.predictions(path, examples))
+    assert {name: round(value, 2) for name, value in scores.items() if "_" not in name or "acc" in name} == {
+        "f1": 58.48,
+        "precision": 44.29,
+        "recall": 86.02,
+        "tag_accuracy": 94.26,
+    }
+    assert round(scores["f1_creative-work"], 2) == 48.86
+
+
+def test_predictions_come_as_lines_of_json_or_as_columns(tmp_path: Path) -> None:
+    gold = tmp_path / "gold.conll"
+    gold.write_text("-DOCSTART- x O\n\na x B-X\nb x I-X\n\nc x B-Y\n")
+    task = CoNLL2003()
+    examples = list(task.examples(gold))
+    expected = [Tags((("B-X", "O"), ("B-Y",)))]
+    lines, columns = tmp_path / "out.jsonl", tmp_path / "out.conll"
+    lines.write_text(json.dumps({"sentences": [{"tags": ["B-X", "O"]}, {"tags": ["B-Y"]}]}) + "\n")
+    columns.write_text("-DOCSTART- x O O\n\na x B-X B-X\nb x I-X O\n\nc x B-Y B-Y\n")
+    assert [p.tags for p in task.predictions(lines, examples)] == [p.tags for p in expected]
+    assert task.predictions(columns, examples) == expected
+    assert task.score(examples, expected) == pytest.approx(
+        {"f1": 50, "precision": 50, "recall": 50, "tag_accuracy": 200 / 3, "f1_X": 0, "f1_Y": 100}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a B-X\n\nc O\n", "out:1: a sentence of 1 words, that of GOLD:1 has 2"),
+        ("a B-X\nd O\n\nc O\n", "out:2: 'd', where GOLD:2 has 'b'"),
+        ("a B-X\nb O\n", "out: no prediction for GOLD:4 and what follows it"),
+        ("a B-X\nb O\n\nc O\n\nc O\n", "out:6: more sentences than there are to score"),
+        ('{"sentences": [{"tags": ["O"]}]}\n', "out: 1 predictions for 2 examples"),
+        ('{"sentences": [{"tags": ["O"]}]}\n' * 2, "out: 1 tags for the 2 words of GOLD:1"),
+        (
+            '{"sentences": [{"tags": ["O", "O"]}]}\n{"sentences": []}\n',
+            "out: 0 sentences, the text of GOLD:4 has 1",
+        ),
+        ('{"tags": ["O"]}\n', "out:1: no prediction for tagging: KeyError 'sentences'"),
+    ],
+)
+def test_predictions_of_other_words_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    gold, out = tmp_path / "gold", tmp_path / "out"
+    gold.write_text("a B-X\nb I-X\n\nc B-Y\n")
+    out.write_text(text)
+    task = OwnTags()
+    with pytest.raises(InputError) as caught:
+        task.predictions(out, list(task.examples(gold)))
+    assert says.replace("GOLD", str(gold)) in str(caught.value)
+
+
+def test_learning_nothing_is_named() -> None:
+    examples = [TaggedText((Sentence(("a", "b"), ("B-X", "O")),))]
+    assert TASK.collapse(examples, [Tags((("O", "O"),))]) == "no entity predicted"
+    assert TASK.collapse(examples, [Tags((("O", "B-X"),))]) == "no entity right"
+    assert TASK.collapse(examples, [Tags((("B-X", "B-X"),))]) is None
+
+
+def test_running_text_is_read_a_line_an_example(tmp_path: Path) -> None:
+    path = tmp_path / "letters.txt"
+    path.write_text("Ann left. Bob stayed.\n\nYes.\n")
+    examples = list(OwnTags(running_text=True).examples(path, labelled=False))
+    assert [[s.words for s in example.sentences] for example in examples] == [
+        [("Ann", "left", "."), ("Bob", "stayed", ".")],
+        [],
+        [("Yes", ".")],
+    ]
+
+
+def test_batches_hold_what_features_hold(letters: Tokenizer) -> None:
+    sentences = (Sentence(("a", "bc"), ("B-X", "O")), Sentence(("d",), ("B-Y",)))
+    features = featurize(TASK, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)
+    batch = TASK.batch([feature for own in features for feature in own])
+    assert [PIECES[i] for i in batch.packed.input_ids] == ["[CLS]", "a", "b", "##c", "[SEP]", "[CLS]", "d", "[SEP]"]
+    assert batch.positions.tolist() == [1, 2, 6]
+    assert batch.targets.tolist() == [1, 0, 3]
+    logits = torch.arange(8)[:, None].expand(8, 5)
+    assert [own[:, 0].tolist() for own in TASK.outputs(logits, batch)] == [[1, 2], [6]]
