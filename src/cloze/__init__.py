@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cloze.inference.fill import FillMask as FillMask
     from cloze.inference.loading import load as load
     from cloze.inference.next_sentence import NextSentence as NextSentence
+    from cloze.inference.predictor import Predictor as Predictor
     from cloze.model.bert import BertConfig as BertConfig
     from cloze.model.bert import BertModel as Bert  # noqa: F401 (its public name)
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
@@ -37,6 +38,7 @@ _HOMES = {
     "FillMask": "cloze.inference.fill:FillMask",
     "FinetuneConfig": "cloze.tasks.config:FinetuneConfig",
     "NextSentence": "cloze.inference.next_sentence:NextSentence",
+    "Predictor": "cloze.inference.predictor:Predictor",
     "PretrainConfig": "cloze.pretraining.config:PretrainConfig",
     "TextClassifier": "cloze.inference.classify:TextClassifier",
     "Tokenizer": "cloze.text.tokenizer:Tokenizer",

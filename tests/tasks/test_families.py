@@ -1,5 +1,6 @@
 """What the families add to the contract: weights, thresholds, scales, numbers of choices."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from cloze.inference.predictor import Predictor
+from cloze.model.bert import BertModel
 from cloze.tasks.choice import OwnChoices
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import load_finetuning
@@ -15,6 +17,7 @@ from cloze.tasks.finetune import finetune
 from cloze.tasks.multi_label import LabelSet, MultiLabel
 from cloze.tasks.multiple_choice import Choice, Question
 from cloze.tasks.predict import predict
+from cloze.tasks.registry import find_task
 from cloze.tasks.regression import Regression
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
@@ -130,6 +133,29 @@ def test_pipelines_of_transformers_say_the_same(
     for prediction, theirs in zip(predictions, pipeline(texts), strict=True):
         expected = {row["label"]: row["score"] for row in theirs}
         assert values(prediction) == pytest.approx(expected, abs=1e-5)
+
+
+EMPTY = {
+    "classification": LabelledText(""),
+    "mrpc": LabelledText("", ""),
+    "regression": LabelledText(" \t"),
+    "multi-label": LabelledText("\u200b"),
+    "multiple-choice": Question("", ("", ""), None, "x:1"),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_texts_are_answered(
+    name: str, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
+) -> None:
+    settings = {"labels": ("x", "y")} if name in ("classification", "multi-label") else {}
+    settings |= {"minimum": 0.0, "maximum": 1.0} if name == "regression" else {}
+    task = find_task(name)(**settings)
+    model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2))
+    features = task.features(EMPTY[name], tokenizer, max_seq_length=16)
+    assert [feature.is_truncated for feature in features] == [False]
+    (prediction,) = predict(task, model, [EMPTY[name]], [features], max_tokens=64)
+    assert task.to_json(EMPTY[name], prediction)
 
 
 def test_choices_may_stand_in_columns(tmp_path: Path) -> None:

@@ -134,7 +134,8 @@ def test_ax_reads_both_of_its_files(tmp_path: Path) -> None:
 
 def test_models_of_other_programs_keep_the_order_of_their_classes() -> None:
     assert QNLI().with_classes(("not_entailment", "entailment")).labels == ("not_entailment", "entailment")
-    with pytest.raises(InputError, match="its classes are LABEL_0, LABEL_1, the task's entailment"):
+    assert MRPC().with_classes(("LABEL_0", "LABEL_1")) == MRPC()
+    with pytest.raises(InputError, match="its classes are 0, 1, the task's entailment"):
         QNLI().with_classes(("LABEL_0", "LABEL_1"))
 
 

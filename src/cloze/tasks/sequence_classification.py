@@ -82,9 +82,15 @@ class SequenceClassification(TextTask[Prediction]):
         return self.labels
 
     def with_classes(self, names: tuple[str, ...]) -> Self:
-        """Return the task with the labels that a model names; other names than the task's own are refused."""
+        """Return the task with the labels that a model names; other names than the task's own are refused.
+
+        transformers calls classes LABEL_0, LABEL_1 where nobody named them: they are 0 and 1, and mean a task's own
+        labels only where these are numbers, since the order of others is anyone's guess.
+        """
         if not names:
             raise InputError("no classifier: config.json names no labels")
+        if self.labels:
+            names = tuple(name.removeprefix("LABEL_") for name in names)
         if self.labels and set(names) != set(self.labels):
             raise InputError(f"its classes are {', '.join(names)}, the task's {', '.join(self.labels)}")
         return replace(self, labels=names)
