@@ -1,5 +1,6 @@
 """Reading vocabularies and learning them."""
 
+import lzma
 import os
 import random
 import subprocess
@@ -9,11 +10,14 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import BertWordPieceTokenizer
 
 from cloze.errors import InputError
+from cloze.text.inspection import describe_text
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
 from cloze.text.vocabulary import learn_vocabulary, read_vocabulary, reserved_pieces
+from cloze.text.words import count_words
 
 # A text whose vocabulary can be followed by hand: stems, endings, punctuation.
 COUNTS = {
@@ -143,3 +147,28 @@ def test_too_small_and_empty():
         learn_vocabulary(COUNTS, size=10)
     with pytest.raises(InputError, match="no words"):
         learn_vocabulary({}, size=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("novels100/novels100-000", 8_000), ("zhwiki_sample/zhwiki_sample-000", 9_000)]
+)
+def test_as_good_as_the_librarys_trainer(shared, name, size):
+    """Pieces per word on held-out text: at most 1.01 times, and no more words unknown."""
+    file = shared / "data" / "pretrain" / f"{name}.txt.xz"
+    with lzma.open(file, "rt", encoding="utf-8") as stream:
+        text = stream.read(2_500_000).split("\n")
+    learned_from, held_out = text[: len(text) * 4 // 5], count_words(text[len(text) * 4 // 5 :])
+    library = BertWordPieceTokenizer()
+    library.train_from_iterator(
+        learned_from, vocab_size=size, special_tokens=reserved_pieces(size), show_progress=False
+    )
+    ids = library.get_vocab()
+    theirs, ours = (
+        describe_text(Tokenizer.from_pieces(pieces), held_out)
+        for pieces in (
+            sorted(ids, key=ids.__getitem__),
+            learn_vocabulary(count_words(learned_from), size=size),
+        )
+    )
+    assert ours.pieces_per_word <= 1.01 * theirs.pieces_per_word
+    assert ours.unknown_words <= theirs.unknown_words + 1e-3
