@@ -88,6 +88,7 @@ def write_directory(
     *,
     kind: str,
     overwrite: bool = False,
+    room: Path | None = None,
     when_sealed: Callable[[Path], object] = lambda directory: None,
 ) -> Iterator[Path]:
     """Fill the yielded directory; on leaving it becomes `path` in one step, on an error nothing is left.
@@ -96,6 +97,7 @@ def write_directory(
         path: where the directory shall be.
         kind: what it is ("dataset", "checkpoint", "vocabulary"): the manifest says so and readers ask for it.
         overwrite: replace what is there now.
+        room: where to fill it, on the same disk; None is beside `path`. A kill leaves there what is half-written.
         when_sealed: called with the directory when it has its manifest, just before it becomes `path`.
 
     Raises:
@@ -106,7 +108,7 @@ def write_directory(
     refuse_existing(path, overwrite=overwrite)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{path.name}-", dir=path.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{path.name}-", dir=room or path.parent))
         temporary.chmod(0o755)
     try:
         with disk_errors(path):

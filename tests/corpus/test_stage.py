@@ -82,7 +82,7 @@ def test_parts_are_in_the_order_of_the_text(tmp_path, texts):
     stage, stretches = begun(tmp_path, texts)
     assert work(stage, stretches) == EXPECTED
     assert contents(stage) == EXPECTED
-    assert [part.facts["documents"] for part in stage.parts()] == [
+    assert [part.record["documents"] for part in stage.parts()] == [
         len(text.split()) // 2 for text in EXPECTED
     ]
     assert work(*begun(tmp_path, texts)) == []

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cloze import artifacts
 from cloze.corpus import stage as stages
@@ -25,7 +26,7 @@ from cloze.corpus.duplicates import LONG_PARAGRAPH_CHARACTERS, digest_of
 from cloze.corpus.seal import Summary, count_shard, read_summary, seal
 from cloze.corpus.sources import ReadingConfig, Stretch, describe_formats, plan_stretches
 from cloze.corpus.stage import MakePart, Stage, Task
-from cloze.corpus.store import Dataset, Digests, Shard, offsets_of, write_shard
+from cloze.corpus.store import Dataset, Digests, Integers, Shard, offsets_of, write_shard
 from cloze.corpus.streams import STDIN
 from cloze.errors import InputError
 from cloze.progress import SILENT, Bar, Progress
@@ -33,6 +34,8 @@ from cloze.text.sentences import check_language, split_sentences
 from cloze.text.splitters import load_splitter
 from cloze.text.tokenizer import Tokenizer
 
+_KIND = "corpus"
+_STEPS_OF_SEALING = ("duplicate_documents", "duplicate_paragraphs")
 _PACKAGES = ("cloze-bert", "sentencex", "tokenizers", "pyarrow")  # that decide on the bytes of a part
 
 
@@ -147,6 +150,8 @@ def merge_tasks(output: Path, *, overwrite: bool = False, progress: Progress = S
     """
     output = Path(output)
     stage = stages.reopen(output)
+    if stage.plan["settings"]["kind"] != _KIND:
+        raise InputError("no parts of a data set", where=stage.directory)
     if stages.is_sealed(output):
         return _remove_stage(stage, progress)
     if not stage.plan["sealing"]["append"]:
@@ -172,6 +177,8 @@ def _begin(
     """Check everything and open the stage."""
     if config.splitter is not None:
         load_splitter(config.splitter)
+    if append:
+        Dataset.open(output, verify=not is_task)  # once more when it is sealed
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     stretches = plan_stretches(inputs, config.reading)
     for line in describe_formats(stretches):
@@ -181,7 +188,7 @@ def _begin(
         output,
         stretches,
         settings={
-            "kind": "corpus",
+            "kind": _KIND,
             "vocabulary": _hash(tokenizer),
             "language": config.language,
             "splitter": config.splitter,
@@ -201,15 +208,11 @@ def _begin(
     return stage, stretches
 
 
-_STEPS_OF_SEALING = ("duplicate_documents", "duplicate_paragraphs")
-
-
 def _choose_tokenizer(vocabulary: Path | None, appended_to: Path | None) -> Tokenizer:
     if appended_to is None:
         if vocabulary is None:
             raise InputError("no vocabulary was given", where="--vocab", remedy="Name its directory")
         return Tokenizer.load(vocabulary)
-    Dataset.open(appended_to, verify=False)
     tokenizer = Tokenizer.load(appended_to)
     if vocabulary is not None and _hash(Tokenizer.load(vocabulary)) != _hash(tokenizer):
         remedy = "Leave --vocab out to take the data set's own"
@@ -224,59 +227,75 @@ def _hash(tokenizer: Tokenizer) -> str:
 
 
 def _part_maker(stage: Stage, config: BuildConfig) -> MakePart:
-    return partial(_make_part, directory=stage.directory, config=config)
+    vocabulary = stage.plan["settings"]["vocabulary"]
+    return partial(_make_part, directory=stage.directory, vocabulary=vocabulary, config=config)
 
 
 def _show(parts: Iterable[dict[str, Any]], bar: Bar) -> None:
     """Let parts be made, and tell how much is in them."""
     documents = pieces = 0
-    for facts in parts:
-        documents += facts["summary"]["documents"]
-        pieces += facts["summary"]["pieces"]
+    for record in parts:
+        documents += record["summary"]["documents"]
+        pieces += record["summary"]["pieces"]
         bar.show(documents=f"{documents:,}", pieces=f"{pieces:,}")
 
 
 def _make_part(
-    documents: list[Document], path: Path, *, directory: Path, config: BuildConfig
+    documents: list[Document], path: Path, *, directory: Path, vocabulary: str, config: BuildConfig
 ) -> dict[str, Any]:
     """Clean, split and tokenise the documents of one part, and write them as a shard."""
-    tokenizer = _tokenizer(directory)
+    tokenizer = _tokenizer(directory, vocabulary)
     cleaned, done = clean_all(documents, config.reading.cleaning)
     split = partial(split_sentences, language=config.language, splitter=config.splitter)
-    sentences: list[str] = []
-    ends_of_lines, ends_of_documents = [0], [0]
-    for document in cleaned:
-        for line in document.lines:
-            sentences += [line] if document.kind == "sentences" else split(line)
-            ends_of_lines.append(len(sentences))
-        ends_of_documents.append(len(sentences))
-    pieces, lengths = tokenizer.ids(sentences)
+    sentences_of_lines = [
+        [line] if document.kind == "sentences" else split(line)
+        for document in cleaned
+        for line in document.lines
+    ]
+    pieces, lengths = tokenizer.ids([sentence for some in sentences_of_lines for sentence in some])
+    rows, shard = _assemble(cleaned, list(map(len, sentences_of_lines)), pieces, lengths)
+    write_shard(path, shard, vocab_size=tokenizer.vocab_size)
+    counts = count_shard(shard, tokenizer.unk_id)
+    summary = replace(counts, empty_documents=len(cleaned) - len(rows), cleaning=done)
+    return {"summary": asdict(summary), "documents": _runs(rows)}
 
-    places = offsets_of(lengths > 0)  # of the sentences, when those go of which the tokenizer left nothing
-    document_offsets = places[ends_of_documents]
-    kept = np.diff(document_offsets) > 0
-    lines = [(document, line) for document in cleaned for line in document.lines]
-    bounds = places[ends_of_lines]
+
+def _assemble(
+    documents: Sequence[Document],
+    sentences_of_lines: Sequence[int],
+    pieces: npt.NDArray[Any],
+    lengths: Integers,
+) -> tuple[list[Document], Shard]:
+    """Put tokenised documents together, without those and their sentences of which the tokenizer left nothing.
+
+    Args:
+        documents: that are put together.
+        sentences_of_lines: how many sentences each of all their lines has.
+        pieces: of all sentences, end to end.
+        lengths: how many of them each sentence has.
+
+    Returns:
+        The documents of which something is left, and their shard.
+    """
+    lines = [(document, line) for document in documents for line in document.lines]
+    line_bounds = offsets_of([len(document.lines) for document in documents])
+    sentence_bounds = offsets_of(lengths > 0)[offsets_of(sentences_of_lines)]  # of the lines, in what is left
     is_long = np.array([_is_long_paragraph(document, line) for document, line in lines], np.bool_)
-    long = np.flatnonzero(is_long & (np.diff(bounds) > 0))
-    line_offsets = offsets_of([len(document.lines) for document in cleaned])
-    paragraphs_of_documents = np.diff(np.searchsorted(long, line_offsets))
-    shard = Shard(
+    long = np.flatnonzero(is_long & (np.diff(sentence_bounds) > 0))
+    sentences_of_documents = np.diff(sentence_bounds[line_bounds])
+    long_of_documents = np.diff(np.searchsorted(long, line_bounds))
+    kept = sentences_of_documents > 0
+    rows = [document for document, stays in zip(documents, kept, strict=True) if stays]
+    return rows, Shard(
         pieces=pieces,
         sentence_offsets=offsets_of(lengths[lengths > 0]),
-        document_offsets=offsets_of(np.diff(document_offsets)[kept]),
-        document_digests=_digests(
-            document.lines for document, stays in zip(cleaned, kept, strict=True) if stays
-        ),
-        paragraph_offsets=offsets_of(paragraphs_of_documents[kept]),
+        document_offsets=offsets_of(sentences_of_documents[kept]),
+        document_digests=_digests(document.lines for document in rows),
+        paragraph_offsets=offsets_of(long_of_documents[kept]),
         paragraph_digests=_digests([lines[number][1]] for number in long),
-        paragraph_starts=bounds[long],
-        paragraph_ends=bounds[long + 1],
+        paragraph_starts=sentence_bounds[long],
+        paragraph_ends=sentence_bounds[long + 1],
     )
-    write_shard(path, shard, vocab_size=tokenizer.vocab_size)
-    summary = replace(count_shard(shard, tokenizer.unk_id), empty_documents=int((~kept).sum()), cleaning=done)
-    rows = [document for document, stays in zip(cleaned, kept, strict=True) if stays]
-    return {"summary": asdict(summary), "documents": _runs(rows)}
 
 
 def _is_long_paragraph(document: Document, line: str) -> bool:
@@ -301,7 +320,8 @@ def _runs(documents: Sequence[Document]) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=1)  # a worker sees many parts of one data set: no word is tokenised twice
-def _tokenizer(directory: Path) -> Tokenizer:
+def _tokenizer(directory: Path, vocabulary: str) -> Tokenizer:
+    """Load the tokenizer of a stage; `vocabulary` tells those apart that were in the same place."""
     return Tokenizer.load(directory)
 
 

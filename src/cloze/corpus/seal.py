@@ -132,7 +132,11 @@ def seal(
     summary = Summary(duplicate_documents=duplicate_documents, duplicate_paragraphs=duplicate_paragraphs)
     digests = [source.shard.digests_of_long_documents for source in old]
     with artifacts.write_directory(
-        stage.output, kind=KIND, overwrite=overwrite or dataset is not None, when_sealed=stage.when_sealed
+        stage.output,
+        kind=KIND,
+        overwrite=overwrite or dataset is not None,
+        room=stage.directory,
+        when_sealed=stage.when_sealed,
     ) as directory:
         tokenizer.save(directory)
         names = map(shard_name, count())
@@ -231,7 +235,7 @@ class _Source:
     def without(self, documents: Mask, paragraphs: Mask, unk_id: int) -> tuple[Shard, Summary]:
         """Return what is left of a part, and what that is."""
         assert self._part
-        summary = Summary.from_dict(self._part.facts["summary"])
+        summary = Summary.from_dict(self._part.record["summary"])
         if not (documents.any() or paragraphs.any()):
             return self.shard, summary
         shard = without(self.shard, documents, paragraphs)
@@ -242,7 +246,7 @@ class _Source:
     def is_running_text(self) -> Mask:
         """Say of each document whether its sentences were found here, not by whoever wrote the file."""
         assert self._part
-        runs = self._part.facts["documents"]
+        runs = self._part.record["documents"]
         kinds = np.array([run["kind"] == "paragraphs" for run in runs], np.bool_)
         return np.repeat(kinds, [len(run["places"]) for run in runs])
 
@@ -250,7 +254,7 @@ class _Source:
         """Return where a document was read."""
         if self._part is None:
             return f"in the data set, document {document} of {self.path.name}"
-        runs = self._part.facts["documents"]
+        runs = self._part.record["documents"]
         places: list[str] = [run["file"] + place for run in runs for place in run["places"]]
         return places[document]
 

@@ -1,10 +1,10 @@
 """Work over stretches of text that outlives its processes: what is finished is not done again, whoever was killed.
 
-    OUTPUT.parts/build.json               the settings, and all stretches by their keys
+    OUTPUT.parts/build.json               the settings, all stretches by their keys, and when there is an output of
+                                          the parts, the SHA-256 of its manifest
                  KEY-00000.arrow  .json   a finished part of a stretch, and what is known of it
                  KEY.json                 how many parts a stretch has that was read to its end
                  task-3-of-8              a task of a job array is through
-                 sealed                   the SHA-256 of the manifest of what was made of the parts
 
 A part is a function of the settings and its stretch, and a key is a hash of the stretch and of the times at which its
 files were written. So it does not matter who makes a part, nor whether two do at once; and of a text in which one file
@@ -36,11 +36,10 @@ from cloze.executor import map_unordered
 from cloze.progress import SILENT, Bar, Progress
 
 _PLAN = "build.json"
-_SEALED = "sealed"
 _TEMPORARY_PREFIX = ".writing-"
 
-Facts: TypeAlias = dict[str, Any]
-MakePart: TypeAlias = Callable[[list[Document], Path], Facts]
+Record: TypeAlias = dict[str, Any]
+MakePart: TypeAlias = Callable[[list[Document], Path], Record]
 """Writes documents to a path and returns what else is known of them, as JSON can hold it."""
 
 
@@ -82,10 +81,10 @@ class Part:
     path: Path
 
     @property
-    def facts(self) -> Facts:
+    def record(self) -> Record:
         """What is known of it. Read anew each time, since of all parts together it may be much."""
-        facts: Facts = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["facts"]
-        return facts
+        record: Record = json.loads(self.path.with_suffix(".json").read_text("utf-8"))["record"]
+        return record
 
     def is_whole(self) -> bool:
         """Say whether the part is as it was written."""
@@ -116,7 +115,7 @@ class Stage:
     """Parts on their way to an output, in a directory beside it."""
 
     output: Path
-    plan: Facts
+    plan: Record
     """What `build.json` says."""
 
     @property
@@ -163,7 +162,7 @@ class Stage:
         workers: int,
         bar: Bar,
         task: Task = ALONE,
-    ) -> Iterator[Facts]:
+    ) -> Iterator[Record]:
         """Make the parts that are not there yet; yield what is known of each, in any order.
 
         Where there are stretches enough each worker reads its own. Else this process reads for all of them.
@@ -202,7 +201,7 @@ class Stage:
         workers: int,
         bar: Bar,
         progress: Progress,
-    ) -> Iterator[Facts]:
+    ) -> Iterator[Record]:
         """Do all there is to `work` on, and make damaged parts again."""
         yield from self.work(stretches, make, workers=workers, bar=bar)
         if damaged := self.discard_damaged():
@@ -223,12 +222,17 @@ class Stage:
 
     def when_sealed(self, directory: Path) -> None:
         """Note what was made of the parts: whoever finds it in its place need not make it again."""
-        _put(self.directory / _SEALED, artifacts.sha256_of(directory / artifacts.MANIFEST))
+        sealed = artifacts.sha256_of(directory / artifacts.MANIFEST)
+        artifacts.write_text(self.directory / _PLAN, _as_text(self.plan | {"sealed": sealed}))
 
     def remove(self) -> None:
-        """Delete the stage."""
-        if self.directory.exists():
-            artifacts.remove_directory(self.directory)
+        """Delete the stage, its plan last: what a kill leaves of it is a stage with fewer parts."""
+        for path in self.directory.glob("*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != _PLAN:
+                path.unlink(missing_ok=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     @contextmanager
     def kept_if_of_use(self, progress: Progress) -> Iterator[None]:
@@ -293,24 +297,24 @@ def begin(
         RunError: the disk is full.
     """
     directory = _directory(output)
-    plan: Facts = {
+    plan: Record = {
         "settings": dict(settings),
         "sealing": dict(sealing),
         "stretches": [{"key": _key(stretch), **stretch.as_dict()} for stretch in stretches],
+        "sealed": None,
     }
     plan = json.loads(json.dumps(plan))
     with artifacts.disk_errors(directory):
-        if not directory.exists():
+        if not (directory / _PLAN).exists():
             _create(directory, plan, fill)
         stage = reopen(output)
         if stage.plan == plan:
             return stage
         reason = _what_changed(stage.plan, plan, is_task=is_task)
         if reason is None:  # some files of the text, or what is made of the parts: they will do
-            (directory / _SEALED).unlink(missing_ok=True)
             artifacts.write_text(directory / _PLAN, _as_text(plan))
         elif overwrite and not is_task:
-            artifacts.remove_directory(directory)
+            stage.remove()
             _create(directory, plan, fill)
         else:
             remedy = f"finish it as it was begun, or delete {directory}"
@@ -327,7 +331,7 @@ def reopen(output: Path) -> Stage:
     """
     plan = _directory(output) / _PLAN
     try:
-        return Stage(output, json.loads(plan.read_text("utf-8")))
+        return Stage(output, {**json.loads(plan.read_text("utf-8")), "sealed": None})
     except FileNotFoundError:
         raise InputError("no parts of a data set", where=plan.parent) from None
     except ValueError as error:
@@ -337,9 +341,9 @@ def reopen(output: Path) -> Stage:
 def is_sealed(output: Path) -> bool:
     """Say whether an output is what was made of the parts that lie beside it."""
     try:
-        made = (_directory(output) / _SEALED).read_text("utf-8")
-        return made == artifacts.sha256_of(output / artifacts.MANIFEST)
-    except OSError:
+        plan = json.loads((_directory(output) / _PLAN).read_text("utf-8"))
+        return bool(plan["sealed"] == artifacts.sha256_of(output / artifacts.MANIFEST))
+    except (OSError, ValueError):
         return False
 
 
@@ -363,7 +367,7 @@ def _time_written(file: str) -> int | None:
         return None
 
 
-def _create(directory: Path, plan: Facts, fill: Callable[[Path], object]) -> None:
+def _create(directory: Path, plan: Record, fill: Callable[[Path], object]) -> None:
     """Make the directory at once with all that it begins with; another task may be quicker."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{directory.name}-", dir=directory.parent))
@@ -379,11 +383,11 @@ def _create(directory: Path, plan: Facts, fill: Callable[[Path], object]) -> Non
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _as_text(plan: Facts) -> str:
+def _as_text(plan: Record) -> str:
     return json.dumps(plan, indent=1) + "\n"
 
 
-def _what_changed(old: Facts, new: Facts, *, is_task: bool) -> str | None:
+def _what_changed(old: Record, new: Record, *, is_task: bool) -> str | None:
     """Say why the parts of an old plan are of no use for a new one; None if they are."""
     compared = ("settings", "sealing") if is_task else ("settings",)
     for name in compared:
@@ -431,26 +435,26 @@ def _unfinished_parts(share: _Share, directory: Path, bar: Bar) -> Iterator[tupl
     _put(directory / f"{share.key}.json", str(next(numbers)))
 
 
-def _finish_share(share: _Share, *, directory: Path, make: MakePart) -> tuple[_Share, list[Facts]]:
+def _finish_share(share: _Share, *, directory: Path, make: MakePart) -> tuple[_Share, list[Record]]:
     with SILENT.bar("", total=None) as bar:
         parts = _unfinished_parts(share, directory, bar)
         return share, [_finish_part(part, directory=directory, make=make) for part in parts]
 
 
-def _finish_part(part: tuple[str, int, list[Document]], *, directory: Path, make: MakePart) -> Facts:
+def _finish_part(part: tuple[str, int, list[Document]], *, directory: Path, make: MakePart) -> Record:
     key, number, documents = part
     path = directory / f"{_part_name(key, number)}.arrow"
     with artifacts.disk_errors(path):
         temporary = _temporary_name(path)
         try:
-            facts = make(documents, temporary)
+            record = make(documents, temporary)
             sha256 = artifacts.sha256_of(temporary)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-    _put(path.with_suffix(".json"), json.dumps({"sha256": sha256, "facts": facts}))
-    return facts
+    _put(path.with_suffix(".json"), json.dumps({"sha256": sha256, "record": record}))
+    return record
 
 
 def _put(path: Path, text: str) -> None:

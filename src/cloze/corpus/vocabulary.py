@@ -82,8 +82,10 @@ def train_vocabulary(
     with stage.kept_if_of_use(progress):
         words = 0
         with progress.bar("counting words", total=stage.bytes_to_read(stretches), unit="bytes") as bar:
-            for facts in stage.work_until_whole(stretches, make, workers=workers, bar=bar, progress=progress):
-                words += facts["words"]
+            for record in stage.work_until_whole(
+                stretches, make, workers=workers, bar=bar, progress=progress
+            ):
+                words += record["words"]
                 bar.show(words=f"{words:,}")
         counts, cleaned = _add_up(stage.parts())
         for line in cleaned.in_words():
@@ -95,7 +97,11 @@ def train_vocabulary(
             learn_vocabulary(counts, size=size, progress=progress), lowercase=lowercase
         )
         with artifacts.write_directory(
-            output, kind=KIND, overwrite=overwrite, when_sealed=stage.when_sealed
+            output,
+            kind=KIND,
+            overwrite=overwrite,
+            room=stage.directory,
+            when_sealed=stage.when_sealed,
         ) as directory:
             tokenizer.save(directory)
     stage.remove()
@@ -120,7 +126,7 @@ def _add_up(parts: Sequence[Part]) -> tuple[dict[str, int], CleaningCounts]:
     tables = [_SCHEMA.empty_table()]
     rows, most = 0, _ROWS_AT_ONCE
     for part in parts:
-        done += CleaningCounts.from_dict(part.facts["cleaning"])
+        done += CleaningCounts.from_dict(part.record["cleaning"])
         tables.append(pa.ipc.open_file(pa.memory_map(str(part.path))).read_all())
         rows += len(tables[-1])
         if rows > most:

@@ -1,0 +1,145 @@
+"""Killed again and again, whichever of its processes, a build of real text ends in the bytes of one that was not."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cloze.corpus.vocabulary import train_vocabulary
+
+NOVELS = Path(__file__).resolve().parents[2] / "src/cloze/demo/data"
+SECONDS_A_PART = 0.02
+
+BUILDER = f"""
+import sys, time
+from pathlib import Path
+from cloze.corpus import build, documents, sources, vocabulary
+
+documents._PART_CHARACTERS = 150_000  # in the workers too: they import this file
+
+
+def slowly(make):
+    def make_slowly(*args, **kwargs):
+        time.sleep({SECONDS_A_PART})
+        return make(*args, **kwargs)
+    make_slowly.__module__, make_slowly.__qualname__ = make.__module__, make.__qualname__
+    return make_slowly
+
+
+build._make_part = slowly(build._make_part)
+vocabulary._count_part = slowly(vocabulary._count_part)
+
+if __name__ == "__main__":
+    verb, stretch_bytes, texts, learned, output = sys.argv[1:]
+    sources._STRETCH_BYTES = int(stretch_bytes)
+    if verb == "corpus":
+        build.build_dataset([texts], Path(learned), Path(output), workers=2)
+    else:
+        vocabulary.train_vocabulary([texts], Path(output), size=3000, workers=2)
+"""
+
+
+def children_of(process: int) -> list[int]:
+    found = []
+    for thread in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in thread.read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def is_worker(process: int) -> bool:
+    try:
+        return b"spawn_main" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
+
+
+def kill_again_and_again(
+    command: list[str], expected: dict[str, bytes], *, kills: int, rng: random.Random
+) -> None:
+    """Kill the processes of a command at random moments of its work, start it again, and look at what is there."""
+    output = Path(command[-1])
+    parts = output.with_name(f"{output.name}.parts")
+    whole = 0
+    while kills or not whole:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: parts.exists() or output.exists() or process.poll() is not None, 60)  # noqa: B023
+        time.sleep(rng.uniform(0, 1.5))
+        workers = [child for child in children_of(process.pid) if is_worker(child)]
+        victim = rng.choice([process.pid, *workers])
+        is_hit = kills > 0 and process.poll() is None
+        if is_hit:
+            os.kill(victim, signal.SIGKILL)
+        _, told = process.communicate(timeout=120)
+        if process.returncode == 0:
+            assert files_of(output) == expected
+            assert not parts.exists()
+            shutil.rmtree(output)
+            whole += 1
+            continue
+        assert is_hit, told
+        assert victim != process.pid or process.returncode == -signal.SIGKILL
+        assert victim == process.pid or "a worker process died" in told
+        assert not output.exists() or files_of(output) == expected
+        kills -= 1
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("builder") / "builder.py"
+    path.write_text(BUILDER)
+    return path
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("vocabularies") / "vocabulary"
+    train_vocabulary([NOVELS / "Doyle_Hound_1902.txt.xz"], directory, size=3000)
+    return directory
+
+
+BY_WORKERS, BY_THIS_PROCESS = 300_000, 32_000_000
+"""Bytes of a stretch: small ones are read by the workers, and of a single large one each takes parts."""
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers through /proc")
+@pytest.mark.parametrize(
+    ("verb", "stretch_bytes", "kills"),
+    [
+        ("corpus", BY_WORKERS, 2),
+        ("corpus", BY_THIS_PROCESS, 1),
+        ("vocab", BY_WORKERS, 1),
+        pytest.param("corpus", BY_WORKERS, 20, marks=pytest.mark.long),
+        pytest.param("corpus", BY_THIS_PROCESS, 20, marks=pytest.mark.long),
+        pytest.param("vocab", BY_WORKERS, 20, marks=pytest.mark.long),
+    ],
+)
+def test_kills_change_no_byte(builder, vocabulary, tmp_path, verb, stretch_bytes, kills):
+    command = [sys.executable, str(builder), verb, str(stretch_bytes), str(NOVELS), str(vocabulary)]
+    subprocess.run([*command, str(tmp_path / "expected")], check=True)
+    expected = files_of(tmp_path / "expected")
+    kill_again_and_again(
+        [*command, str(tmp_path / "out")], expected, kills=kills, rng=random.Random(stretch_bytes + kills)
+    )
+    leftovers = {path.name for path in tmp_path.iterdir()} - {"expected"}
+    assert all(name.startswith(".writing-out.parts-") for name in leftovers)  # killed as it began

@@ -1,0 +1,369 @@
+"""Parts to data sets: what stands twice goes and is told of, what is held out stays held out, and nothing is half."""
+
+import json
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloze import artifacts
+from cloze.corpus import documents, seal, stage
+from cloze.corpus.build import BuildConfig, build_dataset, build_task, merge_tasks
+from cloze.corpus.cleaning import CleaningConfig
+from cloze.corpus.seal import Summary, choose_held_out, read_summary
+from cloze.corpus.sources import ReadingConfig
+from cloze.corpus.stage import Task
+from cloze.corpus.store import Dataset, Documents
+from cloze.errors import InputError
+from cloze.progress import Progress
+from cloze.text.tokenizer import Tokenizer
+
+WORDS = [f"w{n}" for n in range(60)]
+Rows = list[list[list[int]]]
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("vocabulary")
+    Tokenizer.from_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS]).save(directory)
+    return directory
+
+
+def paragraph(number: int, *, sentences: int = 4) -> str:
+    """Return a paragraph that is long enough to be looked for, the same for the same number."""
+    rng = random.Random(number)
+    return " ".join(" ".join(rng.choices(WORDS, k=10)).capitalize() + "." for _ in range(sentences))
+
+
+def document(*numbers: int) -> str:
+    return "\n".join(map(paragraph, numbers)) + "\n"
+
+
+def write(path: Path, *texts: str) -> Path:
+    path.write_text("\n".join(texts))
+    return path
+
+
+def rows_of(found: Documents) -> Rows:
+    return [[s.tolist() for s in found.document(number)] for number in range(len(found))]
+
+
+def rows(data: Path) -> Rows:
+    return rows_of(Dataset.open(data).documents)
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
+
+
+PARAGRAPHS = ReadingConfig(text_format="paragraphs")
+SENTENCES = ReadingConfig(text_format="sentences")
+
+
+@pytest.fixture(params=[10**6, 1], ids=["one part", "a part a document"])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", request.param)
+
+
+@pytest.mark.usefixtures("parts")
+def test_documents_that_stand_twice(tmp_path, vocabulary, capsys):
+    text = write(
+        tmp_path / "text", document(1), document(2, 3), document(1), document(4), document(2, 3), document(1)
+    )
+    once = write(tmp_path / "once", document(1), document(2, 3), document(4))
+    config = BuildConfig(reading=PARAGRAPHS)
+    expected = build_dataset([once], vocabulary, tmp_path / "expected", config)
+    found = build_dataset([text], vocabulary, tmp_path / "data", config, progress=Progress())
+    assert rows(tmp_path / "data") == rows(tmp_path / "expected")
+    assert (found.documents, found.sentences, found.pieces) == (3, expected.sentences, expected.pieces)
+    repeats = found.duplicate_documents
+    assert (repeats.dropped, repeats.kept, repeats.pieces) == (3, 0, (4 + 8 + 4) * 11)
+    assert [(e.where, e.first) for e in repeats.examples] == [
+        (f"{text}:6", f"{text}:1"),
+        (f"{text}:10", f"{text}:3"),
+        (f"{text}:13", f"{text}:1"),
+    ]
+    assert paragraph(1).lower().startswith(repeats.examples[0].text)
+    assert len(repeats.examples[0].text) > 30
+    assert found.duplicate_paragraphs.dropped == 0
+    assert "3 documents stood before and were dropped (176 pieces)" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("parts")
+def test_paragraphs_that_stand_twice(tmp_path, vocabulary):
+    short = "W1 w2 w3 w4 w5 w6."
+    text = write(
+        tmp_path / "text",
+        document(1, 2) + short,
+        "",
+        paragraph(3) + "\n" + short + "\n" + paragraph(2) + "\n" + paragraph(4) + "\n" + paragraph(3) + "\n",
+        document(2, 1),  # nothing of it is left
+        document(5),
+    )
+    once = write(
+        tmp_path / "once", document(1, 2) + short, "", document(3) + short + "\n" + document(4), document(5)
+    )
+    config = BuildConfig(reading=PARAGRAPHS)
+    build_dataset([once], vocabulary, tmp_path / "expected", config)
+    found = build_dataset([text], vocabulary, tmp_path / "data", config)
+    assert rows(tmp_path / "data") == rows(tmp_path / "expected")
+    assert (found.documents, found.empty_documents) == (3, 1)
+    repeats = found.duplicate_paragraphs
+    assert (repeats.dropped, repeats.kept, repeats.pieces) == (4, 0, 4 * 44)
+    assert [(e.where, e.first) for e in repeats.examples] == [
+        (f"{text}:5", f"{text}:1"),
+        (f"{text}:5", f"{text}:5"),
+        (f"{text}:11", f"{text}:1"),
+    ]
+    assert found.duplicate_documents.dropped == 0
+
+
+@pytest.mark.parametrize(
+    ("without", "reading", "dropped", "kept"),
+    [
+        ((), PARAGRAPHS, (1, 1), (0, 0)),
+        (("duplicate_documents",), PARAGRAPHS, (0, 3), (1, 0)),
+        (("duplicate_paragraphs",), PARAGRAPHS, (1, 0), (0, 1)),
+        (("duplicate_documents", "duplicate_paragraphs"), PARAGRAPHS, (0, 0), (1, 3)),
+        ((), SENTENCES, (0, 0), (1, 0)),  # as Google's format it is its author's choice
+    ],
+)
+def test_steps_can_be_left_out(tmp_path, vocabulary, without, reading, dropped, kept):
+    text = write(tmp_path / "text", document(1, 2), document(1, 2), document(2, 3))
+    config = BuildConfig(
+        reading=ReadingConfig(text_format=reading.text_format, cleaning=CleaningConfig(without=without))
+    )
+    found = build_dataset([text], vocabulary, tmp_path / "data", config)
+    repeats = (found.duplicate_documents, found.duplicate_paragraphs)
+    assert tuple(r.dropped for r in repeats) == dropped
+    assert tuple(r.kept for r in repeats) == kept
+    if not any(dropped):
+        assert (
+            [len(row) for row in rows(tmp_path / "data")] == [8, 8, 8] if reading == PARAGRAPHS else [2, 2, 2]
+        )
+
+
+def test_the_report_tells_it_all_again(tmp_path, vocabulary):
+    text = write(tmp_path / "text", document(1, 2), document(1, 2), document(2, 3), "e\u0301\u200b")
+    found = build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=PARAGRAPHS))
+    assert read_summary(tmp_path / "data") == found
+    assert found.cleaning.unicode.documents == 1
+    (build,) = json.loads((tmp_path / "data" / "report.json").read_text())["builds"]
+    assert build["duplicate_documents"]["dropped"] == 1
+    assert Summary.from_dict(build) == found
+
+
+def test_what_stands_twice_in_sentences_is_held_out_twice_or_not_at_all(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n % 25, n % 25 + 100) for n in range(50)))
+    config = BuildConfig(reading=SENTENCES, validation_fraction=0.3)
+    assert build_dataset([text], vocabulary, tmp_path / "data", config).documents == 50
+    dataset = Dataset.open(tmp_path / "data")
+    train, held_out = (rows_of(dataset.split(name)) for name in ("train", "validation"))
+    assert len(held_out) > 4
+    assert not [row for row in held_out if row in train]
+
+
+DIGESTS = st.lists(
+    st.integers(0, 2**64 - 1) | st.integers(0, 3) | st.integers(2**64 - 3, 2**64 - 1), max_size=30
+)
+
+
+@given(digests=DIGESTS, fraction=st.floats(0.001, 0.999), pieces=st.integers(1, 5))
+def test_at_least_two_are_held_out_and_two_are_not(digests, fraction, pieces):
+    shards = np.array_split(np.array(digests, np.uint64), pieces)
+    below = choose_held_out(shards, fraction)
+    held_out = sum(digest < below for digest in digests)
+    possible = any(
+        sum(d <= edge for d in digests) >= 2 and sum(d > edge for d in digests) >= 2 for edge in digests
+    )
+    assert (held_out >= 2 and len(digests) - held_out >= 2) if possible else below == 0
+    near = int(fraction * 2**64)
+    if sum(d < near for d in digests) >= 2 and sum(d >= near for d in digests) >= 2:
+        assert below == near
+
+
+def test_the_share_held_out_is_about_what_was_asked_for(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(600)))
+    config = BuildConfig(reading=PARAGRAPHS, validation_fraction=0.1)
+    build_dataset([text], vocabulary, tmp_path / "data", config)
+    assert 40 <= len(Dataset.open(tmp_path / "data").split("validation")) <= 80
+
+
+def splits(data: Path) -> tuple[Rows, Rows]:
+    dataset = Dataset.open(data)
+    return rows_of(dataset.split("train")), rows_of(dataset.split("validation"))
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("reading", [PARAGRAPHS, SENTENCES], ids=["paragraphs", "sentences"])
+def test_to_append_is_to_build_of_both(tmp_path, vocabulary, reading):
+    texts = [document(n, n + 1000, n % 7) for n in range(40)]
+    first = write(tmp_path / "first", *texts[:25])
+    second = write(tmp_path / "second", *texts[20:], document(3, 1005))
+    config = BuildConfig(reading=reading, validation_fraction=0.2)
+    both = build_dataset([first, second], vocabulary, tmp_path / "both", config)
+    one = build_dataset([first], vocabulary, tmp_path / "data", config)
+    before = files_of(tmp_path / "data")
+    held_out_before = splits(tmp_path / "data")[1]
+    two = build_dataset([second], None, tmp_path / "data", config, append=True)
+    assert rows(tmp_path / "data") == rows(tmp_path / "both")
+    assert splits(tmp_path / "data") == splits(tmp_path / "both")
+    assert [row for row in splits(tmp_path / "data")[1] if row in held_out_before] == held_out_before
+    added = (one + two).duplicate_documents, (one + two).duplicate_paragraphs
+    assert [(r.dropped, r.kept, r.pieces) for r in added] == [
+        (r.dropped, r.kept, r.pieces) for r in (both.duplicate_documents, both.duplicate_paragraphs)
+    ]
+    after = files_of(tmp_path / "data")
+    assert {name: after[name] for name in before if name.endswith(".arrow")} == {
+        name: content for name, content in before.items() if name.endswith(".arrow")
+    }
+    facts = [json.loads((tmp_path / name / "dataset.json").read_text()) for name in ("data", "both")]
+    assert facts[0] == facts[1]
+    assert len(json.loads(after["report.json"])["builds"]) == 2
+    artifacts.verify(tmp_path / "data")
+
+
+def test_what_is_appended_again_changes_nothing(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    config = BuildConfig(reading=PARAGRAPHS)
+    build_dataset([text], vocabulary, tmp_path / "data", config)
+    before = rows(tmp_path / "data")
+    found = build_dataset([text], vocabulary, tmp_path / "data", config, append=True)
+    assert (found.documents, found.duplicate_documents.dropped) == (0, 9)
+    assert (
+        found.duplicate_documents.examples[0].first == "in the data set, document 0 of documents-00000.arrow"
+    )
+    assert rows(tmp_path / "data") == before
+
+
+def test_where_nothing_was_held_out_appending_chooses(tmp_path, vocabulary):
+    config = BuildConfig(reading=PARAGRAPHS)
+    build_dataset([write(tmp_path / "a", document(1))], vocabulary, tmp_path / "data", config)
+    assert Dataset.open(tmp_path / "data").facts.held_out_below == 0
+    more = write(tmp_path / "b", *(document(n) for n in range(2, 9)))
+    build_dataset([more], None, tmp_path / "data", config, append=True)
+    assert len(Dataset.open(tmp_path / "data").split("validation")) == 2
+
+
+def test_what_cannot_be_appended_to(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    with pytest.raises(InputError, match="data: no such directory"):
+        build_dataset([text], vocabulary, tmp_path / "data", append=True)
+    with pytest.raises(InputError, match="vocab: no vocabulary was given"):
+        build_dataset([text], None, tmp_path / "data")
+    build_dataset([text], vocabulary, tmp_path / "data")
+    before = files_of(tmp_path / "data")
+    (tmp_path / "other").mkdir()
+    Tokenizer.from_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]).save(tmp_path / "other")
+    with pytest.raises(InputError, match=r"other: is not the vocabulary of .*data\. Leave --vocab out"):
+        build_dataset([text], tmp_path / "other", tmp_path / "data", append=True)
+    with pytest.raises(InputError, match=r"exists already\. Choose another name, add to it with --append or"):
+        build_dataset([text], vocabulary, tmp_path / "data")
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(InputError, match="empty: no text in it"):
+        build_dataset([tmp_path / "empty"], None, tmp_path / "data", append=True)
+    assert files_of(tmp_path / "data") == before
+    shard = tmp_path / "data" / "documents-00000.arrow"
+    shard.write_bytes(shard.read_bytes().replace(b"\x07\x00", b"\x08\x00"))
+    with pytest.raises(InputError, match=r"documents-00000\.arrow"):
+        build_dataset([text], None, tmp_path / "data", append=True)
+    assert not (tmp_path / "data.parts").exists()
+
+
+def die(*args: object, **kwargs: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize(
+    ("room", "name"),
+    [
+        (os, "link"),
+        (seal, "write_facts"),
+        (artifacts, "_seal"),
+        (artifacts, "_replace"),
+        (stage.Stage, "remove"),
+    ],
+)
+def test_cut_off_while_sealing_there_is_the_old_or_the_new(
+    tmp_path, vocabulary, monkeypatch, room, name, append
+):
+    config = BuildConfig(reading=SENTENCES)
+    old, new = (write(tmp_path / f"{n}", *(document(m) for m in range(n, n + 9))) for n in (0, 100))
+
+    def build() -> None:
+        build_dataset([new], vocabulary, tmp_path / "data", config, append=append)
+
+    if append:
+        build_dataset([old], vocabulary, tmp_path / "data", config)
+    before = files_of(tmp_path / "data") if append else None
+    with monkeypatch.context() as patch:
+        patch.setattr(room, name, die)
+        with pytest.raises(KeyboardInterrupt):
+            build()
+    if room is stage.Stage:  # the data set has taken its place, and the parts are still there
+        assert len(rows(tmp_path / "data")) == (18 if append else 9)
+    else:
+        assert before == (files_of(tmp_path / "data") if append else None)
+        assert append or not (tmp_path / "data").exists()
+    build()
+    assert len(rows(tmp_path / "data")) == (18 if append else 9)
+    assert sorted(os.listdir(tmp_path)) == ["0", "100", "data"]
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_tasks_are_merged(tmp_path, vocabulary, monkeypatch, append):
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", 300)
+    config = BuildConfig(reading=PARAGRAPHS, validation_fraction=0.2)
+    text = write(tmp_path / "text", *(document(n, n % 5) for n in range(30)))
+    for name in ("alone", "data"):
+        if append:
+            build_dataset([write(tmp_path / "old", document(3))], vocabulary, tmp_path / name, config)
+    build_dataset([text], vocabulary, tmp_path / "alone", config, append=append)
+    for number in (3, 1):
+        build_task([text], vocabulary, tmp_path / "data", config, task=Task(number, 3), append=append)
+    with pytest.raises(InputError, match=r"1 of 1 stretches .*text; tasks 2 of 3 are not through\. Run what"):
+        merge_tasks(tmp_path / "data")
+    build_task([text], vocabulary, tmp_path / "data", config, task=Task(2, 3), append=append)
+    part = next((tmp_path / "data.parts").glob("*-00001.arrow"))
+    part.write_bytes(b"damaged")
+    with pytest.raises(
+        InputError, match=f"{part.name}: 1 parts were damaged and are deleted. Run the tasks again"
+    ):
+        merge_tasks(tmp_path / "data")
+    for number in (1, 2, 3):
+        build_task([text], vocabulary, tmp_path / "data", config, task=Task(number, 3), append=append)
+    merge_tasks(tmp_path / "data")
+    assert files_of(tmp_path / "data") == files_of(tmp_path / "alone")
+    with pytest.raises(InputError, match="no parts"):
+        merge_tasks(tmp_path / "data")
+
+
+def test_tasks_that_do_not_agree(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    build_task([text], vocabulary, tmp_path / "data", task=Task(1, 2))
+    with pytest.raises(InputError, match=r"was begun with language .en., not .de."):
+        build_task([text], vocabulary, tmp_path / "data", BuildConfig(language="de"), task=Task(2, 2))
+    with pytest.raises(InputError, match="stdin: can be read by one task alone"):
+        build_task(["-"], vocabulary, tmp_path / "data", task=Task(2, 2))
+    build_task([text], vocabulary, tmp_path / "data", task=Task(2, 2))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine").write_text("precious")
+    with pytest.raises(InputError, match="exists already"):
+        merge_tasks(tmp_path / "data")
+    assert (tmp_path / "data" / "mine").read_text() == "precious"
+
+
+def test_where_files_have_one_name_they_are_copied(tmp_path, vocabulary, monkeypatch):
+    def refuse(*args: object) -> None:
+        raise OSError("no links here")
+
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    build_dataset([text], vocabulary, tmp_path / "linked")
+    monkeypatch.setattr(os, "link", refuse)
+    build_dataset([text], vocabulary, tmp_path / "copied")
+    assert files_of(tmp_path / "linked") == files_of(tmp_path / "copied")
