@@ -254,6 +254,19 @@ CASES = {
         "vocab {text} -o {out} --size=-5", ("size: -5 pieces",), keeps_parts=True
     ),
     "a vocabulary of nothing": Case("vocab {tmp}/text -o {out}", ("{tmp}/text: no text in it",), text(b"\n")),
+    "no task": Case("corpus {text} --vocab {vocab} -o {out} --task 9/8", ("--task: 9/8 is no task", "3/8")),
+    "nothing to merge": Case("corpus merge {out}", ("{out}.parts: no parts of a data set",)),
+    "nothing to append to": Case("corpus {text} -o {out} --append", ("{out}: no such directory",)),
+    "no vocabulary named": Case("corpus {text} -o {out}", ("--vocab is missing",)),
+    "another vocabulary to append with": Case(
+        "corpus {text} -o {data} --append --vocab {tmp}/vocab",
+        ("{tmp}/vocab: is not the vocabulary of {data}", "Leave --vocab out"),
+        pieces(SPECIAL + b"a\n"),
+    ),
+    "no such splitter": Case(
+        "corpus {text} --vocab {vocab} -o {out} --splitter nowhere:split",
+        ("--splitter nowhere:split", "nowhere"),
+    ),
     "no vocabulary": Case("corpus {text} --vocab {tmp}/none -o {out}", ("{tmp}/none: no tokenizer here",)),
     "no [MASK]": of_vocabulary(
         SPECIAL.replace(b"[MASK]\n", b"") + b"a\n", "{tmp}/vocab/vocab.txt: the vocabulary has no [MASK]"

@@ -217,6 +217,16 @@ def test_a_disk_that_is_full_at_once_leaves_nothing(tmp_path, vocabulary, text, 
     assert set(tmp_path.iterdir()) == before
 
 
+def test_another_vocabulary_in_the_same_place_is_another(tmp_path, vocabulary, text):
+    build_dataset([text], vocabulary, tmp_path / "data")
+    other = tmp_path / "other"
+    other.mkdir()
+    Tokenizer.from_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS[::-1]]).save(other)
+    build_dataset([text], other, tmp_path / "data", overwrite=True)
+    build_dataset([text], other, tmp_path / "expected")
+    assert files_of(tmp_path / "data") == files_of(tmp_path / "expected")
+
+
 def test_what_is_there_stays(tmp_path, vocabulary, text):
     build_dataset([text], vocabulary, tmp_path / "data")
     before = files_of(tmp_path / "data")

@@ -1,15 +1,19 @@
 """Text to vocabularies: what is learned is tested with the learner; here, how the text reaches it."""
 
 import random
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cloze import artifacts
-from cloze.corpus import documents
+from cloze.corpus import documents, vocabulary
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError
 from cloze.text.tokenizer import Tokenizer
+from cloze.text.words import count_words
 
 
 @pytest.fixture
@@ -45,6 +49,36 @@ def test_cased(tmp_path, text):
     tokenizer = train_vocabulary([text], tmp_path / "v", size=300, lowercase=False)
     assert not Tokenizer.load(tmp_path / "v").lowercase
     assert any(piece[0].isupper() for piece in tokenizer.pieces)
+
+
+def test_counting_goes_on_where_it_was_and_serves_other_sizes(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", 10_000)
+    expected = train_vocabulary([text], tmp_path / "expected", size=200)
+    counted = []
+
+    def count(lines: Iterable[str], **settings: Any) -> "Counter[str]":
+        if len(counted) == 3:
+            counted.append("the moment")
+            raise KeyboardInterrupt
+        counted.append("a part")
+        return count_words(lines, **settings)
+
+    monkeypatch.setattr(vocabulary, "count_words", count)
+    with pytest.raises(KeyboardInterrupt):
+        train_vocabulary([text], tmp_path / "v", size=200)
+    with pytest.raises(InputError, match="Use a size of"):
+        train_vocabulary([text], tmp_path / "v", size=4000)
+    assert counted.count("a part") > 4
+    monkeypatch.setattr(vocabulary, "count_words", None)
+    assert train_vocabulary([text], tmp_path / "v", size=200).pieces == expected.pieces
+    assert not (tmp_path / "v.parts").exists()
+
+
+def test_few_rows_at_once_are_added_up_to_the_same(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(documents, "_PART_CHARACTERS", 1_000)
+    expected = train_vocabulary([text], tmp_path / "all", size=200)
+    monkeypatch.setattr(vocabulary, "_ROWS_AT_ONCE", 10)
+    assert train_vocabulary([text], tmp_path / "few", size=200).pieces == expected.pieces
 
 
 def test_nothing_is_written_when_nothing_is_learned(tmp_path, text):

@@ -1,0 +1,60 @@
+"""`cloze corpus` over several commands: job arrays, appending, and what is told of duplicates."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from shop import Shop
+
+from cloze.cli import main
+from cloze.corpus.store import Dataset
+
+
+def run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = main(shlex.split(command))
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
+
+
+def test_a_job_array_makes_the_data_set_of_one_command(shop: Shop, tmp_path, capsys):
+    build = f"corpus {shop.text} --vocab {shop.vocab} --workers 1 --format paragraphs"
+    assert run(f"{build} -o {tmp_path}/one --quiet", capsys)[0] == 0
+    for number in (2, 1):
+        code, out, _ = run(f"{build} -o {tmp_path}/two --task {number}/2", capsys)
+        assert (code, out) == (0, f"task {number}/2 of {tmp_path}/two is through\n")
+        if number == 2:
+            code, out, err = run(f"corpus merge {tmp_path}/two --quiet", capsys)
+            assert (code, out) == (2, "")
+            assert "1 of 1 stretches of text are not finished" in err
+            assert "tasks 1 of 2 are not through" in err
+    code, out, _ = run(f"corpus merge {tmp_path}/two", capsys)
+    assert code == 0
+    assert out.startswith(f"wrote {tmp_path}/two: ")
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_more_text_is_appended(shop: Shop, tmp_path, capsys):
+    more = "It was a dark and stormy night. The rain fell in torrents.\nThe end of it was near.\n"
+    (tmp_path / "more").write_text(more)
+    text = shop.text.read_text()
+    (tmp_path / "both").write_text(f"{text}\n\n{more}")
+    data = tmp_path / "data"
+    assert (
+        run(f"corpus {shop.text} --vocab {shop.vocab} -o {data} --format paragraphs --quiet", capsys)[0] == 0
+    )
+    before = Dataset.open(data)
+    command = f"corpus {tmp_path}/both -o {data} --append --format paragraphs --workers 1"
+    code, out, err = run(f"{command} --json", capsys)
+    assert code == 0
+    result = json.loads(out)
+    assert (result["documents"], result["duplicate_documents"]["dropped"]) == (1, before.facts.documents)
+    assert f"{before.facts.documents:,} documents stood before and were dropped" in err
+    after = Dataset.open(data)
+    assert after.facts.documents == before.facts.documents + 1
+    assert after.facts.held_out_below == before.facts.held_out_below
