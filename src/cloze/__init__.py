@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cloze.corpus.build import build_dataset as build_dataset
     from cloze.corpus.vocabulary import train_vocabulary as train_vocabulary
     from cloze.evidence.report import write_report as write_report
+    from cloze.inference.answer import QuestionAnswerer as QuestionAnswerer
     from cloze.inference.classify import TextClassifier as TextClassifier
     from cloze.inference.fill import FillMask as FillMask
     from cloze.inference.loading import load as load
@@ -40,6 +41,7 @@ _HOMES = {
     "NextSentence": "cloze.inference.next_sentence:NextSentence",
     "Predictor": "cloze.inference.predictor:Predictor",
     "PretrainConfig": "cloze.pretraining.config:PretrainConfig",
+    "QuestionAnswerer": "cloze.inference.answer:QuestionAnswerer",
     "TextClassifier": "cloze.inference.classify:TextClassifier",
     "Tokenizer": "cloze.text.tokenizer:Tokenizer",
     "build_dataset": "cloze.corpus.build:build_dataset",

@@ -14,6 +14,8 @@ from cloze.model.heads import BertForQuestionAnswering, BertForSequenceClassific
 from cloze.model.packed import pack_padded
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.contexts import Excerpt, Paragraph
+from cloze.tasks.span import SpanQuestion
 from cloze.tasks.squad import SquadV2
 from cloze.text.tokenizer import Tokenizer
 
@@ -64,6 +66,8 @@ def test_transformers_says_the_same(checkpoint: Path, tmp_path: Path) -> None:
     )
     mask = padded["attention_mask"].bool()
     packed, padding = pack_padded(padded["input_ids"], mask, padded["token_type_ids"])
+    task = SquadV2()
+    example = SpanQuestion("q", "a b", Paragraph("c d e f"), (Excerpt("d e", 2, 5),))
     theirs.save_pretrained(tmp_path)  # without the pooler, which this head does not read
     Tokenizer.from_pieces(PIECES).save(tmp_path)
     with torch.no_grad():
@@ -74,6 +78,12 @@ def test_transformers_says_the_same(checkpoint: Path, tmp_path: Path) -> None:
                 torch.testing.assert_close(
                     logits[..., column][mask], expected_logits[mask], atol=1e-5, rtol=0
                 )
+    (feature,) = task.features(example, Tokenizer.from_pieces(PIECES), max_seq_length=30)
+    batch = task.batch([feature])
+    loss, _ = task.loss(load_model(checkpoint, BertForQuestionAnswering)(batch.packed), batch)
+    positions = {"start_positions": batch.targets[:, 0], "end_positions": batch.targets[:, 1]}
+    inputs = {"input_ids": batch.packed.input_ids[None], "token_type_ids": batch.packed.token_type_ids[None]}
+    torch.testing.assert_close(loss, theirs(**inputs, **positions).loss, atol=1e-5, rtol=1e-5)
     (prediction,) = QuestionAnswerer.load(tmp_path, "squad_v2", device="cpu")(["a"], ["b c"])
     assert prediction.null_odds is not None
 

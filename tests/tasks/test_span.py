@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from cloze.config import from_table
 from cloze.errors import InputError
 from cloze.model.bert import BertModel
+from cloze.progress import SILENT
 from cloze.tasks.answers import Answer, ScoredWindow, likeliest_answers
 from cloze.tasks.config import FinetuneConfig, load_finetuning, load_task
 from cloze.tasks.contexts import Excerpt, Paragraph
+from cloze.tasks.data import read_data
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune
 from cloze.tasks.predict import predict
@@ -274,6 +276,24 @@ def test_a_model_learns_answers_by_heart_over_windows(
     assert task.score(examples, predictions)["f1"] == 100
     starts = [prediction.answer.excerpt and prediction.answer.excerpt.start for prediction in predictions]
     assert starts == [13, 40, 48, None]
+
+
+def test_held_out_texts_are_not_learned_from(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    paragraphs = [
+        {
+            "context": f"the film was {'very ' * number} good",
+            "qas": [
+                {"id": f"{number}-{i}", "question": "film", "answers": [{"text": "film", "answer_start": 4}]}
+                for i in range(5)
+            ],
+        }
+        for number in range(10)
+    ]
+    (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    config = FinetuneConfig(model="m", train=str(tmp_path / "train.json"), dev_fraction=0.2)
+    _, data = read_data(SquadV1(), config, tokenizer, SILENT)
+    assert (len(data.train), len(data.dev)) == (40, 10)
+    assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
 
 
 def test_the_tuned_threshold_is_stored_with_the_model(nano_checkpoint: Path, tmp_path: Path) -> None:

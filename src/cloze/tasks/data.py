@@ -87,7 +87,7 @@ def read_data(
     if config.dev is not None:
         dev = list(task.examples(Path(config.dev)))
     else:
-        is_dev = held_out(len(train), config.dev_fraction, seed=_SPLIT_SEED)
+        is_dev = _is_held_out(task, train, config.dev_fraction)
         dev = [example for example, out in zip(train, is_dev, strict=True) if out]
         train = [example for example, out in zip(train, is_dev, strict=True) if not out]
         if not train:
@@ -100,6 +100,16 @@ def read_data(
         _featurize(task, dev, tokenizer, config, "dev", progress),
     )
     return task, data
+
+
+def _is_held_out(task: AnyTask, examples: Sequence[Any], fraction: float) -> list[bool]:
+    """Choose a share of the texts that the examples were taken from, at least one."""
+    origins = [task.origin(example) for example in examples]
+    texts = [number if origin is None else origin for number, origin in enumerate(origins)]
+    different = list(dict.fromkeys(texts))
+    is_chosen = held_out(len(different), fraction, seed=_SPLIT_SEED)
+    chosen = {text for text, out in zip(different, is_chosen, strict=True) if out}
+    return [text in chosen for text in texts]
 
 
 def _featurize(

@@ -127,6 +127,10 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanBatch, SpanPrediction]):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")
 
+    def origin(self, example: SpanQuestion) -> Paragraph:
+        """Return the text of a question."""
+        return example.paragraph
+
     def features(
         self, example: SpanQuestion, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[SpanFeature]:

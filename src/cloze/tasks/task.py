@@ -1,7 +1,7 @@
 """What a task is: six questions. A family answers all but the first, so a new task is a small file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -109,6 +109,13 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     def notes(self, tokenizer: Tokenizer) -> list[str]:
         """Say what is worth knowing of the data, and of a model with this tokenizer, before a run begins."""
         return []
+
+    def origin(self, example: ExampleT) -> Hashable:
+        """Return the text that an example was taken from; None where it has its own.
+
+        Where dev data are held out of the data to learn from, no text is on both sides.
+        """
+        return None
 
     @property
     def class_names(self) -> tuple[str, ...]:
