@@ -1,5 +1,6 @@
 """The bulk path gives the ids of the library, whatever the text."""
 
+import json
 import lzma
 
 import numpy as np
@@ -92,15 +93,47 @@ def test_forgetting_changes_nothing(uncased_pieces, monkeypatch):
     np.testing.assert_array_equal(lengths, expected_lengths)
 
 
-@pytest.mark.parametrize("name", ["enwiki2015", "eltec_deu", "zhwiki_sample"])
-def test_megabytes_of_real_text(uncased_pieces, shared, name):
-    """Whole corpora were compared once; the first megabyte of a few is compared here."""
+VOCABULARIES = {"zhwiki_sample": "bert-base-chinese", "eltec_deu": "bert-base-multilingual-cased"}
+TEXT_SETS = [
+    *["enwiki2015", "novels100", "eltec_eng", "enwikinews", "simplewiki_sample"],
+    *VOCABULARIES,
+]
+
+
+def _published(shared, name: str) -> Tokenizer:
+    return Tokenizer.load(shared / "data" / "vocab" / name)
+
+
+def _assert_equal_to_the_library(ours: Tokenizer, texts: list[str]) -> None:
+    expected = ours._plain_library().encode_batch(texts, add_special_tokens=False)
+    pieces, lengths = ours.ids(texts)
+    assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
+    assert pieces.tolist() == [piece for encoding in expected for piece in encoding.ids]
+
+
+@pytest.mark.parametrize(
+    "name", ["uncased", "cased", "multilingual-cased", "multilingual-uncased", "chinese"]
+)
+def test_strange_strings(shared, name):
+    lines = (shared / "golden" / "tokenization.jsonl").read_text("utf-8").splitlines()
+    texts = [row["text"] for row in map(json.loads, lines) if "text" in row]
+    assert len(texts) > 1000
+    _assert_equal_to_the_library(_published(shared, f"bert-base-{name}"), texts)
+
+
+@pytest.mark.parametrize("name", TEXT_SETS)
+def test_the_first_megabyte_of_real_text(shared, name):
     file = min((shared / "data" / "pretrain" / name).glob("*.xz"))
     with lzma.open(file, "rt", encoding="utf-8") as stream:
         lines = stream.read(1_000_000).split("\n")
-    ours = Tokenizer.from_pieces(uncased_pieces)
-    library = ours._plain_library()
-    pieces, lengths = ours.ids(lines)
-    expected = library.encode_batch(lines, add_special_tokens=False)
-    assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
-    assert pieces.tolist() == [piece for encoding in expected for piece in encoding.ids]
+    _assert_equal_to_the_library(_published(shared, VOCABULARIES.get(name, "bert-base-uncased")), lines)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TEXT_SETS)
+def test_all_real_text(shared, name):
+    ours = _published(shared, VOCABULARIES.get(name, "bert-base-uncased"))
+    for file in sorted((shared / "data" / "pretrain" / name).glob("*.xz")):
+        with lzma.open(file, "rt", encoding="utf-8") as stream:
+            while lines := stream.readlines(4_000_000):
+                _assert_equal_to_the_library(ours, lines)
