@@ -45,6 +45,11 @@ def test_columns_are_chosen(tmp_path: Path) -> None:
     assert (sentence.words, sentence.tags) == (("Ann", "Lee"), None)
 
 
+def test_the_mark_of_a_document_may_have_other_columns(tmp_path: Path) -> None:
+    sentences = read(tmp_path, "-DOCSTART- O\na b\tx\tO\n-DOCSTART-\nc\tx\tO\n")
+    assert [sentence.words for sentence in sentences] == [(), ("a b",), (), ("c",)]
+
+
 def test_a_cell_between_tabs_may_hold_spaces(tmp_path: Path) -> None:
     (sentence,) = read(tmp_path, "New York\tB-LOC\n")
     assert sentence.words == ("New York",)

@@ -260,7 +260,16 @@ def test_batches_hold_what_features_hold(letters: Tokenizer) -> None:
     sentences = (Sentence(("a", "bc"), ("B-X", "O")), Sentence(("d",), ("B-Y",)))
     features = featurize(TASK, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)
     batch = TASK.batch([feature for own in features for feature in own])
-    assert [PIECES[i] for i in batch.packed.input_ids] == ["[CLS]", "a", "b", "##c", "[SEP]", "[CLS]", "d", "[SEP]"]
+    assert [PIECES[i] for i in batch.packed.input_ids] == [
+        "[CLS]",
+        "a",
+        "b",
+        "##c",
+        "[SEP]",
+        "[CLS]",
+        "d",
+        "[SEP]",
+    ]
     assert batch.positions.tolist() == [1, 2, 6]
     assert batch.targets.tolist() == [1, 0, 3]
     logits = torch.arange(8)[:, None].expand(8, 5)

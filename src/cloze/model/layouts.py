@@ -112,7 +112,20 @@ def _hugging_face_lines() -> tuple[tuple[str, tuple[str, ...]], ...]:
         *_dense("next_sentence", "cls.seq_relationship"),
         *_dense("classifier", "classifier"),
         *_dense("qa_outputs", "qa_outputs"),
+        *((name, (name,)) for name in _bilstm_names()),
     )
+
+
+def _bilstm_names() -> list[str]:
+    """Return the names of a head that no other program has: they are torch's."""
+    lstm = [
+        f"lstm.{kind}_{half}_l{layer}{direction}"
+        for kind in ("weight", "bias")
+        for half in ("ih", "hh")
+        for layer in (0, 1)
+        for direction in ("", "_reverse")
+    ]
+    return [*lstm, "layer_weights", "layer_scale"]
 
 
 def _google_name(name: str) -> str:

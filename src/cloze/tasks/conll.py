@@ -45,7 +45,7 @@ class ConllColumns:
 def read_sentences(path: Path, columns: ConllColumns, *, check_tags: bool = True) -> Iterator[Sentence]:
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
-    Columns are a tab apart where the first line has one, else one space or more.
+    Columns are a tab apart where the first word's line has one, else one space or more.
 
     Args:
         path: the file; it may be compressed, and - is stdin.
@@ -122,11 +122,11 @@ def _rows(path: Path, columns: ConllColumns) -> Iterator[_Row | _Mark]:
         if not text.strip(" \t"):
             yield _Mark.SENTENCE
             continue
-        separator = separator or ("\t" if "\t" in text else " ")
-        cells = text.split("\t") if separator == "\t" else [cell for cell in text.split(" ") if cell]
-        if cells[0] == _DOCUMENT:
+        if text.replace("\t", " ").split(" ")[0] == _DOCUMENT:
             yield _Mark.DOCUMENT
             continue
+        separator = separator or ("\t" if "\t" in text else " ")
+        cells = text.split("\t") if separator == "\t" else [cell for cell in text.split(" ") if cell]
         width = width or _checked_width(cells, columns, where)
         if len(cells) != width:
             what = f"{_counted(len(cells), 'column')}, the first line has {width}"

@@ -13,7 +13,7 @@ from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.data import with_files
-from cloze.tasks.run import begin_run, prepare, resume_run
+from cloze.tasks.run import Prepared, begin_run, precompute, prepare, resume_run
 from cloze.tasks.task import AnyTask
 from cloze.tasks.trials import make_trials
 from cloze.training.checkpoints import newest_checkpoint, resolve_checkpoint
@@ -54,7 +54,7 @@ def finetune(
     artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
     _check_task(task)
     config = with_files(task, config)
-    prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
+    prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
     if not config.has_trials:
         return begin_run(prepared, config, run, progress)
     load_model(prepared.start)  # so that one which cannot be read is found before anything is written
@@ -78,10 +78,10 @@ def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, fl
     _check_task(task)
     config = with_files(task, config)
     if config.has_trials:
-        prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
+        prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
         return make_trials(prepared, config, run, progress)
     model = newest_checkpoint(run, progress) or resolve_checkpoint(Path(config.model))
-    return resume_run(prepare(task, config, model, progress), config, run, progress)
+    return resume_run(_prepare(task, config, model, progress), config, run, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,10 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
         max(sequence.num_tokens for sequence in sequences),
         to_table(prepared.task),
     )
+
+
+def _prepare(task: AnyTask, config: FinetuneConfig, model: Path, progress: Progress) -> Prepared:
+    return precompute(prepare(task, config, model, progress), config, progress)
 
 
 def _check_task(task: AnyTask) -> None:

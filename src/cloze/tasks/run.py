@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_config, load_model, write_model_files
 from cloze.progress import Progress
 from cloze.tasks.config import TASK_FILE, FinetuneConfig, TaskSettings, load_task, to_toml
@@ -61,6 +63,21 @@ def prepare(task: AnyTask, config: FinetuneConfig, model: Path, progress: Progre
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
     task, data = read_data(task, config, tokenizer, progress)
     return Prepared(task, data, tokenizer, model)
+
+
+def precompute(prepared: Prepared, config: FinetuneConfig, progress: Progress) -> Prepared:
+    """Return the same with what a part of the model that does not learn says of the data, where there is one."""
+
+    @cache
+    def encoder() -> BertModel:
+        return load_model(prepared.start).to(resolve_device(config.device))
+
+    task, data = prepared.task, prepared.data
+    train_features, dev_features = (
+        task.prepared(features, encoder, max_tokens=config.micro_batch_tokens, progress=progress)
+        for features in (data.train_features, data.dev_features)
+    )
+    return replace(prepared, data=replace(data, train_features=train_features, dev_features=dev_features))
 
 
 def begin_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: Progress) -> dict[str, float]:

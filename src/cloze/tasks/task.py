@@ -1,7 +1,7 @@
 """What a task is: six questions. A family answers all but the first, so a new task is a small file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.model.bert import BertModel
 from cloze.model.packed import Packed
+from cloze.progress import Progress
 from cloze.tasks.tables import read_objects
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
@@ -137,6 +138,24 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
         Raises:
             InputError: its label is none of the task's.
         """
+
+    def prepared(
+        self,
+        features: list[list[FeatureT]],
+        encoder: Callable[[], BertModel],
+        *,
+        max_tokens: int,
+        progress: Progress,
+    ) -> list[list[FeatureT]]:
+        """Return features for a run, with what need not be computed of them again in each epoch.
+
+        Args:
+            features: of each example of the data to learn from, or of the dev data.
+            encoder: gives the one that the run begins with.
+            max_tokens: tokens that pass through it at once.
+            progress: where to tell how far it is.
+        """
+        return features
 
     @abstractmethod
     def batch(self, features: Sequence[FeatureT]) -> BatchT:
