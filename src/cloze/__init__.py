@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cloze.inference.loading import load as load
     from cloze.inference.next_sentence import NextSentence as NextSentence
     from cloze.inference.predictor import Predictor as Predictor
+    from cloze.inference.tag import EntityTagger as EntityTagger
     from cloze.model.bert import BertConfig as BertConfig
     from cloze.model.bert import BertModel as Bert  # noqa: F401 (its public name)
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bert": "cloze.model.bert:BertModel",
     "BertConfig": "cloze.model.bert:BertConfig",
+    "EntityTagger": "cloze.inference.tag:EntityTagger",
     "FillMask": "cloze.inference.fill:FillMask",
     "FinetuneConfig": "cloze.tasks.config:FinetuneConfig",
     "NextSentence": "cloze.inference.next_sentence:NextSentence",

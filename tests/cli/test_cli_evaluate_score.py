@@ -176,7 +176,7 @@ def test_what_is_wrong_is_said_in_one_line(place: Path, tmp_path: Path, capsys: 
         "score classification a.jsonl b.tsv": "b.tsv: no such file",
         f"predict mnli -m {place}/run {tmp_path}/none.tsv": "none.tsv: no such file",
         f"finetune mnli -m M -d {tmp_path} -o {tmp_path}/run": f"{tmp_path}: no train.tsv nor mnli.train.jsonl",
-        f"finetune mnli -m M -d D -o {tmp_path}/run -c gleu": "no recipe 'gleu'. Give a TOML file, or one of glue",
+        f"finetune mnli -m M -d D -o {tmp_path}/run -c gleu": "no recipe 'gleu'. Give a TOML file, or one of ",
     }
     for command, says in wrong.items():
         assert main([*command.split(), "--quiet"]) == (2 if says else 0), command

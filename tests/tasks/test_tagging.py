@@ -256,6 +256,15 @@ def test_running_text_is_read_a_line_an_example(tmp_path: Path) -> None:
     ]
 
 
+def test_sentences_know_their_document(tmp_path: Path) -> None:
+    path = tmp_path / "words.conll"
+    path.write_text("-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
+    alone, together = CoNLL2003(context="sentence"), CoNLL2003()
+    origins = [alone.origin(example) for example in alone.examples(path)]
+    assert origins == [f"{path}:3", f"{path}:3", f"{path}:9"]
+    assert [len(example.sentences) for example in together.examples(path)] == [2, 1]
+
+
 def test_batches_hold_what_features_hold(letters: Tokenizer) -> None:
     sentences = (Sentence(("a", "bc"), ("B-X", "O")), Sentence(("d",), ("B-Y",)))
     features = featurize(TASK, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)

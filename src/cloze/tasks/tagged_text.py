@@ -14,6 +14,8 @@ class TaggedText:
     sentences: tuple[Sentence, ...]
     text: str | None = None
     """Where the words were found in a running text."""
+    document: str | None = None
+    """File and line of the document that a sentence was taken from."""
 
     def placed(self) -> tuple[str, list[list[Span]]]:
         """Return the text, and the characters of the words of each sentence in it.

@@ -100,7 +100,8 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
             if self.context == "document":
                 yield TaggedText(document)
             else:
-                yield from (TaggedText((sentence,)) for sentence in document)
+                origin = document[0].where(0)
+                yield from (TaggedText((sentence,), document=origin) for sentence in document)
 
     def example(self, text: str) -> TaggedText:
         """Return a running text of any length, cut into sentences and words."""
@@ -133,6 +134,10 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
                 "the model lower-cases its text, which hides the capitals of names: a cased one may find more"
             )
         return notes
+
+    def origin(self, example: TaggedText) -> str | None:
+        """Return file and line of a sentence's document."""
+        return example.document
 
     @property
     def class_names(self) -> tuple[str, ...]:
