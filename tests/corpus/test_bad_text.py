@@ -326,6 +326,7 @@ def test_a_line_of_100_mb_is_not_read_whole(tmp_path, name, limit):
         (cut(gzip.compress(TEXT)), "-: cannot be read: it ends before the end of the compressed text"),
         (b'{"text": "a"}\n{"text": 1}\n', "-:2: 'text' is a number"),
     ],
+    ids=["latin-1", "Parquet", "a cut .gz", "JSON lines"],  # what gzip writes holds the time
 )
 def test_stdin(monkeypatch, content, says):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
