@@ -18,7 +18,8 @@ Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
-_CHARACTERS_A_SLICE = 1 << 20  # of text cut at a time: bounds the memory of a call, and fits the caches
+# Of text cut at a time, or one text if that is longer: bounds the memory of a call, and fits the caches.
+_CHARACTERS_A_SLICE = 1 << 20
 
 _IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r"))
 _IS_MARK = np.isin(np.arange(256), list(b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"))
@@ -69,11 +70,11 @@ class RunIndex:
         Args:
             texts: a slice. Lone surrogates count as U+FFFD.
         """
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        raw = b"\n".join(encoded)
-        if b"\xed" in raw:  # how a surrogate begins
+        try:
+            encoded = [text.encode() for text in texts]
+        except UnicodeEncodeError:
             encoded = [replace_lone_surrogates(text).encode() for text in texts]
-            raw = b"\n".join(encoded)
+        raw = b"\n".join(encoded)
         buffer = np.frombuffer(raw + _PADDING, np.uint8)
         starts, lengths = _cut(buffer[: len(raw)], cut_chinese=self._cut_chinese)
         numbers = np.empty(len(starts), np.int64)
