@@ -4,6 +4,7 @@ A verb of two words ("vocab extend") is a line in `VERBS` like any other; its mo
 """
 
 import io
+import keyword
 import os
 import sys
 import traceback
@@ -30,6 +31,7 @@ VERBS = {
     "predict": "predictions of a fine-tuned model, as JSON lines",
     "fill": "fill in the [MASK]s of a text",
     "next": "say whether sentence B follows sentence A",
+    "import": "make a checkpoint of a model that Google's programs wrote",
     "info": "what a directory is, and whether its files are as they were written",
     "report": "the curves of a run in one HTML file",
     "bench": "side-by-side speed measurements",
@@ -66,8 +68,9 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 
 def module_of(verb: str) -> str:
-    """Return the name of the module whose `run` is the verb."""
-    return f"cloze.cli.{verb.replace(' ', '_')}"
+    """Return the name of the module whose `run` is the verb; a keyword of Python's cannot be one."""
+    name = verb.replace(" ", "_")
+    return f"cloze.cli.{name}_" if keyword.iskeyword(name) else f"cloze.cli.{name}"
 
 
 def _run_verb(verb: str, arguments: list[str]) -> int:

@@ -149,14 +149,14 @@ def load_model(
     return model.eval()
 
 
-def load_config(directory: Path) -> BertConfig:
-    """Read the architecture from config.json.
+def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
+    """Read the architecture from config.json, or from Google's file of the same keys.
 
     Raises:
         InputError: no such file, not JSON, not a BERT, or values that no BERT can have.
     """
-    table = _read_json(Path(directory) / CONFIG_FILE)
-    where = str(Path(directory) / CONFIG_FILE)
+    table = _read_json(Path(directory) / file_name)
+    where = str(Path(directory) / file_name)
     if table.get("model_type", "bert") != "bert":
         raise InputError(f"model_type {table['model_type']!r}, cloze reads 'bert'", where=where)
     if table.get("position_embedding_type", "absolute") != "absolute":
