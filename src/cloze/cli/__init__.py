@@ -25,6 +25,7 @@ VERBS = {
     "corpus audit": "what is in a data set, and what training will draw from it",
     "pretrain": "pre-train an encoder: masked words and next sentence",
     "finetune": "fine-tune a model on labelled data",
+    "baseline": "scores on labelled data that need no model: what one has to be better than",
     "tasks": "what there is to fine-tune for, with its data, metric and source",
     "evaluate": "scores of a model on labelled data",
     "score": "scores of a file of predictions, no model needed",

@@ -9,7 +9,7 @@ from cloze.corpus.hashing import mix
 
 Indices = npt.NDArray[np.int64]
 
-_EPOCH_ORDER, _HELD_OUT = 21, 22  # which of the random numbers of a data set is meant
+_EPOCH_ORDER, _HELD_OUT, _SUBSET = 21, 22, 23  # which of the random numbers of a data set is meant
 
 
 def by_length(num_tokens: Sequence[int], max_tokens: int) -> Iterator[Indices]:
@@ -35,4 +35,11 @@ def held_out(count: int, fraction: float, *, seed: int) -> npt.NDArray[np.bool_]
     order = np.argsort(mix(seed, _HELD_OUT, np.arange(count)), kind="stable")
     chosen = np.zeros(count, np.bool_)
     chosen[order[: max(1, round(count * fraction))]] = True
+    return chosen
+
+
+def subset(count: int, size: int, *, seed: int) -> list[int]:
+    """Choose `size` of `count` things, in their order: a smaller choice is a part of every larger one."""
+    order = np.argsort(mix(seed, _SUBSET, np.arange(count)), kind="stable")
+    chosen: list[int] = np.sort(order[:size]).tolist()
     return chosen

@@ -24,6 +24,7 @@ from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
 TASK_FILE = "task.toml"
+DEV_FRACTION = 0.1
 
 Config = TypeVar("Config")
 
@@ -61,7 +62,7 @@ class FinetuneConfig:
     """The data to learn from: a file, or a directory with files that the task knows by name."""
     dev: str | None = None
     """The data to be scored on, likewise; where there are none, a share of `train` is held out."""
-    dev_fraction: float = 0.1
+    dev_fraction: float = DEV_FRACTION
     """That share."""
     data_sha256: str | None = None
     """The SHA-256 of the data: filled in when the run begins, and other data are refused."""

@@ -10,7 +10,7 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tasks.batches import held_out
-from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
 from cloze.tasks.features import count_truncated, featurize
 from cloze.tasks.task import AnyTask, Split
 from cloze.text.tokenizer import Tokenizer
@@ -48,17 +48,25 @@ def find_data(task: AnyTask, path: Path, split: Split) -> Path:
     return found[0]
 
 
+def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | None]:
+    """Return the files to learn from and to be scored on; a directory to learn from has both.
+
+    Raises:
+        InputError: one is not there.
+    """
+    if dev is None and Path(train).is_dir():
+        dev = train
+    train_file = str(find_data(task, Path(train), "train"))
+    return train_file, None if dev is None else str(find_data(task, Path(dev), "dev"))
+
+
 def with_files(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
     """Return the settings with files in the place of directories, and with what identifies their content.
 
     Raises:
         InputError: a file is not there, or not the one that the settings were made for.
     """
-    dev = config.dev
-    if dev is None and Path(config.train).is_dir():
-        dev = config.train
-    train = str(find_data(task, Path(config.train), "train"))
-    dev = None if dev is None else str(find_data(task, Path(dev), "dev"))
+    train, dev = find_files(task, config.train, config.dev)
     digest = hashlib.sha256()
     for name in (train, dev):
         if name is not None:
@@ -80,19 +88,10 @@ def read_data(
     Raises:
         InputError: a line is wrong, or there is nothing to learn from or to be scored on.
     """
-    train = list(task.examples(Path(config.train)))
-    task = task.fitted(train)
+    dev_file = None if config.dev is None else Path(config.dev)
+    task, train, dev = read_examples(task, Path(config.train), dev_file, dev_fraction=config.dev_fraction)
     for note in task.notes(tokenizer):
         progress.note(note)
-    if config.dev is not None:
-        dev = list(task.examples(Path(config.dev)))
-    else:
-        is_dev = _is_held_out(task, train, config.dev_fraction)
-        dev = [example for example, out in zip(train, is_dev, strict=True) if out]
-        train = [example for example, out in zip(train, is_dev, strict=True) if not out]
-        if not train:
-            remedy = "Give more examples, or a file with --dev"
-            raise InputError("nothing is left to learn from", where=config.train, remedy=remedy)
     data = LabelledData(
         train,
         _featurize(task, train, tokenizer, config, "training", progress),
@@ -100,6 +99,33 @@ def read_data(
         _featurize(task, dev, tokenizer, config, "dev", progress),
     )
     return task, data
+
+
+def read_examples(
+    task: AnyTask, train_file: Path, dev_file: Path | None, *, dev_fraction: float = DEV_FRACTION
+) -> tuple[AnyTask, list[Any], list[Any]]:
+    """Return the task with what the training data tell of it, and the examples to learn from and to be scored on.
+
+    Args:
+        task: whose files they are.
+        train_file: the data to learn from.
+        dev_file: the data to be scored on; where there are none, a share of the others is held out.
+        dev_fraction: that share.
+
+    Raises:
+        InputError: a line is wrong, or there is nothing to learn from.
+    """
+    train = list(task.examples(train_file))
+    task = task.fitted(train)
+    if dev_file is not None:
+        return task, train, list(task.examples(dev_file))
+    is_dev = _is_held_out(task, train, dev_fraction)
+    dev = [example for example, out in zip(train, is_dev, strict=True) if out]
+    train = [example for example, out in zip(train, is_dev, strict=True) if not out]
+    if not train:
+        remedy = "Give more examples, or a file with --dev"
+        raise InputError("nothing is left to learn from", where=train_file, remedy=remedy)
+    return task, train, dev
 
 
 def _is_held_out(task: AnyTask, examples: Sequence[Any], fraction: float) -> list[bool]:

@@ -52,7 +52,7 @@ def finetune(
     """
     run = Path(run)
     artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
-    _check_task(task)
+    check_task(task)
     config = with_files(task, config)
     prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
     if not config.has_trials:
@@ -75,7 +75,7 @@ def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, fl
         what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
         raise InputError(what, where=run, remedy="Leave out --resume")
     task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
-    _check_task(task)
+    check_task(task)
     config = with_files(task, config)
     if config.has_trials:
         prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
@@ -103,7 +103,7 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
     Raises:
         InputError: a setting or a line of the data is wrong; the first such is named.
     """
-    _check_task(task)
+    check_task(task)
     config = with_files(task, config)
     prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
     sequences = [feature for own in prepared.data.train_features for feature in own]
@@ -120,7 +120,12 @@ def _prepare(task: AnyTask, config: FinetuneConfig, model: Path, progress: Progr
     return precompute(prepare(task, config, model, progress), config, progress)
 
 
-def _check_task(task: AnyTask) -> None:
+def check_task(task: AnyTask) -> None:
+    """Refuse a task that nothing can be learned of, or scored.
+
+    Raises:
+        InputError: it has no data of its own, or an optional package is not installed.
+    """
     if task.trained_as is not None:
         remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
         raise InputError("has no data to learn from", where=task.name, remedy=remedy)
