@@ -14,12 +14,14 @@ from safetensors.torch import load_file
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.inference.classify import TextClassifier
-from cloze.progress import Progress
+from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import by_length, epoch_order, held_out
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
+from cloze.tasks.data import read_data
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.work import FinetuningWork
+from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import CheckpointConfig, resolve_checkpoint
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
@@ -72,6 +74,24 @@ def test_it_learns_and_says_so(config: FinetuneConfig, tmp_path: Path) -> None:
     task, again = load_finetuning(path=run / "run.toml")
     assert task == replace(TASK, labels=("no", "yes"))
     assert again == replace(config, data_sha256=again.data_sha256)
+
+
+def test_learning_from_some_examples(nano_checkpoint: Path, config: FinetuneConfig) -> None:
+    """The dev data stay the same, and the labels are those of all examples."""
+    tokenizer = Tokenizer.load(nano_checkpoint)
+    task, whole = read_data(TASK, config, tokenizer, SILENT)
+    parts = []
+    for size in (2, 20):
+        some = replace(config, train_examples=size)
+        task_of_part, data = read_data(TASK, some, tokenizer, SILENT)
+        assert (task_of_part, data.dev, len(data.train_features)) == (task, whole.dev, size)
+        parts.append(data.train)
+    assert all(example in parts[1] for example in parts[0])
+    assert all(example in whole.train for example in parts[1])
+    with pytest.raises(InputError, match=r"1,000 training examples were asked for, there are \d+"):
+        read_data(TASK, replace(config, train_examples=1000), tokenizer, SILENT)
+    with pytest.raises(ValueError, match="train_examples 0 is not positive"):
+        replace(config, train_examples=0)
 
 
 def test_a_run_that_was_stopped_ends_in_the_same_bits(

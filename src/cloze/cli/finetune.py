@@ -31,6 +31,7 @@ def run(
     dev: OptionalPath = None,
     text_column: OptionalName = None,
     label_column: OptionalName = None,
+    examples: OptionalInteger = None,
     epochs: OptionalInteger = None,
     batch_size: OptionalInteger = None,
     learning_rate: OptionalNumber = None,
@@ -56,6 +57,7 @@ def run(
         dev: such a file to score on; else that of the directory, else a tenth of the data is held out.
         text_column: name of the column with the text (text, where nothing says otherwise).
         label_column: name of the column with the label (label).
+        examples: learn from so many, drawn at random, for a learning curve: the parts of cloze baseline.
         epochs: how often each example is seen (3).
         batch_size: examples an optimizer step (32).
         learning_rate: its peak (5e-5).
@@ -79,6 +81,7 @@ def run(
         "model": None if model is None else str(model),
         "train": None if data is None else str(data),
         "dev": None if dev is None else str(dev),
+        "train_examples": examples,
         "epochs": epochs,
         "batch_size": batch_size,
         "optimizer.learning_rate": learning_rate,

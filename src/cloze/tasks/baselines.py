@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
-from cloze.tasks.batches import subset
+from cloze.tasks.data import part_of
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import Choice, MultipleChoice, Question
 from cloze.tasks.sequence_classification import SequenceClassification
@@ -37,8 +37,6 @@ Baseline: TypeAlias = Callable[[Any, Sequence[Any], Sequence[Any]], list[Any]]
 
 ALL = None
 """The size of a part of the training data that is all of them."""
-
-_SUBSET_SEED = 0  # parts are the same for every baseline and every model: scores compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def measure(
 ) -> list[BaselineScores]:
     """Score every baseline of a task on dev data, for parts of the training data of each size.
 
-    A part is drawn at random, with the same seed always; a smaller one is a part of every larger one.
+    Parts are drawn by `part_of`, as a fine-tuning run on some of the examples draws its own.
 
     Args:
         task: as `fitted` to all the training data.
@@ -124,7 +122,7 @@ def measure(
         if size is not None and size > len(train):
             progress.note(f"{size:,} examples are left out: there are {len(train):,}")
             continue
-        part = train if size is None else [train[i] for i in subset(len(train), size, seed=_SUBSET_SEED)]
+        part = train if size is None else part_of(train, size, where=task.name)
         for name, baseline in known.items():
             start = perf_counter()
             scores = task.score(dev, baseline(task, part, dev))

@@ -64,6 +64,8 @@ class FinetuneConfig:
     """The data to be scored on, likewise; where there are none, a share of `train` is held out."""
     dev_fraction: float = DEV_FRACTION
     """That share."""
+    train_examples: int | None = None
+    """Learn from so many examples, drawn at random, for a learning curve; None: from all."""
     data_sha256: str | None = None
     """The SHA-256 of the data: filled in when the run begins, and other data are refused."""
     epochs: int = 3
@@ -94,6 +96,8 @@ class FinetuneConfig:
         for name in ("epochs", "batch_size", "seeds", "evaluations_per_epoch", "log_every_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")
+        if self.train_examples is not None and self.train_examples < 1:
+            raise ValueError(f"train_examples {self.train_examples} is not positive")
         if self.budget_seconds is not None and self.budget_seconds <= 0:
             raise ValueError(f"budget_seconds {self.budget_seconds} is not positive")
         if not 0 < self.dev_fraction < 1:

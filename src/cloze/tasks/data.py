@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.progress import Progress
-from cloze.tasks.batches import held_out
+from cloze.tasks.batches import held_out, subset
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
 from cloze.tasks.features import count_truncated, featurize
 from cloze.tasks.task import AnyTask, Split
@@ -18,6 +18,7 @@ from cloze.text.tokenizer import Tokenizer
 Features: TypeAlias = list[list[Any]]
 """Of each example, its features."""
 
+_SUBSET_SEED = 0  # parts are the same for every baseline and every model: scores compare
 _SPLIT_SEED = 0  # the dev examples are the same for every seed of a run: scores compare
 
 
@@ -90,6 +91,8 @@ def read_data(
     """
     dev_file = None if config.dev is None else Path(config.dev)
     task, train, dev = read_examples(task, Path(config.train), dev_file, dev_fraction=config.dev_fraction)
+    if config.train_examples is not None:
+        train = part_of(train, config.train_examples, where=config.train)
     for note in task.notes(tokenizer):
         progress.note(note)
     data = LabelledData(
@@ -126,6 +129,18 @@ def read_examples(
         remedy = "Give more examples, or a file with --dev"
         raise InputError("nothing is left to learn from", where=train_file, remedy=remedy)
     return task, train, dev
+
+
+def part_of(train: Sequence[Any], size: int, *, where: object) -> list[Any]:
+    """Return `size` training examples, drawn at random and the same each time: a smaller part is in every larger one.
+
+    Raises:
+        InputError: there are fewer.
+    """
+    if size > len(train):
+        what = f"{size:,} training examples were asked for, there are {len(train):,}"
+        raise InputError(what, where=where)
+    return [train[i] for i in subset(len(train), size, seed=_SUBSET_SEED)]
 
 
 def _is_held_out(task: AnyTask, examples: Sequence[Any], fraction: float) -> list[bool]:
