@@ -8,7 +8,7 @@ import torch
 from cloze.errors import InputError
 from cloze.inference.loading import load
 from cloze.model.bert import Packed
-from cloze.model.heads import BertForPreTraining
+from cloze.model.heads import BertForMaskedLM
 from cloze.text.tokenizer import Tokenizer
 
 
@@ -24,13 +24,13 @@ class Candidate:
 class FillMask:
     """Predicts the pieces behind every [MASK] of a text, each for itself."""
 
-    model: BertForPreTraining
+    model: BertForMaskedLM
     tokenizer: Tokenizer
 
     @classmethod
     def load(cls, directory: Path | str, *, device: str = "auto") -> "FillMask":
         """Read a pre-trained checkpoint, or the newest one of a run."""
-        return cls(*load(directory, BertForPreTraining, device=device))
+        return cls(*load(directory, BertForMaskedLM, device=device))
 
     @torch.inference_mode()
     def __call__(self, text: str, *, top_k: int = 5) -> list[list[Candidate]]:
@@ -47,7 +47,7 @@ class FillMask:
             raise InputError(f"no [MASK] in {text!r}", remedy="Write [MASK] where a word shall be filled in")
         device = next(self.model.parameters()).device
         packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
-        logits_PV = self.model(packed, torch.tensor(positions, device=device)).masked_lm_logits
+        logits_PV = self.model(packed, torch.tensor(positions, device=device))
         count = min(top_k, self.tokenizer.vocab_size)
         top = logits_PV[:, : self.tokenizer.vocab_size].float().softmax(-1).topk(count)
         return [

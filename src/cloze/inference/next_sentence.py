@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from cloze.inference.loading import load
 from cloze.model.bert import Packed
-from cloze.model.heads import BertForPreTraining
+from cloze.model.heads import BertForNextSentencePrediction
 from cloze.text.tokenizer import Tokenizer
 
 IS_NEXT = 0
@@ -17,13 +18,13 @@ IS_NEXT = 0
 class NextSentence:
     """Tells how likely sentence B is to follow sentence A."""
 
-    model: BertForPreTraining
+    model: BertForNextSentencePrediction
     tokenizer: Tokenizer
 
     @classmethod
     def load(cls, directory: Path | str, *, device: str = "auto") -> "NextSentence":
         """Read a pre-trained checkpoint, or the newest one of a run."""
-        return cls(*load(directory, BertForPreTraining, device=device))
+        return cls(*load(directory, BertForNextSentencePrediction, device=device))
 
     @torch.inference_mode()
     def __call__(self, sentence_a: str, sentence_b: str) -> float:
@@ -35,6 +36,5 @@ class NextSentence:
         encoding = self.tokenizer.encode(sentence_a, sentence_b)
         device = next(self.model.parameters()).device
         packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
-        no_positions = torch.empty(0, dtype=torch.int64, device=device)
-        logits_B2 = self.model(packed, no_positions).next_sentence_logits
+        logits_B2: Tensor = self.model(packed)
         return float(logits_B2.float().softmax(-1)[0, IS_NEXT])

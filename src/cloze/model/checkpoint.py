@@ -24,6 +24,8 @@ from cloze.text.tokenizer import Tokenizer
 KIND = "checkpoint"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
+TORCH_WEIGHTS_FILE = "pytorch_model.bin"
 
 _OUR_ACTIVATIONS = {
     "gelu": "gelu",
@@ -45,6 +47,7 @@ _MOST = dict.fromkeys(_REQUIRED_KEYS, 10_000_000) | {"num_hidden_layers": 1000}
 """No BERT is larger; from a damaged file one would be built before its weights are found to be missing."""
 
 Model = TypeVar("Model", bound=nn.Module)
+Json = TypeVar("Json", dict[str, Any], list[Any])
 
 
 def write_model_files(
@@ -59,7 +62,8 @@ def write_model_files(
 
     Args:
         directory: the one that `artifacts.write_directory(..., kind=KIND)` yields.
-        model: a `BertModel` or one of the heads on it; its class name goes into config.json.
+        model: a `BertModel` or one of the heads on it; its class name, or the `architecture` it says,
+            goes into config.json.
         tokenizer: is written with the model's number of positions as its limit.
         labels: the names of a classifier's classes, in order.
         problem_type: how transformers calls what its logits are, as in "multi_label_classification".
@@ -73,7 +77,7 @@ def write_model_files(
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(f"{tokenizer.vocab_size} pieces, the model has {config.vocab_size} embeddings")
     table = _config_to_json(config) | {
-        "architectures": [type(model).__name__],
+        "architectures": [getattr(model, "architecture", type(model).__name__)],
         "dtype": str(next(iter(weights.values())).dtype).removeprefix("torch."),
         "pad_token_id": tokenizer.pad_id,
     }
@@ -109,9 +113,10 @@ def load_model(
     """Read a model, ours or Hugging Face's, in float32, in evaluation mode.
 
     Args:
-        directory: with config.json and model.safetensors.
+        directory: with config.json and model.safetensors, or the files that model.safetensors.index.json names.
         head: builds the head on an encoder (`BertForPreTraining`, or a `partial` that knows the number of
-            labels); its weights must be there. None reads the encoder and leaves heads out.
+            labels); its weights must be there. None, or a head without weights, reads the encoder and leaves the
+            heads of the file out.
         verify: check every file against the manifest, where there is one.
 
     Raises:
@@ -126,7 +131,7 @@ def load_model(
     with torch.device("meta"):  # shapes only: the file brings the values
         encoder = BertModel(config)
         model = encoder if head is None else head(encoder)
-    foreign = _read_weights(directory / WEIGHTS_FILE)
+    foreign = read_weights(directory)
     shapes = {name: weight.shape for name, weight in _our_weights(model).items()}
     if not getattr(model, "reads_pooled_output", True):
         foreign = _pooler_of_zeros(shapes) | foreign
@@ -135,8 +140,10 @@ def load_model(
     except InputError as error:
         raise InputError(error.what, where=directory / WEIGHTS_FILE) from error
     known = {their for name in shapes for their in HUGGING_FACE.foreign_names(name)}
+    has_head = any(not name.startswith("bert.") for name in shapes)
     for name in foreign:
-        if name not in known and (head is not None or name.startswith("bert.")):
+        may_stay = not has_head or name.startswith("cls.")  # each head of pre-training can be read alone
+        if name not in known and (name.startswith("bert.") or not may_stay):
             what = f"unexpected weight {name}: a {type(model).__name__} of this config has none"
             raise InputError(what, where=directory / WEIGHTS_FILE)
         if name in known and not foreign[name].isfinite().all():
@@ -155,7 +162,7 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     Raises:
         InputError: no such file, not JSON, not a BERT, or values that no BERT can have.
     """
-    table = _read_json(Path(directory) / file_name)
+    table = read_json(Path(directory) / file_name)
     where = str(Path(directory) / file_name)
     if table.get("model_type", "bert") != "bert":
         raise InputError(f"model_type {table['model_type']!r}, cloze reads 'bert'", where=where)
@@ -176,7 +183,7 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
 
 def load_labels(directory: Path) -> tuple[str, ...]:
     """Read the names of a classifier's classes from config.json, in order; none where it names none."""
-    labels = _read_json(Path(directory) / CONFIG_FILE).get("id2label", {})
+    labels = read_json(Path(directory) / CONFIG_FILE).get("id2label", {})
     numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else ["0"]
     if not isinstance(labels, dict) or set(labels) != set(numbers):
         what = "id2label is not a table of the numbers from 0 to labels"
@@ -197,24 +204,62 @@ def _config_to_json(config: BertConfig) -> dict[str, Any]:
     return {"model_type": "bert", **table}
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+@overload
+def read_json(file: Path) -> dict[str, Any]: ...
+@overload
+def read_json(file: Path, kind: type[Json]) -> Json: ...
+def read_json(file: Path, kind: type[Any] = dict) -> Any:
+    """Read a JSON file of a checkpoint.
+
+    Args:
+        file: there must be one.
+        kind: dict or list, what it must hold.
+
+    Raises:
+        InputError: no such file, not JSON, or something else.
+    """
     try:
-        table = json.loads(file.read_text("utf-8"))
+        value = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         remedy = "Give the directory of a checkpoint"
         raise InputError("no such file", where=file, remedy=remedy) from None
     except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"not a JSON file: {error}", where=file) from error
-    if not isinstance(table, dict):
-        raise InputError("not a JSON object", where=file)
-    return table
+    if not isinstance(value, kind):
+        raise InputError(f"not a JSON {'object' if kind is dict else 'list'}", where=file)
+    return value
 
 
-def _read_weights(file: Path) -> dict[str, Tensor]:
+def read_weights(directory: Path) -> dict[str, Tensor]:
+    """Read all weights by today's Hugging Face names, from one file or from several with an index.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    index = directory / WEIGHTS_INDEX_FILE
+    if (directory / WEIGHTS_FILE).exists() or not index.exists():
+        return modern_hugging_face_names(_read_weights_file(directory / WEIGHTS_FILE))
+    named = read_json(index).get("weight_map")
+    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+        raise InputError("weight_map is not a table of file names", where=index)
+    weights: dict[str, Tensor] = {}
+    for name in sorted(set(named.values())):
+        if Path(name).name != name or Path(name).suffix != ".safetensors":
+            raise InputError(f"names the file {name!r}, which is no .safetensors beside it", where=index)
+        weights |= _read_weights_file(directory / name)
+    if missing := sorted(set(named) - set(weights)):
+        raise InputError(f"the weight {missing[0]} is in none of its files", where=index)
+    return modern_hugging_face_names(weights)
+
+
+def _read_weights_file(file: Path) -> dict[str, Tensor]:
     try:
-        return modern_hugging_face_names(load_file(file))
+        return load_file(file)
     except FileNotFoundError:
-        raise InputError("no such file", where=file) from None
+        remedy = None
+        if file.with_name(TORCH_WEIGHTS_FILE).exists():
+            remedy = f"cloze import {file.parent} -o DIR makes one of {TORCH_WEIGHTS_FILE}"
+        raise InputError("no such file", where=file, remedy=remedy) from None
     except (SafetensorError, OSError) as error:
         remedy = "The file is damaged: copy or write it anew"
         raise InputError(f"cannot be read: {error}", where=file, remedy=remedy) from error

@@ -1,23 +1,17 @@
 """What google-research/bert writes: bert_config.json, vocab.txt and a TensorFlow checkpoint beside them."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import torch
-from torch import nn
-
-from cloze import artifacts
 from cloze.errors import InputError
-from cloze.model.bert import BertModel
-from cloze.model.checkpoint import KIND, load_config, write_model_files
+from cloze.model.checkpoint import load_config
+from cloze.model.foreign import ForeignModel, Head, assemble, encoder_alone, load_tokenizer
 from cloze.model.heads import BertForPreTraining, BertForQuestionAnswering, BertForSequenceClassification
 from cloze.model.layouts import GOOGLE
 from cloze.model.tensor_bundle import TensorBundle, read_bundle
-from cloze.text.tokenizer import Tokenizer
 
 CONFIG_FILE = "bert_config.json"
 OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
@@ -28,40 +22,7 @@ Activation: TypeAlias = Literal["gelu", "gelu_tanh"]
 _MOST_LABELS = 100_000
 
 
-@dataclass(frozen=True)
-class GoogleModel:
-    """A model as Google's programs left it, with its tokenizer."""
-
-    model: nn.Module
-    tokenizer: Tokenizer
-    labels: tuple[str, ...]
-    """Of a classifier: their numbers, as its checkpoint does not name them."""
-    left_out: tuple[str, ...]
-    """Tensors of the checkpoint that are no weights of this model: optimizer slots, counters, parts of a head."""
-
-
-def import_google(
-    source: Path, output: Path, *, hidden_act: Activation = "gelu_tanh", overwrite: bool = False
-) -> GoogleModel:
-    """Write a model of google-research/bert as a checkpoint of ours, and return it.
-
-    Args:
-        source: see `load_google`.
-        output: the directory of the checkpoint.
-        hidden_act: see `load_google`.
-        overwrite: replace the output where it exists.
-
-    Raises:
-        InputError: as `load_google`, or the output exists.
-        RunError: the disk is full or cannot be written.
-    """
-    found = load_google(source, hidden_act=hidden_act)
-    with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:
-        write_model_files(directory, found.model, found.tokenizer, labels=found.labels)
-    return found
-
-
-def load_google(source: Path, *, hidden_act: Activation = "gelu_tanh") -> GoogleModel:
+def load_google(source: Path, *, hidden_act: Activation = "gelu_tanh") -> ForeignModel:
     """Read a model of google-research/bert, in float32, in evaluation mode, with the head that its weights are of.
 
     Args:
@@ -76,29 +37,11 @@ def load_google(source: Path, *, hidden_act: Activation = "gelu_tanh") -> Google
     config = load_config(prefix.parent, CONFIG_FILE)
     if config.hidden_act == "gelu":
         config = replace(config, hidden_act=hidden_act)
-    tokenizer = Tokenizer.load(prefix.parent)
-    if tokenizer.vocab_size > config.vocab_size:
-        what = f"{tokenizer.vocab_size:,} pieces, {CONFIG_FILE} says vocab_size = {config.vocab_size:,}"
-        raise InputError(what, where=prefix.parent, remedy="The files belong to different models")
+    tokenizer = load_tokenizer(prefix.parent, config)
     bundle = read_bundle(prefix)
     head, labels = _head_of(bundle)
-    with torch.device("meta"):  # shapes only: the file brings the values
-        model = head(BertModel(config))
-    of_encoder = "bert." if isinstance(model, BertModel) else ""
-    shapes = {f"{of_encoder}{name}": weight.shape for name, weight in model.state_dict().items()}
-    wanted = {theirs for name in shapes for theirs in GOOGLE.foreign_names(name)}
-    foreign = {name: bundle.tensor(name).float() for name in sorted(wanted & set(bundle.entries))}
-    for name, weight in foreign.items():
-        if not weight.isfinite().all():
-            raise InputError(f"the weight {name} holds NaN or infinite values", where=prefix)
-    try:
-        weights = GOOGLE.from_foreign(foreign, shapes)
-    except InputError as error:
-        remedy = f"{CONFIG_FILE} and the checkpoint belong to different models, or this is no BERT"
-        raise InputError(error.what, where=prefix, remedy=remedy) from error
-    ours = {name.removeprefix(of_encoder): weight for name, weight in weights.items()}
-    model.load_state_dict(ours, assign=True)
-    return GoogleModel(model.eval(), tokenizer, labels, tuple(sorted(set(bundle.entries) - wanted)))
+    model, left_out = assemble(config, head, GOOGLE, bundle.entries, bundle.tensor, where=prefix)
+    return ForeignModel(model, tokenizer, labels, left_out=left_out)
 
 
 def _find_prefix(source: Path) -> Path:
@@ -132,8 +75,8 @@ def _newest(directory: Path) -> str | None:
     return match and match[1]
 
 
-def _head_of(bundle: TensorBundle) -> tuple[Callable[[BertModel], nn.Module], tuple[str, ...]]:
-    """Return the head that a checkpoint's names tell of, and the labels of a classifier."""
+def _head_of(bundle: TensorBundle) -> tuple[Head, tuple[str, ...]]:
+    """Return the head that a checkpoint's names tell of, and the labels of a classifier: it numbers them."""
     names = set(bundle.entries)
     if {"cls/predictions/output_bias", "cls/seq_relationship/output_weights"} <= names:
         return BertForPreTraining, ()
@@ -145,4 +88,4 @@ def _head_of(bundle: TensorBundle) -> tuple[Callable[[BertModel], nn.Module], tu
             raise InputError(f"a classifier of {num_labels:,} labels", where=bundle.prefix)
         labels = tuple(str(number) for number in range(num_labels))
         return partial(BertForSequenceClassification, num_labels=num_labels), labels
-    return lambda encoder: encoder, ()
+    return encoder_alone, ()

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cloze.errors import InputError
 from cloze.model.bert import ACTIVATIONS, BertConfig, BertModel, Packed, initialize_weights
 from cloze.model.cross_entropy import linear_cross_entropy_sum
 from cloze.model.dropout import dropout
+from cloze.model.pooling import Pooling, pool
 
 
 class PreTrainingLogits(NamedTuple):
@@ -120,6 +122,60 @@ class BertForPreTraining(nn.Module):
         # not sequence_output[...]: on a CPU the gradient of indexing adds up in another order each time
         hidden_PD = output.sequence_output.index_select(0, masked_lm_positions)
         return hidden_PD, output.pooled_output
+
+
+class BertForMaskedLM(nn.Module):
+    """Masked words alone: the half of `BertForPreTraining` that fills in, with the same weights.
+
+    Source:
+        Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
+    """
+
+    reads_pooled_output = False
+
+    def __init__(self, bert: BertModel, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.bert = bert
+        self.masked_lm = MaskedLMHead(bert.config, generator=generator)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.bert.config
+
+    def forward(self, packed: Packed, masked_lm_positions: Tensor) -> Tensor:
+        """Return logits [P, V], at the masked positions only.
+
+        Args:
+            masked_lm_positions: [P], indices into the packed tokens.
+        """
+        hidden_PD = self.bert.forward_packed(packed).sequence_output.index_select(0, masked_lm_positions)
+        logits_PV: Tensor = self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight)
+        return logits_PV
+
+
+class BertForNextSentencePrediction(nn.Module):
+    """Next sentence alone: the other half of `BertForPreTraining`, with the same weights.
+
+    Source:
+        Devlin et al. 2019, 3.1 (task 2); google-research/bert run_pretraining.py:285 @eedf571.
+    """
+
+    def __init__(self, bert: BertModel, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.bert = bert
+        self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
+        initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.bert.config
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Return logits [B, 2]: 0 = IsNext, 1 = NotNext."""
+        logits_B2: Tensor = self.next_sentence(self.bert.forward_packed(packed).pooled_output)
+        return logits_B2
 
 
 class BertForSequenceClassification(nn.Module):
@@ -234,3 +290,83 @@ class BertForQuestionAnswering(nn.Module):
         """Return logits [T, 2]: begin and end."""
         logits_T2: Tensor = self.qa_outputs(self.bert.forward_packed(packed).sequence_output)
         return logits_T2
+
+
+class BertForSentenceVectors(nn.Module):
+    """A vector for each sequence, made of the last layer's; it has no weights of its own.
+
+    Source:
+        Reimers and Gurevych 2019, 3.
+    """
+
+    architecture = "BertModel"
+    reads_pooled_output = False
+
+    def __init__(self, bert: BertModel, *, pooling: Pooling, normalize: bool) -> None:
+        super().__init__()
+        self.bert = bert
+        self._pooling = pooling
+        self._normalize = normalize
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.bert.config
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Return vectors [B, D]."""
+        vectors_BD = pool(self.bert.forward_packed(packed).sequence_output, packed, self._pooling)
+        return nn.functional.normalize(vectors_BD, dim=-1) if self._normalize else vectors_BD
+
+
+class BertForFeatureClassification(nn.Module):
+    """A class for each sequence, from a vector of a layer of an encoder that does not learn: one dense layer.
+
+    Differs:
+        No other program has it: its file is read by others as that of an encoder.
+    """
+
+    architecture = "BertModel"
+    reads_pooled_output = False
+
+    def __init__(
+        self,
+        bert: BertModel,
+        *,
+        num_labels: int,
+        layer: int,
+        pooling: Pooling,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        num_layers = bert.config.num_hidden_layers
+        if not -num_layers - 1 <= layer <= num_layers:
+            what = f"{layer}, the model has layers 1 to {num_layers}, and 0, the embeddings"
+            raise InputError(what, where="layer", remedy="Below 0 they are counted from the last: -1")
+        self.bert = bert.requires_grad_(requires_grad=False)
+        self._layer = layer
+        self._pooling = pooling
+        self.classifier = nn.Linear(bert.config.hidden_size, num_labels)
+        initialize_weights(self.classifier, bert.config.initializer_range, generator)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.bert.config
+
+    def train(self, mode: bool = True) -> "BertForFeatureClassification":  # noqa: FBT001, FBT002 (torch's)
+        """Set the mode of all but the encoder, which is never in training."""
+        super().train(mode)
+        self.bert.eval()
+        return self
+
+    @torch.no_grad()
+    def vectors(self, packed: Packed) -> Tensor:
+        """Return what the classes are told by, [B, D]."""
+        hidden_states = self.bert.forward_packed(packed, keep_hidden_states=True).hidden_states
+        return pool(hidden_states[self._layer], packed, self._pooling)
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Return logits [B, C]."""
+        logits_BC: Tensor = self.classifier(self.vectors(packed))
+        return logits_BC

@@ -163,9 +163,18 @@ def modern_hugging_face_names(foreign: Mapping[str, Tensor]) -> dict[str, Tensor
 
     LayerNorm's `gamma` and `beta` become `weight` and `bias`, a bare encoder gets its `bert.` prefix; what
     repeats another weight (the tied output matrix and its bias) or is no weight (position ids) is left out.
+
+    Raises:
+        InputError: the output matrix is not that of the word embeddings, as in no BERT.
     """
     bare = any(name.startswith("embeddings.") for name in foreign)
     modern = {}
+    output = foreign.get("cls.predictions.decoder.weight")
+    embeddings = foreign.get("bert.embeddings.word_embeddings.weight")
+    if output is not None and embeddings is not None and not torch.equal(output, embeddings):
+        raise InputError(
+            "cls.predictions.decoder.weight differs from the word embeddings, to which BERT ties it"
+        )
     for name, weight in foreign.items():
         if name in ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias"):
             continue

@@ -1,0 +1,45 @@
+"""Checkpoints of ours, made of what other programs wrote."""
+
+from pathlib import Path
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.model.checkpoint import CONFIG_FILE, KIND, write_model_files
+from cloze.model.foreign import ForeignModel
+from cloze.model.google import CONFIG_FILE as GOOGLE_CONFIG_FILE
+from cloze.model.google import Activation, load_google
+from cloze.model.hugging_face import load_hugging_face
+
+
+def import_model(
+    source: Path, output: Path, *, hidden_act: Activation | None = None, overwrite: bool = False
+) -> ForeignModel:
+    """Write a model of google-research/bert or transformers as a checkpoint of ours, and return it.
+
+    Args:
+        source: directory of the model, or the prefix of a TensorFlow checkpoint.
+        output: directory of the checkpoint.
+        hidden_act: what "gelu" means where Google wrote it; see `load_google`.
+        overwrite: replace the output where it exists.
+
+    Raises:
+        InputError: a file is missing or damaged, or the output exists.
+        RunError: the disk is full or cannot be written.
+    """
+    source = Path(source)
+    artifacts.refuse_existing(output, overwrite=overwrite)
+    if (source / CONFIG_FILE).is_file():
+        if hidden_act is not None:
+            what = f"{CONFIG_FILE} says which form of gelu it is"
+            raise InputError(what, where=source, remedy="Leave out --hidden-act")
+        found = load_hugging_face(source)
+    elif source.is_dir() and not (source / GOOGLE_CONFIG_FILE).is_file():
+        what = f"no model here: neither {CONFIG_FILE} nor {GOOGLE_CONFIG_FILE}"
+        raise InputError(what, where=source, remedy="Give the directory of a model")
+    else:
+        found = load_google(source, hidden_act=hidden_act or "gelu_tanh")
+    with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:
+        write_model_files(
+            directory, found.model, found.tokenizer, labels=found.labels, problem_type=found.problem_type
+        )
+    return found
