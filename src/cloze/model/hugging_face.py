@@ -1,5 +1,6 @@
 """What transformers writes and has written: config.json, a tokenizer, and weights in one of several forms."""
 
+import warnings
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -71,7 +72,8 @@ def _read_torch_file(file: Path) -> dict[str, Tensor]:
             with zipfile.ZipFile(file) as archive:
                 if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
                     raise InputError("compressed, as torch.save never writes it", where=file)
-        tensors = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of pickles that it may not read; it says so below
+            tensors = torch.load(file, map_location="cpu", weights_only=True)
     except (
         UnpicklingError,
         RuntimeError,
