@@ -49,6 +49,8 @@ def test_every_task_has_baselines_that_its_own_score_takes(name: str, write: Wri
     """And what they predict can be written and read back as a model's predictions are."""
     case = CASES[name]
     task, examples = read(name, write(case.file, case.content), **case.settings)
+    if baselines_of.dispatch(type(task)) is baselines_of.dispatch(object):
+        pytest.skip(f"the family of {name} has no baselines")
     for baseline in baselines_of(task, examples).values():
         predictions = baseline(task, examples, examples)
         found = task.score(examples, predictions)
@@ -116,7 +118,8 @@ def squad(may_be_none: bool) -> str:
     questions = [{"id": "1", "question": "Who lived in the garden?", "answers": answers}]
     if may_be_none:
         questions.append({"id": "2", "question": "Who painted the moon?", "answers": []})
-    other = [{"context": f"The house of it was {i}.", "qas": []} for i in range(3)]
+    asked = [{"id": "x", "question": "What was it?", "answers": [{"text": "house", "answer_start": 4}]}]
+    other = [{"context": f"The house of it was {i}.", "qas": [asked[0] | {"id": f"x{i}"}]} for i in range(20)]
     paragraphs = [{"context": context, "qas": questions}, *other]
     return json.dumps({"version": "x", "data": [{"title": "t", "paragraphs": paragraphs}]})
 
@@ -126,15 +129,17 @@ def test_spans(write: Write) -> None:
     task, examples = read("squad_v1", path)
     known = baselines_of(task, examples)
     assert set(known) == {"idf_sentence", "idf_span"}
-    (sentence,) = known["idf_sentence"](task, examples, examples)
+    (sentence,) = known["idf_sentence"](task, examples, examples[:1])
     assert sentence.answer.text == "In the garden of the house lived Marie Curie."
-    excerpt = sentence.answer.excerpt
+    (span,) = known["idf_span"](task, examples, examples[:1])
+    assert span.answer.text == "Marie Curie"
+    excerpt = span.answer.excerpt
     assert examples[0].paragraph.text[excerpt.start : excerpt.end] == excerpt.text
 
 
 def test_no_answer_is_right_where_there_is_none(write: Write) -> None:
     found = scores("squad_v2", write("a.json", squad(may_be_none=True)))
-    assert found["no_answer"]["f1"] == 50
+    assert found["no_answer"]["f1"] == pytest.approx(100 / 22)
     assert set(found) == {"no_answer", "idf_sentence", "idf_span"}
 
 
