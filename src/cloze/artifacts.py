@@ -177,11 +177,24 @@ def _move_aside(path: Path) -> Path:
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file in one step: readers see the old text or the new one, never a part."""
+    with write_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def write_file(path: Path) -> Iterator[Path]:
+    """Fill the file whose name is yielded; on leaving it becomes `path` in one step, on an error nothing is left.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+    """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{_TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
         try:
-            _write_synced(temporary, text)
+            yield temporary
+            with temporary.open("rb+") as stream:
+                os.fsync(stream.fileno())
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)

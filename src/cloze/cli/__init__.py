@@ -1,6 +1,6 @@
 """The command line: verb first. A verb's module is imported only when the verb is called.
 
-A verb of two words ("vocab extend") is a line in `VERBS` like any other; its module has "_" for the space.
+A verb of two words ("vocab extend") is a line in `VERBS` like any other; its module has "_" for the space, or for "-".
 """
 
 import io
@@ -30,6 +30,8 @@ VERBS = {
     "evaluate": "scores of a model on labelled data",
     "score": "scores of a file of predictions, no model needed",
     "predict": "predictions of a fine-tuned model, as JSON lines",
+    "glue-submission": "the eleven files of GLUE's server in a zip",
+    "reproduce": "a table of the BERT paper with your models' scores beside the published ones",
     "fill": "fill in the [MASK]s of a text",
     "next": "say whether sentence B follows sentence A",
     "import": "make a checkpoint of a model that Google's programs wrote",
@@ -70,7 +72,7 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 def module_of(verb: str) -> str:
     """Return the name of the module whose `run` is the verb; a keyword of Python's cannot be one."""
-    name = verb.replace(" ", "_")
+    name = verb.replace(" ", "_").replace("-", "_")
     return f"cloze.cli.{name}_" if keyword.iskeyword(name) else f"cloze.cli.{name}"
 
 

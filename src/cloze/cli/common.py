@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import tyro
 
@@ -29,6 +29,12 @@ Device: TypeAlias = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 Corpus: TypeAlias = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT…")]
 TaskName: TypeAlias = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
 Model: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-m"], help_behavior_hint="(required)")]
+Models: TypeAlias = Annotated[
+    tyro.conf.UseAppendAction[tuple[Path, ...]],
+    tyro.conf.arg(aliases=["-m"], metavar="PATH", help_behavior_hint="(required)"),
+]
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -55,15 +61,15 @@ class Common:
 Flags: TypeAlias = Annotated[Common, tyro.conf.arg(name=""), tyro.conf.ConsolidateSubcommandArgs]
 
 
-def required(path: Path | None, flag: str, *, verb: str) -> Path:
+def required(value: Value | None, flag: str, *, verb: str) -> Value:
     """Return the value of a flag that only some uses of a verb can do without.
 
     Raises:
         InputError: it was not given.
     """
-    if path is None:
+    if value is None or value == ():
         raise InputError(f"the flag {flag} is missing", remedy=f"cloze {verb} --help lists what there is")
-    return path
+    return value
 
 
 def read_lines(texts: Sequence[str]) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """`cloze evaluate TASK`: the scores of a model on labelled data, or of a pre-trained one on any text."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from cloze.cli.common import Device, Flags, Model, OptionalName, OptionalPath, Settings, TaskName
+from cloze.cli.common import Device, Flags, Models, OptionalName, OptionalPath, Settings, TaskName, required
 
 _PRETRAINING = {"mlm": "masked_lm", "nsp": "next_sentence"}
 
@@ -15,7 +15,7 @@ def run(
     task: TaskName,
     /,
     *,
-    model: Model,
+    model: Models,
     data: Annotated[Path, tyro.conf.arg(aliases=["-d"], help_behavior_hint="(required)")],
     output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
     text_column: OptionalName = None,
@@ -30,7 +30,8 @@ def run(
     Args:
         task: what the model was fine-tuned for (cloze tasks lists what there is); mlm, hidden words, or nsp, next
             sentences, for a pre-trained one.
-        model: a checkpoint or a run; of a fine-tuning run the best is taken.
+        model: a checkpoint or a run; of a fine-tuning run the best is taken; several answer as one, by the mean of
+            their logits.
         data: a file in the task's format, or a directory with the dev file of a benchmark; for mlm and nsp text, or a
             data set, whose held-out documents are taken.
         output: write the predictions there, too, as JSON lines.
@@ -42,23 +43,25 @@ def run(
         overwrite: replace the output where it exists.
         flags: flags of every verb.
     """
+    required(model, "--model", verb="evaluate")
     if task in _PRETRAINING:
-        _evaluate_pretrained(task, model, data, settings, device, flags)
+        _evaluate_pretrained(task, _only(model), data, settings, device, flags)
         return
     from cloze import config as configuration
     from cloze.artifacts import refuse_existing
     from cloze.cli.predict import write_predictions
     from cloze.cli.scores import score_lines
-    from cloze.inference.predictor import Predictor
+    from cloze.inference.ensemble import load_ensemble
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_data
     from cloze.tasks.tables import count_rows
 
     if output is not None:
         refuse_existing(output, overwrite=overwrite, directory=False)
-    predictor = Predictor.load(model, task, device=device)
+    predictor = load_ensemble(model, task, device=device)
     given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
     reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)])
+    predictor = replace(predictor, task=reader)
     file = find_data(reader, data, "dev")
     evaluation = predictor.evaluate(reader.examples(file), total=count_rows(file), progress=flags.progress)
     if output is not None:
@@ -82,3 +85,13 @@ def _evaluate_pretrained(
     lines.append(f"  on {found['masked_words']:,} hidden words, {found['pairs']:,} pairs: {data}")
     counts = {name: found[name] for name in ("masked_words", "pairs")}
     flags.print({"data": str(data), **counts, **scores}, "\n".join(lines))
+
+
+def _only(models: tuple[Path, ...]) -> Path:
+    from cloze.errors import InputError
+
+    first, *others = models
+    if others:
+        what = "several models answer as one only when they are fine-tuned"
+        raise InputError(what, where="--model", remedy="Give one")
+    return first

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from cloze.cli.common import Device, Flags, Model, OptionalName, OptionalPath, Settings, TaskName
+from cloze.cli.common import Device, Flags, Models, OptionalName, OptionalPath, Settings, TaskName, required
 
 if TYPE_CHECKING:
     from cloze.tasks.task import AnyTask
@@ -20,7 +20,7 @@ def run(
     input_file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")],
     /,
     *,
-    model: Model,
+    model: Models,
     output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
     text_column: OptionalName = None,
     settings: Settings = (),
@@ -33,7 +33,8 @@ def run(
     Args:
         task: what the model was fine-tuned for; cloze tasks lists what there is.
         input_file: data in the task's format, without labels; for texts also plain text, a text a line, - for stdin.
-        model: a fine-tuned checkpoint or a run, of which the best is taken.
+        model: a fine-tuned checkpoint or a run, of which the best is taken; several answer as one, by the mean of
+            their logits.
         output: write there instead of to stdout.
         text_column: name of the column with the text, where it is not as in the training data.
         settings: a setting of the task, as in --set classification.pair_column=answer; may be given several times.
@@ -41,17 +42,21 @@ def run(
         overwrite: replace the output where it exists.
         flags: flags of every verb.
     """
+    from dataclasses import replace
+
     from cloze import config as configuration
     from cloze.artifacts import refuse_existing
-    from cloze.inference.predictor import Predictor
+    from cloze.inference.ensemble import load_ensemble
     from cloze.tasks.config import with_settings
     from cloze.tasks.tables import count_rows
 
+    required(model, "--model", verb="predict")
     if output is not None:
         refuse_existing(output, overwrite=overwrite, directory=False)
-    predictor = Predictor.load(model, task, device=device)
+    predictor = load_ensemble(model, task, device=device)
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given])
+    predictor = replace(predictor, task=reader)
     examples = reader.examples(input_file, labelled=False)
     answers = predictor.stream(examples, total=count_rows(input_file), progress=flags.progress)
     write_predictions(predictor.task, answers, output)
@@ -70,14 +75,7 @@ def _open(output: Path | None) -> Iterator[IO[str]]:
     if output is None:
         yield sys.stdout
         return
-    from cloze.artifacts import disk_errors
+    from cloze.artifacts import write_file
 
-    with disk_errors(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        temporary = output.with_name(f".writing-{output.name}")
-        try:
-            with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-                yield stream
-            temporary.replace(output)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with write_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
+        yield stream

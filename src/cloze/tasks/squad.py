@@ -4,6 +4,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import ClassVar, Self
 
@@ -111,6 +112,11 @@ class SquadV2(Squad):
         return replace(
             self, null_threshold=_below(odds.values()) if found.threshold is None else found.threshold
         )
+
+    def averaged(self, others: Sequence[Self]) -> Self:
+        """Return the task with the mean of the thresholds, since the odds are means, too."""
+        task = super().averaged([replace(other, null_threshold=self.null_threshold) for other in others])
+        return replace(task, null_threshold=fmean(each.null_threshold for each in (self, *others)))
 
     def score(
         self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]

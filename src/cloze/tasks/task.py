@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
@@ -188,6 +188,24 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
 
     def tuned(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
         """Return the task with what predictions for dev data tell of it, such as a threshold."""
+        return self
+
+    def averaged(self, others: Sequence[Self]) -> Self:
+        """Return the task of several models whose logits are averaged, each fine-tuned for one of these.
+
+        Raises:
+            InputError: what they say cannot be averaged, since it means different things.
+        """
+        for other in others:
+            unequal = [
+                field.name
+                for field in fields(self)
+                if getattr(self, field.name) != getattr(other, field.name)
+            ]
+            if unequal:
+                what = ", ".join(f"{name} is {getattr(other, name)!r}" for name in unequal)
+                remedy = "Only models with the same settings of the task can answer together"
+                raise InputError(what, where=self.name, remedy=remedy)
         return self
 
     def collapse(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> str | None:

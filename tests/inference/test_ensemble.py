@@ -1,0 +1,235 @@
+"""Several models as one, GLUE's zip and the paper's tables, with tiny models that learned nothing."""
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.inference.ensemble import load_ensemble
+from cloze.inference.glue_submission import SERVER_FILES, ServerFile, write_submission
+from cloze.inference.predictor import Predictor
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.checkpoint import write_model_files
+from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.registry import find_task
+from cloze.tasks.squad import SquadV2
+from cloze.tasks.task import AnyTask
+from cloze.text.tokenizer import Tokenizer
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "book")
+FILES = tuple(replace(file, rows=3 + number) for number, file in enumerate(SERVER_FILES))
+COLUMNS = {
+    "qqp": "id\tquestion1\tquestion2",
+    "qnli": "index\tquestion\tsentence",
+    "mrpc": "index\t#1 ID\t#2 ID\t#1 String\t#2 String",
+}
+SINGLE = ("cola", "sst2")
+Capture = pytest.CaptureFixture[str]
+
+
+def model(
+    path: Path, task: AnyTask, seed: int = 1, pieces: tuple[str, ...] = PIECES, length: int = 16
+) -> Path:
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=12,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=20,
+        max_position_embeddings=16,
+        initializer_range=0.5,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    head = task.head(BertModel(config, generator=generator), generator=generator)
+    with artifacts.write_directory(path, kind="checkpoint") as directory:
+        write_model_files(directory, head, Tokenizer.from_pieces(pieces))
+        (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=length)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("models")
+    names = {file.task for file in SERVER_FILES} - {"ax"}
+    return {name: model(place / name, find_task(name)()) for name in sorted(names)}
+
+
+def _rows(file: ServerFile) -> str:
+    header = COLUMNS.get(
+        file.task, "index\tsentence" if file.task in SINGLE else "index\tsentence1\tsentence2"
+    )
+    texts = ["good film", "bad", "book book", "good bad", "film"]
+    cells = header.count("\t")
+    lines = ["\t".join([str(i), *[texts[(i + j) % 5] for j in range(cells)]]) for i in range(file.rows)]
+    return "\n".join([header, *lines]) + "\n"
+
+
+@pytest.fixture
+def glue(tmp_path: Path) -> Path:
+    for file in FILES:
+        path = tmp_path / "glue" / file.test[0]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_rows(file))
+    train = tmp_path / "glue/WNLI/train.tsv"
+    train.write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n1\ta\tb\t0\n2\ta\tb\t1\n")
+    return tmp_path / "glue"
+
+
+def test_the_zip_is_what_the_server_wants(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
+    sources = write_submission(list(models.values()), glue, tmp_path / "a.zip", files=FILES, device="cpu")
+    assert list(sources) == [file.name for file in FILES]
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert archive.testzip() is None
+        assert len(archive.namelist()) == 11
+        for file in FILES:
+            head, *rows = archive.read(file.name).decode().splitlines()
+            assert head == "index\tprediction"
+            assert [row.split("\t")[0] for row in rows] == [str(i) for i in range(file.rows)]
+            values = {row.split("\t")[1] for row in rows}
+            if file.task == "stsb":
+                assert all(0 <= float(value) <= 5 for value in values)
+            elif file.task in ("mnli", "ax"):
+                assert values <= {"entailment", "neutral", "contradiction"}
+            elif file.task in ("qnli", "rte"):
+                assert values <= {"entailment", "not_entailment"}
+            else:
+                assert values <= {"0", "1"}
+    write_submission(list(models.values()), glue, tmp_path / "b.zip", files=FILES, device="cpu")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def test_the_servers_sizes() -> None:
+    assert sum(file.rows for file in SERVER_FILES) == 426_309
+    assert {file.name: file.rows for file in SERVER_FILES}["QQP.tsv"] == 390_965
+
+
+def test_a_task_without_a_model_is_filled_when_told(
+    models: dict[str, Path], glue: Path, tmp_path: Path
+) -> None:
+    own = [path for name, path in models.items() if name != "wnli"]
+    with pytest.raises(InputError, match=r"no model for wnli.*as the paper did for wnli"):
+        write_submission(own, glue, tmp_path / "a.zip", files=FILES, device="cpu")
+    found = write_submission(own, glue, tmp_path / "a.zip", files=FILES, device="cpu", fill_majority=True)
+    assert found["WNLI.tsv"] == "majority: 1"
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert {row.split("\t")[1] for row in archive.read("WNLI.tsv").decode().splitlines()[1:]} == {"1"}
+
+
+def test_what_cannot_be_submitted(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
+    def refused(own: list[Path], says: str) -> None:
+        with pytest.raises(InputError, match=says):
+            write_submission(own, glue, tmp_path / "a.zip", files=FILES, device="cpu")
+        assert not list(tmp_path.glob("*a.zip*"))
+
+    everything = list(models.values())
+    refused(
+        [*everything, model(tmp_path / "swag", find_task("swag")())], "is for swag, which is none of GLUE's"
+    )
+    refused([*everything, model(tmp_path / "rte2", find_task("rte")())], "is for rte, as .* is.*--ensemble")
+    refused([*everything, models["rte"]], "is given twice")
+    refused([*everything, tmp_path / "none"], "no such directory")
+    (tmp_path / "empty").mkdir()
+    refused([tmp_path / "empty"], "has no task.toml")
+    refused(everything[:2], "no model for mrpc, qnli")
+    with (glue / "RTE/test.tsv").open("a") as stream:
+        stream.write("99\ta\tb\n")
+    refused(everything, "12 examples, GLUE's server wants 11 for RTE.tsv")
+    (glue / "RTE/test.tsv").unlink()
+    refused(everything, "no RTE/test.tsv in this directory")
+
+
+def test_an_ensemble_says_the_mean_of_the_logits(tmp_path: Path) -> None:
+    task = find_task("sst2")()
+    paths = [model(tmp_path / str(seed), task, seed) for seed in range(3)]
+    examples = [example for example in _examples(task, tmp_path)]
+    alone = [Predictor.load(path, device="cpu").predict(examples)[0] for path in paths]
+    joined, _ = load_ensemble(paths, device="cpu").predict(examples)
+    for number, prediction in enumerate(joined):
+        odds = [np.log(own[number].probabilities["1"] / own[number].probabilities["0"]) for own in alone]
+        found = np.log(prediction.probabilities["1"] / prediction.probabilities["0"])
+        assert found == pytest.approx(np.mean(odds), abs=1e-4)
+    assert load_ensemble(paths[:1], device="cpu").predict(examples)[0] == alone[0]
+
+
+def _examples(task: AnyTask, place: Path) -> list:
+    (place / "texts.txt").write_text("good film\nbad\nbook\n")
+    return list(task.examples(place / "texts.txt", labelled=False))
+
+
+def test_what_cannot_be_averaged(tmp_path: Path) -> None:
+    first = model(tmp_path / "first", find_task("mnli")())
+    others = {
+        "its tokenizer is not that of": model(
+            tmp_path / "a", find_task("mnli")(), pieces=(*PIECES[:-2], "book", "film")
+        ),
+        "reads 12 tokens at once": model(tmp_path / "b", find_task("mnli")(), length=12),
+        r"labels is \('neutral'": model(
+            tmp_path / "c", find_task("mnli")(labels=("neutral", "entailment", "contradiction"))
+        ),
+        "a model for the task 'rte'": model(tmp_path / "d", find_task("rte")()),
+        "is given twice": first,
+    }
+    for says, other in others.items():
+        with pytest.raises(InputError, match=says):
+            load_ensemble([first, other], "mnli", device="cpu")
+
+
+def test_thresholds_are_averaged_as_the_odds_are() -> None:
+    tasks = [SquadV2(null_threshold=value) for value in (-1.0, -2.0, -6.0)]
+    assert tasks[0].averaged(tasks[1:]) == SquadV2(null_threshold=-3.0)
+    with pytest.raises(InputError, match="doc_stride is 64"):
+        tasks[0].averaged([SquadV2(doc_stride=64)])
+
+
+def test_a_table_of_the_paper(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\n")
+    second = model(tmp_path / "second", find_task("sst2")(), seed=2)
+    base = ["reproduce", "table1", "-d", str(tmp_path), "--device", "cpu", "--quiet"]
+    both = [*base, "-m", str(models["sst2"]), "-m", str(second), "-m", str(models["qqp"])]
+    assert main(both) == 2
+    assert "--ensemble" in capsys.readouterr().err
+    assert main([*both, "--ensemble", "-o", str(tmp_path / "record")]) == 0
+    shown = capsys.readouterr().out
+    assert "BERT-Large          " in shown
+    assert "yours (ensemble of 2)" in shown
+    assert f"QQP: no data, {tmp_path}/QQP" in shown
+    assert "RTE: no model for rte" in shown
+    artifacts.verify(tmp_path / "record", kind="record")
+    record = json.loads((tmp_path / "record/table.json").read_text())
+    assert list(record["own"]) == ["SST-2"]
+    assert "| BERT-Base | 84.6 |" in (tmp_path / "record/README.md").read_text()
+
+
+@pytest.mark.parametrize(("table", "rows"), [("table1", 5), ("table2", 10), ("table3", 6), ("table4", 7)])
+def test_published_rows(table: str, rows: int, capsys: Capture) -> None:
+    assert main(["reproduce", table, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["published"]) == rows
+    assert found["own"] == {}
+    for scores in found["published"].values():
+        if "Average" in scores:
+            nine = [value for name, value in scores.items() if name != "Average"]
+            assert len(nine) == 9
+            assert np.mean(nine) == pytest.approx(scores["Average"], abs=0.11)
+
+
+def test_what_cannot_be_reproduced(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
+    wrong = {
+        "table9": "no table 'table9'. Did you mean table",
+        f"table1 -m {models['sst2']}": "--data: no such directory",
+        f"table1 -m {models['sst2']} -d {tmp_path}": "SST-2: no data",
+        f"table4 -m {models['sst2']} -d {tmp_path}": "is for sst2, which is not in table4",
+    }
+    for command, says in wrong.items():
+        assert main(["reproduce", *command.split(), "--quiet"]) == 2
+        printed = capsys.readouterr().err
+        assert says in printed
+        assert printed.count("\n") == 1
