@@ -9,6 +9,7 @@ import numpy as np
 
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import ChoiceFeature, MultipleChoice
+from cloze.tasks.sentence_vectors import PairFeature, SentenceVectors
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanFeature, SpanTask
 from cloze.tasks.tagging import Tagging
@@ -130,6 +131,8 @@ CASES = {
     "rte": Case("a.tsv", table("sentence1|sentence2|label", *ENTAILS)),
     "wnli": Case("a.tsv", table("sentence1|sentence2|label", 1, 0, 1, 0)),
     "stsb": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
+    "stsb-vectors": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
+    "scored-pairs": Case("a.tsv", table("text|pair|score", 9, -2, 7.5, 0)),
     "swag": Case("a.csv", swag()),
     "codah": Case("a.tsv", codah()),
     "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),
@@ -156,6 +159,11 @@ def _(task: SequenceClassification, feature: TextFeature) -> Array:
 
 @gold_output.register
 def _(task: TextRegression, feature: TextFeature) -> Array:
+    return np.array([feature.target], np.float32)
+
+
+@gold_output.register
+def _(task: SentenceVectors, feature: PairFeature) -> Array:
     return np.array([feature.target], np.float32)
 
 

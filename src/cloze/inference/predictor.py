@@ -10,7 +10,7 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.metrics.libraries import require
-from cloze.model.checkpoint import load_config, load_labels, load_model
+from cloze.model.checkpoint import load_config, load_model
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import count_truncated, featurize
@@ -112,6 +112,8 @@ def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
     if stored is None:
         return _foreign_task(find_task(name or "classification"), checkpoint), None
     task, settings = stored
+    if name not in (None, task.name) and find_task(name).answered_by_any_encoder:
+        return _foreign_task(find_task(name), checkpoint), None
     asked = type(task) if name is None else find_task(name)
     if asked.trained_as == task.name:
         return asked(
@@ -123,10 +125,9 @@ def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
 
 
 def _foreign_task(task_class: type[AnyTask], checkpoint: Path) -> AnyTask:
-    """Return the task with the classes that config.json names: other programs write no more about it."""
-    labels = load_labels(checkpoint)
+    """Return the task as what other programs write beside a model describes it."""
     try:
-        return task_class().with_classes(labels)
+        return task_class().of_checkpoint(checkpoint)
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task_class.name}"
         raise InputError(error.what, where=checkpoint, remedy=remedy) from error

@@ -8,11 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cloze.errors import InputError
 from cloze.model.bert import ACTIVATIONS, BertConfig, BertModel, Packed, initialize_weights
 from cloze.model.cross_entropy import linear_cross_entropy_sum
 from cloze.model.dropout import dropout
-from cloze.model.pooling import Pooling, pool
 
 
 class PreTrainingLogits(NamedTuple):
@@ -292,21 +290,15 @@ class BertForQuestionAnswering(nn.Module):
         return logits_T2
 
 
-class BertForSentenceVectors(nn.Module):
-    """A vector for each sequence, made of the last layer's; it has no weights of its own.
-
-    Source:
-        Reimers and Gurevych 2019, 3.
-    """
+class BertForFeatureExtraction(nn.Module):
+    """The last layer's vectors as they are, for tasks that learn by these alone; it has no weights of its own."""
 
     architecture = "BertModel"
     reads_pooled_output = False
 
-    def __init__(self, bert: BertModel, *, pooling: Pooling, normalize: bool) -> None:
+    def __init__(self, bert: BertModel) -> None:
         super().__init__()
         self.bert = bert
-        self._pooling = pooling
-        self._normalize = normalize
 
     @property
     def config(self) -> BertConfig:
@@ -314,59 +306,5 @@ class BertForSentenceVectors(nn.Module):
         return self.bert.config
 
     def forward(self, packed: Packed) -> Tensor:
-        """Return vectors [B, D]."""
-        vectors_BD = pool(self.bert.forward_packed(packed).sequence_output, packed, self._pooling)
-        return nn.functional.normalize(vectors_BD, dim=-1) if self._normalize else vectors_BD
-
-
-class BertForFeatureClassification(nn.Module):
-    """A class for each sequence, from a vector of a layer of an encoder that does not learn: one dense layer.
-
-    Differs:
-        No other program has it: its file is read by others as that of an encoder.
-    """
-
-    architecture = "BertModel"
-    reads_pooled_output = False
-
-    def __init__(
-        self,
-        bert: BertModel,
-        *,
-        num_labels: int,
-        layer: int,
-        pooling: Pooling,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        num_layers = bert.config.num_hidden_layers
-        if not -num_layers - 1 <= layer <= num_layers:
-            what = f"{layer}, the model has layers 1 to {num_layers}, and 0, the embeddings"
-            raise InputError(what, where="layer", remedy="Below 0 they are counted from the last: -1")
-        self.bert = bert.requires_grad_(requires_grad=False)
-        self._layer = layer
-        self._pooling = pooling
-        self.classifier = nn.Linear(bert.config.hidden_size, num_labels)
-        initialize_weights(self.classifier, bert.config.initializer_range, generator)
-
-    @property
-    def config(self) -> BertConfig:
-        """The architecture of the encoder."""
-        return self.bert.config
-
-    def train(self, mode: bool = True) -> "BertForFeatureClassification":  # noqa: FBT001, FBT002 (torch's)
-        """Set the mode of all but the encoder, which is never in training."""
-        super().train(mode)
-        self.bert.eval()
-        return self
-
-    @torch.no_grad()
-    def vectors(self, packed: Packed) -> Tensor:
-        """Return what the classes are told by, [B, D]."""
-        hidden_states = self.bert.forward_packed(packed, keep_hidden_states=True).hidden_states
-        return pool(hidden_states[self._layer], packed, self._pooling)
-
-    def forward(self, packed: Packed) -> Tensor:
-        """Return logits [B, C]."""
-        logits_BC: Tensor = self.classifier(self.vectors(packed))
-        return logits_BC
+        """Return vectors [T, D]."""
+        return self.bert.forward_packed(packed).sequence_output

@@ -125,6 +125,7 @@ def _train(
         write_model_files(
             directory, model, prepared.tokenizer, labels=task.class_names, problem_type=task.problem_type
         )
+        work.task.write_beside(directory, model, max_seq_length=config.max_seq_length)
         (directory / TASK_FILE).write_text(to_toml(work.task, settings), encoding="utf-8")
         (directory / "README.md").write_text(card, encoding="utf-8")
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.model.bert import BertModel
+from cloze.model.checkpoint import load_labels
 from cloze.model.packed import Packed
 from cloze.progress import Progress
 from cloze.tasks.tables import read_objects
@@ -90,6 +91,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
 
     trained_as: ClassVar[str | None] = None
     """The task whose models answer this one, where it has no training data of its own."""
+    answered_by_any_encoder: ClassVar[bool] = False
+    """Whether its head has no weights, so that every checkpoint answers it."""
 
     @abstractmethod
     def examples(self, path: Path, *, labelled: bool = True) -> Iterator[ExampleT]:
@@ -130,6 +133,17 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
             InputError: they are not the task's.
         """
         return self
+
+    def of_checkpoint(self, directory: Path) -> Self:
+        """Return the task as the checkpoint of another program, or of another task, answers it.
+
+        Raises:
+            InputError: it does not.
+        """
+        return self.with_classes(load_labels(directory))
+
+    def write_beside(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
+        """Write into a checkpoint what other programs read of this task, besides config, weights and tokenizer."""
 
     @abstractmethod
     def features(self, example: ExampleT, tokenizer: Tokenizer, *, max_seq_length: int) -> list[FeatureT]:

@@ -3,7 +3,6 @@
 Shapes: B sequences.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -17,7 +16,7 @@ from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.task import Array
-from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask
+from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, score_of
 from cloze.training.loop import Measures
 
 _FLATNESS = 0.01  # predictions that spread less than this share of the scale say nothing
@@ -50,7 +49,7 @@ class TextRegression(TextTask[float]):
         Raises:
             InputError: all scores are the same.
         """
-        scores = [_score_of(example) for example in examples]
+        scores = [score_of(example) for example in examples]
         minimum = min(scores) if self.minimum is None else self.minimum
         maximum = max(scores) if self.maximum is None else self.maximum
         if minimum >= maximum:
@@ -72,7 +71,7 @@ class TextRegression(TextTask[float]):
     def target(self, example: LabelledText) -> float:
         """Return the score on the scale of the model."""
         minimum, maximum = self._scale
-        return (_score_of(example) - minimum) / (maximum - minimum)
+        return (score_of(example) - minimum) / (maximum - minimum)
 
     @property
     def _scale(self) -> tuple[float, float]:
@@ -104,7 +103,7 @@ class TextRegression(TextTask[float]):
 
     def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
         """Return both correlations, as GLUE does for STS-B, and the error in the unit of the scores."""
-        true = [_score_of(example) for example in examples]
+        true = [score_of(example) for example in examples]
         return {
             "spearman": spearman(true, predictions),
             "pearson": pearson(true, predictions),
@@ -124,13 +123,3 @@ class TextRegression(TextTask[float]):
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the score."""
         return float(values["score"])
-
-
-def _score_of(example: LabelledText) -> float:
-    try:
-        score = float(example.label or "")
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        raise InputError(f"score {example.label!r} is not a number", where=example.where)
-    return score

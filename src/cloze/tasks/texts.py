@@ -3,6 +3,7 @@
 Shapes: B sequences.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from cloze.errors import InputError
 from cloze.model.packed import Packed
 from cloze.tasks.sequences import LongTexts, sequences_of
 from cloze.tasks.tables import Column, Row, is_table, read_lines, read_rows
@@ -164,3 +166,18 @@ def read_texts(
             read(row, columns.label) if labelled else None,
             row.where,
         )
+
+
+def score_of(example: LabelledText) -> float:
+    """Return the label of an example as a number.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        score = float(example.label or "")
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise InputError(f"score {example.label!r} is not a number", where=example.where)
+    return score

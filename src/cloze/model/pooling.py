@@ -1,0 +1,37 @@
+"""From vectors of tokens to one of their text.
+
+Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, D hidden.
+"""
+
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from cloze.model.packed import Packed
+
+Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
+"""[CLS]; or mean, maximum, or sum over the square root of the length of all tokens, [CLS] and [SEP] included."""
+
+
+def pool(hidden_TD: Tensor, packed: Packed, pooling: Pooling) -> Tensor:
+    """Return a vector for each sequence, [B, D].
+
+    Source:
+        Reimers and Gurevych 2019, 3; `mean_sqrt_len` is of the program that came with the paper.
+    """
+    if pooling == "cls":
+        return hidden_TD.index_select(0, packed.cu_seqlens[:-1])
+    return torch.cat(
+        [
+            _pool_equal(hidden_TD[run.start : run.end].view(run.count, run.length, -1), pooling)
+            for run in packed.runs
+        ]
+    )
+
+
+def _pool_equal(hidden_BLD: Tensor, pooling: Pooling) -> Tensor:
+    if pooling == "max":
+        return hidden_BLD.amax(1)
+    length: float = hidden_BLD.shape[1]
+    return hidden_BLD.sum(1) / (length if pooling == "mean" else length**0.5)

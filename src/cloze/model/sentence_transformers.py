@@ -1,0 +1,118 @@
+"""What sentence-transformers writes beside a model: how its token vectors become a vector of the text.
+
+modules.json              which modules follow each other: Transformer, Pooling, Normalize
+1_Pooling/config.json     which pooling
+sentence_bert_config.json how many tokens are read
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from cloze.errors import InputError
+from cloze.model.checkpoint import read_json
+from cloze.model.pooling import Pooling
+
+MODULES_FILE = "modules.json"
+
+_LENGTH_FILE = "sentence_bert_config.json"
+_POOLING_FOLDER = "1_Pooling"
+# until version 5 each pooling had a flag, since then there is one name
+_FLAGS: MappingProxyType[Pooling, str] = MappingProxyType(
+    {
+        "cls": "pooling_mode_cls_token",
+        "mean": "pooling_mode_mean_tokens",
+        "max": "pooling_mode_max_tokens",
+        "mean_sqrt_len": "pooling_mode_mean_sqrt_len_tokens",
+    }
+)
+_NAMES: MappingProxyType[Pooling, str] = MappingProxyType(
+    {"cls": "cls", "mean": "mean", "max": "max", "mean_sqrt_len": "mean_sqrt_len_tokens"}
+)
+_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VectorSettings:
+    """How a model's token vectors become the vector of a text."""
+
+    pooling: Pooling
+    normalize: bool
+    """Whether vectors are brought to length 1."""
+    max_seq_length: int | None
+    """Tokens that are read; None is as many as the model has positions."""
+
+
+def write_sentence_transformer(directory: Path, settings: VectorSettings, *, hidden_size: int) -> None:
+    """Write, beside the files of a model, what makes `SentenceTransformer(directory)` read it.
+
+    The files are those of sentence-transformers 2 to 5, which version 6 reads, too.
+    """
+    modules = [("", "Transformer"), (_POOLING_FOLDER, "Pooling")]
+    if settings.normalize:
+        modules.append(("2_Normalize", "Normalize"))
+    table = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(modules)
+    ]
+    flags = {flag: pooling == settings.pooling for pooling, flag in _FLAGS.items()}
+    (directory / _POOLING_FOLDER).mkdir()
+    _write_json(directory / MODULES_FILE, table)
+    _write_json(
+        directory / _POOLING_FOLDER / "config.json", {"word_embedding_dimension": hidden_size, **flags}
+    )
+    length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
+    _write_json(directory / _LENGTH_FILE, length)
+
+
+def read_sentence_transformer(directory: Path) -> VectorSettings | None:
+    """Read how sentence-transformers makes vectors of a model; None where it says nothing of it.
+
+    Raises:
+        InputError: a file is damaged, or asks for a module or a pooling that cloze has not.
+    """
+    file = Path(directory) / MODULES_FILE
+    if not file.is_file():
+        return None
+    modules = read_json(file, list)
+    try:
+        kinds = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
+    except (KeyError, TypeError):
+        raise InputError("not a list of modules with type and path", where=file) from None
+    unknown = [kind for kind in kinds if kind not in _KNOWN_MODULES]
+    if unknown or "Pooling" not in kinds:
+        what = f"a module {unknown[0]!r}" if unknown else "no module Pooling"
+        raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
+    return VectorSettings(
+        pooling=_read_pooling(Path(directory) / kinds["Pooling"] / "config.json"),
+        normalize="Normalize" in kinds,
+        max_seq_length=_read_length(Path(directory) / _LENGTH_FILE),
+    )
+
+
+def _read_pooling(file: Path) -> Pooling:
+    table = read_json(file)
+    named = table.get("pooling_mode")
+    if named is None:
+        known = {flag: pooling for pooling, flag in _FLAGS.items()}
+        modes = [key for key, value in table.items() if key.startswith("pooling_mode_") and value is True]
+    else:
+        known = {name: pooling for pooling, name in _NAMES.items()}
+        modes = [str(mode) for mode in named] if isinstance(named, list) else [str(named)]
+    if len(modes) != 1 or modes[0] not in known:
+        what = f"pooling by {' and '.join(modes) or 'nothing'}"
+        raise InputError(f"{what}: cloze has one of {', '.join(known)}", where=file)
+    return known[modes[0]]
+
+
+def _read_length(file: Path) -> int | None:
+    length = read_json(file).get("max_seq_length") if file.is_file() else None
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise InputError(f"max_seq_length {length!r} is not a positive number", where=file)
+    return length
+
+
+def _write_json(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,187 @@
+"""The family of tasks on the vectors of two texts, each read by itself: how near they are says how alike the texts.
+
+Shapes: T tokens in the packed batch, B pairs, D hidden.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from cloze.errors import InputError
+from cloze.metrics.regression import pearson, spearman
+from cloze.model.bert import BertModel
+from cloze.model.heads import BertForFeatureExtraction
+from cloze.model.packed import Packed
+from cloze.model.pooling import Pooling, pool
+from cloze.model.sentence_transformers import (
+    VectorSettings,
+    read_sentence_transformer,
+    write_sentence_transformer,
+)
+from cloze.tasks.sequences import TextSequence, sequences_of
+from cloze.tasks.task import Array, Task
+from cloze.tasks.texts import LabelledText, score_of
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.loop import Measures
+
+_FLATNESS = 0.001  # cosines that spread less say nothing
+
+
+@dataclass(frozen=True, slots=True)
+class PairFeature:
+    """The pieces of both texts, and what their cosine should be."""
+
+    sequences: tuple[TextSequence, TextSequence]
+    target: float | None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of both."""
+        return sum(sequence.num_tokens for sequence in self.sequences)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether some of the text did not fit."""
+        return any(sequence.is_truncated for sequence in self.sequences)
+
+
+@dataclass(frozen=True, slots=True)
+class PairBatch:
+    """The first texts of all pairs end to end, then the second ones; and what the cosines should be."""
+
+    packed: Packed
+    targets: Tensor
+
+    @property
+    def num_targets(self) -> int:
+        """B."""
+        return len(self.targets)
+
+    def to(self, device: torch.device) -> "PairBatch":
+        """Copy the tensors to a device."""
+        return PairBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceVectors(Task[LabelledText, PairFeature, PairBatch, float]):
+    """The cosine of two texts' vectors, learned by its squared error on a scale from 0 to 1.
+
+    Source: Reimers and Gurevych 2019, 3 (the regression objective).
+    """
+
+    main_metric: ClassVar[str] = "spearman"
+    libraries: ClassVar[tuple[str, ...]] = ("scipy",)
+    answered_by_any_encoder: ClassVar[bool] = True
+    defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
+
+    pooling: Pooling = "mean"
+    """How the last layer's vectors become one; of a sentence-transformers directory, its own where nothing is said."""
+    normalize: bool = False
+    """Whether the saved model brings vectors to length 1 for other programs; cosines are the same."""
+    minimum: float | None = None
+    """The score that a cosine of 0 stands for; None takes the lowest of the training data."""
+    maximum: float | None = None
+    """The score that a cosine of 1 stands for; None takes the highest of the training data."""
+
+    def __post_init__(self) -> None:
+        if self.minimum is not None and self.maximum is not None and self.minimum >= self.maximum:
+            raise ValueError(f"minimum {self.minimum} is not less than maximum {self.maximum}")
+
+    def fitted(self, examples: Sequence[LabelledText]) -> Self:
+        """Return the task with the ends of its scale.
+
+        Raises:
+            InputError: all scores are the same.
+        """
+        scores = [score_of(example) for example in examples]
+        minimum = min(scores) if self.minimum is None else self.minimum
+        maximum = max(scores) if self.maximum is None else self.maximum
+        if minimum >= maximum:
+            where = examples[0].where.rpartition(":")[0]
+            raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
+        return replace(self, minimum=minimum, maximum=maximum)
+
+    def of_checkpoint(self, directory: Path) -> Self:
+        """Return the task with the pooling that sentence-transformers finds in a checkpoint."""
+        found = read_sentence_transformer(directory)
+        return self if found is None else replace(self, pooling=found.pooling, normalize=found.normalize)
+
+    def write_beside(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
+        """Write what makes a checkpoint one of sentence-transformers."""
+        assert isinstance(model, BertForFeatureExtraction)
+        settings = VectorSettings(
+            pooling=self.pooling, normalize=self.normalize, max_seq_length=max_seq_length
+        )
+        write_sentence_transformer(directory, settings, hidden_size=model.config.hidden_size)
+
+    def features(
+        self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
+    ) -> list[PairFeature]:
+        """Tokenize both texts, each by itself.
+
+        Raises:
+            InputError: the score is not a number.
+        """
+        first, second = (
+            sequences_of(tokenizer, text, max_seq_length=max_seq_length)[0]
+            for text in (example.text, example.pair or "")
+        )
+        is_known = example.label is not None and self.minimum is not None and self.maximum is not None
+        return [PairFeature((first, second), self._target(example) if is_known else None)]
+
+    def _target(self, example: LabelledText) -> float:
+        assert self.minimum is not None
+        assert self.maximum is not None
+        return (score_of(example) - self.minimum) / (self.maximum - self.minimum)
+
+    def batch(self, features: Sequence[PairFeature]) -> PairBatch:
+        """Pack the first texts in the order given, then the second ones."""
+        packed = Packed.from_sequences(
+            [feature.sequences[side].input_ids for side in (0, 1) for feature in features]
+        )
+        return PairBatch(packed, torch.tensor([feature.target or 0.0 for feature in features]))
+
+    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForFeatureExtraction:
+        """Return the encoder: nothing is added to it."""
+        return BertForFeatureExtraction(bert)
+
+    def cosines(self, vectors: Tensor, batch: PairBatch) -> Tensor:
+        """Return the cosine of each pair, [B]."""
+        first_BD, second_BD = pool(vectors, batch.packed, self.pooling).chunk(2)
+        return nn.functional.cosine_similarity(first_BD, second_BD)
+
+    def loss(self, logits: Tensor, batch: PairBatch) -> tuple[Tensor, Measures]:
+        """Return the summed squared error of the cosines of vectors [T, D]."""
+        loss = nn.functional.mse_loss(self.cosines(logits, batch), batch.targets, reduction="sum")
+        return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def outputs(self, logits: Tensor, batch: PairBatch) -> list[Array]:
+        """Return the cosine of each pair."""
+        return list(self.cosines(logits, batch).cpu().numpy().reshape(-1, 1))
+
+    def decode(
+        self, example: LabelledText, features: Sequence[PairFeature], outputs: Sequence[Array]
+    ) -> float:
+        """Return the cosine."""
+        return float(outputs[0][0])
+
+    def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
+        """Return both correlations of the cosines with the scores."""
+        true = [score_of(example) for example in examples]
+        return {"spearman": spearman(true, predictions), "pearson": pearson(true, predictions)}
+
+    def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
+        """Name a model whose vectors are all alike."""
+        return "one cosine only" if max(predictions) - min(predictions) < _FLATNESS else None
+
+    def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
+        """Return the cosine."""
+        return {"cosine": prediction}
+
+    def from_json(self, values: Mapping[str, Any]) -> float:
+        """Read the cosine."""
+        return float(values["cosine"])
