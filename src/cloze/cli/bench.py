@@ -1,12 +1,24 @@
 """`cloze bench WHAT --vs PEER`: side-by-side speed measurements."""
 
+import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import tyro
 
-from cloze.cli.common import Corpus, Device, Flags, OptionalPath
+from cloze.cli.common import (
+    Corpus,
+    Device,
+    Flags,
+    Model,
+    OptionalName,
+    OptionalPath,
+    Settings,
+    TaskName,
+    find_recipe,
+)
 
 if TYPE_CHECKING:
     from cloze.evidence.bench.harness import Comparison
@@ -25,6 +37,11 @@ class Measuring:
     overwrite: bool = False
     """Replace the output where it exists."""
     flags: Flags
+
+    @property
+    def parts(self) -> Path | None:
+        """Where a long benchmark keeps what is finished."""
+        return None if self.output is None else self.output.with_name(f"{self.output.name}.parts")
 
 
 How: TypeAlias = Annotated[Measuring, tyro.conf.arg(name="")]
@@ -142,11 +159,54 @@ class Load:
         return bench_load(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finetune:
+    """Fine-tuning one encoder on one task, seed by seed: scores, and seconds an epoch."""
+
+    task: TaskName
+    """What is learned; cloze tasks lists what there is."""
+    model: Model
+    """The pre-trained checkpoint to start from."""
+    data: Annotated[Path, tyro.conf.arg(aliases=["-d"], help_behavior_hint="(required)")]
+    """A file in the task's format, or a directory with the files of a benchmark."""
+    vs: Peers = "transformers"
+    """Whom to measure beside cloze: transformers (float32), transformers-tuned (bfloat16, like lengths together)."""
+    config: Annotated[OptionalName, tyro.conf.arg(aliases=["-c"])] = None
+    """A TOML file, or the name of a recipe, as cloze finetune has it."""
+    settings: Settings = ()
+    """One setting, as in --set epochs=4; may be given several times."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Number format of cloze's matrix products; auto is bfloat16 where the machine multiplies it."""
+    device: Device = "cpu"
+    """cpu, cuda, mps or auto."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark; a seed is a round. What is finished is kept beside the output until all is."""
+        from cloze.evidence.bench.finetune import bench_finetune
+        from cloze.tasks.config import load_finetuning
+
+        overrides = [
+            f"model={json.dumps(str(self.model))}",
+            f"train={json.dumps(str(self.data))}",
+            f"precision={self.dtype}",
+            f"device={self.device}",
+            *self.settings,
+        ]
+        recipe = None if self.config is None else find_recipe(self.config)
+        task, config = load_finetuning(self.task, recipe, overrides)
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_finetune(
+            task, config, peers=peers, rounds=self.how.rounds, parts=self.how.parts, progress=progress
+        )
+
+
 What: TypeAlias = (
     Annotated[Pretrain, tyro.conf.subcommand("pretrain", prefix_name=False)]
     | Annotated[Tokenize, tyro.conf.subcommand("tokenize", prefix_name=False)]
     | Annotated[BuildCorpus, tyro.conf.subcommand("corpus", prefix_name=False)]
     | Annotated[Load, tyro.conf.subcommand("load", prefix_name=False)]
+    | Annotated[Finetune, tyro.conf.subcommand("finetune", prefix_name=False)]
 )
 
 
@@ -168,5 +228,7 @@ def run(what: Annotated[What, tyro.conf.arg(name="")]) -> None:
     comparison = what.measure()
     if how.output is not None:
         write_record(comparison, how.output, overwrite=how.overwrite)
+        if how.parts is not None and how.parts.exists():
+            shutil.rmtree(how.parts)
     how.flags.print(comparison.as_dict(), comparison.as_text())
     comparison.require_agreement()

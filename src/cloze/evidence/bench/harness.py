@@ -96,6 +96,8 @@ class Comparison:
     environment: dict[str, Any]
     limit: Limit | None = None
     notes: tuple[str, ...] = field(default=())
+    results: dict[str, Any] = field(default_factory=dict)
+    """What was found besides times, for programs; the notes tell it to people."""
 
     def rate(self, seconds: float) -> float:
         """Turn the time of one piece of work into units a second."""
@@ -126,6 +128,7 @@ class Comparison:
             "limit": None if self.limit is None else asdict(self.limit),
             "checks": [{**asdict(check), "holds": check.holds} for check in self.checks],
             "notes": list(self.notes),
+            **self.results,
             "environment": self.environment,
         }
 

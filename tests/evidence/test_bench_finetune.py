@@ -1,0 +1,163 @@
+"""The benchmark of fine-tuning at a nano size: both sides start alike, learn, are scored alike."""
+
+import json
+from functools import partial
+
+import pytest
+import torch
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.evidence.bench import finetune
+from cloze.evidence.bench.finetune import paired_difference
+from cloze.evidence.bench.trainer import build_padded_model
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.checkpoint import write_model_files
+from cloze.model.heads import (
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from cloze.model.packed import Packed
+from cloze.tasks.registry import find_task
+from cloze.text.pieces import SPECIAL_PIECES
+from cloze.text.tokenizer import Tokenizer
+
+pytest.importorskip("accelerate")
+
+WORDS = ["good", "bad", "film", "book", "Rome", "Anna", "in", "saw", "."]
+
+
+def encoder():
+    config = BertConfig(
+        vocab_size=len(SPECIAL_PIECES) + len(WORDS),
+        hidden_size=20,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=28,
+        max_position_embeddings=40,
+        initializer_range=0.1,
+    )
+    return BertModel(config, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def model(tmp_path):
+    tokenizer = Tokenizer.from_pieces([*SPECIAL_PIECES, *WORDS], lowercase=False, model_max_length=40)
+    with artifacts.write_directory(tmp_path / "model", kind="checkpoint") as directory:
+        write_model_files(directory, encoder(), tokenizer)
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def classification(tmp_path):
+    rows = [
+        f"{thing} {word} .\t{word}" for thing in ("film", "book film", "in book") for word in ("good", "bad")
+    ]
+    (tmp_path / "train.tsv").write_text("\n".join(["text\tlabel", *rows * 4]) + "\n")
+    return "classification", tmp_path / "train.tsv"
+
+
+@pytest.fixture
+def tagging(tmp_path):
+    sentence = "Anna B-PER\nsaw O\nRome B-LOC\n. O\n\nin O\nRome B-LOC\n\n"
+    (tmp_path / "train.conll").write_text(sentence * 8)
+    return "tagging", tmp_path / "train.conll"
+
+
+@pytest.fixture
+def squad(tmp_path):
+    def question(number):
+        answer = {"text": "Rome", "answer_start": 8}
+        qa = {"id": str(number), "question": "Anna saw", "answers": [answer]}
+        return {"title": "", "paragraphs": [{"context": "Anna in Rome .", "qas": [qa]}]}
+
+    data = {"version": "1.1", "data": [question(number) for number in range(12)]}
+    (tmp_path / "train.json").write_text(json.dumps(data))
+    return "squad_v1", tmp_path / "train.json"
+
+
+def bench(model, named, *more):
+    task, data = named
+    flags = ["--set", "max_seq_length=32", "--set", "epochs=2", "--set", "batch_size=4", "--rounds", "2"]
+    return main(["bench", "finetune", task, "-m", str(model), "-d", str(data), *flags, *more, "--quiet"])
+
+
+@pytest.mark.parametrize("kind", ["classification", "tagging", "squad"])
+def test_both_sides_are_tuned_and_scored(model, kind, request, tmp_path, capsys):
+    named = request.getfixturevalue(kind)
+    peers = "transformers,transformers-tuned" if kind == "classification" else "transformers"
+    output = tmp_path / "record"
+    assert bench(model, named, "--vs", peers, "-o", str(output)) == 0
+    text = capsys.readouterr().out
+    assert "95% interval" in text
+    record = json.loads((output / "record.json").read_text())
+    assert {(o["side"], o["seed"]) for o in record["outcomes"]} == {
+        (side, seed) for side in ("cloze", *peers.split(",")) for seed in (12345, 12346)
+    }
+    assert all(outcome["seconds_per_epoch"] > 0 for outcome in record["outcomes"])
+    assert set(record["differences"]) == set(peers.split(","))
+    assert all(check["holds"] for check in record["checks"])
+    assert not (tmp_path / "record.parts").exists()
+
+
+def test_a_benchmark_that_was_stopped_goes_on(model, classification, tmp_path, monkeypatch, capsys):
+    done = []
+
+    def tune(side, prepared, config):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append((side.name, config.seed))
+        return finetune.Outcome(side.name, config.seed, 0.5 + len(done), {}, 1.0)
+
+    monkeypatch.setattr(finetune, "_tune", tune)
+    assert bench(model, classification, "-o", str(tmp_path / "record")) == 130
+    assert not (tmp_path / "record").exists()
+    capsys.readouterr()
+    assert bench(model, classification, "-o", str(tmp_path / "record"), "--set", "epochs=3") == 2
+    assert "other settings" in capsys.readouterr().err
+    before = list(done)
+    monkeypatch.setattr(
+        finetune,
+        "_tune",
+        lambda side, prepared, config: finetune.Outcome(side.name, config.seed, 9.0, {}, 1.0),
+    )
+    assert bench(model, classification, "-o", str(tmp_path / "record")) == 0
+    record = json.loads((tmp_path / "record" / "record.json").read_text())
+    assert before == [("cloze", 12345), ("transformers", 12345), ("transformers", 12346)]
+    assert sorted(outcome["score"] for outcome in record["outcomes"]) == [1.5, 2.5, 3.5, 9.0]
+
+
+def test_the_interval_of_a_difference():
+    difference = paired_difference([3.0, 5.0, 4.0], [2.0, 3.0, 1.0])  # 1, 2, 3: deviation 1
+    half = 4.302652729911275 / 3**0.5  # Student's t, two degrees of freedom
+    assert difference.mean == 2
+    assert (difference.low, difference.high) == pytest.approx((2 - half, 2 + half))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        partial(BertForSequenceClassification, num_labels=3),
+        partial(BertForTokenClassification, num_labels=5),
+        BertForQuestionAnswering,
+    ],
+)
+def test_the_padded_model_says_what_ours_says(head):
+    pytest.importorskip("transformers")
+    ours = head(encoder(), generator=torch.Generator().manual_seed(2)).eval()
+    theirs = build_padded_model(ours, find_task("classification", where="test")()).eval()
+    packed = Packed.from_sequences([[2, 5, 6, 7, 3], [2, 9, 3], [2, 5, 11, 3]])
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(packed), theirs(packed), atol=1e-5, rtol=0)
+
+
+def test_heads_and_rounds_that_cannot_be_compared(model, classification, capsys):
+    assert bench(model, classification, "--rounds", "1") == 2
+    assert "2 at least" in capsys.readouterr().err
+    assert bench(model, classification, "--vs", "keras") == 2
+    assert "Known are transformers, transformers-tuned" in capsys.readouterr().err
+    with pytest.raises(InputError, match="stands on a BertForMultipleChoice"):
+        build_padded_model(BertForMultipleChoice(encoder()), find_task("codah", where="test")())
