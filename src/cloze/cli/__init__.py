@@ -34,7 +34,7 @@ VERBS = {
     "reproduce": "a table of the BERT paper with your models' scores beside the published ones",
     "fill": "fill in the [MASK]s of a text",
     "next": "say whether sentence B follows sentence A",
-    "import": "make a checkpoint of a model that Google's programs wrote",
+    "import": "make a checkpoint of a model that Google's program or transformers wrote",
     "info": "what a directory is, and whether its files are as they were written",
     "report": "the curves of a run in one HTML file",
     "bench": "side-by-side speed measurements",
