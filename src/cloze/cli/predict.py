@@ -4,14 +4,17 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from cloze.cli.common import Device, Flags, Models, OptionalName, OptionalPath, Settings, TaskName, required
+from cloze.errors import InputError
 
 if TYPE_CHECKING:
+    from cloze.inference.predictor import Predictor
     from cloze.tasks.task import AnyTask
 
 
@@ -24,6 +27,8 @@ def run(
     output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
     text_column: OptionalName = None,
     settings: Settings = (),
+    explain: bool = False,
+    page: OptionalPath = None,
     device: Device = "auto",
     overwrite: bool = False,
     flags: Flags,
@@ -38,12 +43,13 @@ def run(
         output: write there instead of to stdout.
         text_column: name of the column with the text, where it is not as in the training data.
         settings: a setting of the task, as in --set classification.pair_column=answer; may be given several times.
+        explain: say of each word what it adds to the logit of what is predicted, by integrated gradients; of labels
+            and scores of whole texts.
+        page: with --explain, also write an HTML page with the words shaded.
         device: cpu, cuda, mps or auto.
-        overwrite: replace the output where it exists.
+        overwrite: replace the output, and the page, where they exist.
         flags: flags of every verb.
     """
-    from dataclasses import replace
-
     from cloze import config as configuration
     from cloze.artifacts import refuse_existing
     from cloze.inference.ensemble import load_ensemble
@@ -51,22 +57,58 @@ def run(
     from cloze.tasks.tables import count_rows
 
     required(model, "--model", verb="predict")
-    if output is not None:
-        refuse_existing(output, overwrite=overwrite, directory=False)
+    if page is not None and not explain:
+        raise InputError("a page shows explanations", where="--page", remedy="Say --explain, too")
+    for file in (output, page):
+        if file is not None:
+            refuse_existing(file, overwrite=overwrite, directory=False)
     predictor = load_ensemble(model, task, device=device)
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given])
     predictor = replace(predictor, task=reader)
     examples = reader.examples(input_file, labelled=False)
     answers = predictor.stream(examples, total=count_rows(input_file), progress=flags.progress)
-    write_predictions(predictor.task, answers, output)
+    if explain:
+        _write_explained(predictor, answers, output, page, model=str(model[0]))
+    else:
+        write_predictions(predictor.task, answers, output)
 
 
 def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: Path | None) -> None:
     """Print examples' predictions, a line of JSON each, on stdout or into a file."""
     with _open(output) as stream:
         for example, prediction in answers:
-            print(json.dumps(task.to_json(example, prediction), ensure_ascii=False), file=stream)
+            _print(task.to_json(example, prediction), stream)
+
+
+def _write_explained(
+    predictor: "Predictor",
+    answers: Iterable[tuple[Any, Any]],
+    output: Path | None,
+    page: Path | None,
+    *,
+    model: str,
+) -> None:
+    """Do the same with an explanation in each line, and where a page is asked for write that, too."""
+    from cloze.artifacts import write_text
+    from cloze.evidence.explanations import ExplainedText, explanations_page
+    from cloze.inference.explain import check_explainable, explain
+
+    check_explainable(predictor)
+    task = predictor.task
+    texts = []
+    with _open(output) as stream:
+        for example, prediction in answers:
+            found = explain(predictor, example, prediction)
+            _print(task.to_json(example, prediction) | {"explanation": asdict(found)}, stream)
+            if page is not None:
+                texts.append(ExplainedText(example, found))
+    if page is not None:
+        write_text(page, explanations_page(texts, task=task.name, model=model))
+
+
+def _print(row: dict[str, Any], stream: IO[str]) -> None:
+    print(json.dumps(row, ensure_ascii=False), file=stream)
 
 
 @contextmanager
