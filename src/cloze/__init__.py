@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from cloze.evidence.report import write_report as write_report
     from cloze.inference.answer import QuestionAnswerer as QuestionAnswerer
     from cloze.inference.classify import TextClassifier as TextClassifier
+    from cloze.inference.embed import Embedder as Embedder
+    from cloze.inference.embed import EmbeddingConfig as EmbeddingConfig
     from cloze.inference.fill import FillMask as FillMask
     from cloze.inference.loading import load as load
     from cloze.inference.next_sentence import NextSentence as NextSentence
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bert": "cloze.model.bert:BertModel",
     "BertConfig": "cloze.model.bert:BertConfig",
+    "Embedder": "cloze.inference.embed:Embedder",
+    "EmbeddingConfig": "cloze.inference.embed:EmbeddingConfig",
     "EntityTagger": "cloze.inference.tag:EntityTagger",
     "FillMask": "cloze.inference.fill:FillMask",
     "FinetuneConfig": "cloze.tasks.config:FinetuneConfig",

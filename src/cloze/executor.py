@@ -4,9 +4,11 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
@@ -33,17 +35,11 @@ def map_unordered(
         InputError: `workers` is not positive.
         RunError: a worker died (most often killed for want of memory).
     """
-    if workers < 1:
-        raise InputError(f"{workers} is less than 1", where="workers")
     if workers == 1:
         yield from map(function, items)
         return
-    # Not fork: the parent may hold threads (tokenizers' pool, progress), and a fork copies their locks held.
-    context = multiprocessing.get_context("spawn")
-    lifeline, ours = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, context, initializer=_depend_on, initargs=(lifeline,))
     pending: set[Future[Result]] = set()
-    try:
+    with _pool(workers) as pool:
         for item in items:
             pending.add(pool.submit(function, item))
             if len(pending) >= 2 * workers:
@@ -52,12 +48,46 @@ def map_unordered(
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             yield from (future.result() for future in done)
-    except BrokenProcessPool as error:
-        remedy = "Run it again, with fewer --workers if memory ran out"
-        raise RunError("a worker process died", remedy=remedy) from error
+
+
+def map_ordered(
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+) -> Iterator[Result]:
+    """Yield `function(item)` for each item, in their order; else as `map_unordered`.
+
+    At most four items a worker are under way or done and waiting for one before them.
+    """
+    if workers == 1:
+        yield from map(function, items)
+        return
+    pending: deque[Future[Result]] = deque()
+    with _pool(workers) as pool:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= 4 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield processes that end with this one, and at once where an error leaves the block."""
+    if workers < 1:
+        raise InputError(f"{workers} is less than 1", where="workers")
+    # Not fork: the parent may hold threads (tokenizers' pool, progress), and a fork copies their locks held.
+    context = multiprocessing.get_context("spawn")
+    lifeline, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, initializer=_depend_on, initargs=(lifeline,))
+    try:
+        yield pool
+    except BaseException as error:
+        ours.close()
+        if isinstance(error, BrokenProcessPool):
+            remedy = "Run it again, with fewer --workers if memory ran out"
+            raise RunError("a worker process died", remedy=remedy) from error
+        raise
     finally:
-        if pending:
-            ours.close()
         pool.shutdown(wait=True, cancel_futures=True)
         ours.close()
         lifeline.close()

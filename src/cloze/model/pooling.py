@@ -35,3 +35,21 @@ def _pool_equal(hidden_BLD: Tensor, pooling: Pooling) -> Tensor:
         return hidden_BLD.amax(1)
     length: float = hidden_BLD.shape[1]
     return hidden_BLD.sum(1) / (length if pooling == "mean" else length**0.5)
+
+
+def pool_weighted(hidden_TD: Tensor, weights_T: Tensor, packed: Packed) -> Tensor:
+    """Return the weighted mean of each sequence, [B, D]; the plain mean where all its weights are 0.
+
+    Args:
+        hidden_TD: token vectors.
+        weights_T: at least 0, such as how rare each token is.
+        packed: where the sequences are.
+    """
+    means = []
+    for run in packed.runs:
+        hidden_BLD = hidden_TD[run.start : run.end].view(run.count, run.length, -1)
+        weights_BL = weights_T[run.start : run.end].view(run.count, run.length)
+        weights_BL = torch.where(weights_BL.sum(1, keepdim=True) > 0, weights_BL, 1.0)
+        shares_B1L = (weights_BL / weights_BL.sum(1, keepdim=True)).unsqueeze(1)
+        means.append((shares_B1L @ hidden_BLD).squeeze(1))
+    return torch.cat(means)

@@ -1,12 +1,14 @@
 """What sentence-transformers writes beside a model: how its token vectors become a vector of the text.
 
-modules.json              which modules follow each other: Transformer, Pooling, Normalize
-1_Pooling/config.json     which pooling
-sentence_bert_config.json how many tokens are read
+modules.json                      which modules follow each other: Transformer, Pooling, Normalize
+1_Pooling/config.json             which pooling, and whether over the prompt too
+sentence_bert_config.json         how many tokens are read
+config_sentence_transformers.json what is said before a text, by name
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +20,7 @@ from cloze.model.pooling import Pooling
 MODULES_FILE = "modules.json"
 
 _LENGTH_FILE = "sentence_bert_config.json"
+_PROMPTS_FILE = "config_sentence_transformers.json"
 _POOLING_FOLDER = "1_Pooling"
 # until version 5 each pooling had a flag, since then there is one name
 _FLAGS: MappingProxyType[Pooling, str] = MappingProxyType(
@@ -43,6 +46,12 @@ class VectorSettings:
     """Whether vectors are brought to length 1."""
     max_seq_length: int | None
     """Tokens that are read; None is as many as the model has positions."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What is said before a text, by name, as in {"query": "query: "}."""
+    default_prompt_name: str | None = None
+    """The prompt of texts for which none is named; None is no prompt."""
+    include_prompt: bool = True
+    """Whether the tokens of the prompt are pooled, too."""
 
 
 def write_sentence_transformer(directory: Path, settings: VectorSettings, *, hidden_size: int) -> None:
@@ -85,10 +94,15 @@ def read_sentence_transformer(directory: Path) -> VectorSettings | None:
     if unknown or "Pooling" not in kinds:
         what = f"a module {unknown[0]!r}" if unknown else "no module Pooling"
         raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
+    pooling_file = Path(directory) / kinds["Pooling"] / "config.json"
+    prompts, default_prompt_name = _read_prompts(Path(directory) / _PROMPTS_FILE)
     return VectorSettings(
-        pooling=_read_pooling(Path(directory) / kinds["Pooling"] / "config.json"),
+        pooling=_read_pooling(pooling_file),
         normalize="Normalize" in kinds,
         max_seq_length=_read_length(Path(directory) / _LENGTH_FILE),
+        prompts=prompts,
+        default_prompt_name=default_prompt_name,
+        include_prompt=read_json(pooling_file).get("include_prompt", True) is True,
     )
 
 
@@ -112,6 +126,17 @@ def _read_length(file: Path) -> int | None:
     if length is not None and (not isinstance(length, int) or length < 1):
         raise InputError(f"max_seq_length {length!r} is not a positive number", where=file)
     return length
+
+
+def _read_prompts(file: Path) -> tuple[dict[str, str], str | None]:
+    """Return the prompts by name, and the name of that which is meant where none is named."""
+    table = read_json(file) if file.is_file() else {}
+    prompts, default = table.get("prompts") or {}, table.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
+        raise InputError("prompts is not a table of texts", where=file)
+    if default is not None and default not in prompts:
+        raise InputError(f"default_prompt_name {default!r} is none of its prompts", where=file)
+    return prompts, default
 
 
 def _write_json(file: Path, value: Any) -> None:

@@ -1,0 +1,288 @@
+"""Files of texts to files of vectors, any number of them in bounded memory.
+
+.npy      the vectors alone: row i is of line i
+.parquet  columns text and vector; of words line, word, start, end and vector
+.jsonl    the same as JSON lines
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow
+import pyarrow.parquet
+import torch
+
+from cloze.artifacts import refuse_existing, write_file
+from cloze.corpus.streams import STDIN, is_compressed
+from cloze.errors import InputError
+from cloze.executor import map_ordered
+from cloze.inference.embed import Embedder, EmbeddingConfig, Vectors
+from cloze.progress import SILENT, Progress
+from cloze.tasks.tables import count_rows, is_table, read_lines, read_rows
+
+Of: TypeAlias = Literal["texts", "words"]
+Stored: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
+
+_TEXTS_AT_ONCE = 2048
+_CHARACTERS_AT_ONCE: Mapping[Of, int] = MappingProxyType({"texts": 1 << 19, "words": 1 << 16})
+"""A vector a word takes more memory than one a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedFile:
+    """What was written."""
+
+    texts: int
+    vectors: int
+    width: int
+    truncated: int
+    """Texts that were longer than what is read of one."""
+    empty: int
+    """Texts of white space, whose vectors are of [CLS] [SEP] alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some neighbouring texts of the input."""
+
+    first_line: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What a part becomes."""
+
+    columns: dict[str, list[Any]]
+    """Beside the vectors, by name."""
+    vectors: Stored
+    counts: tuple[int, int, int, int]
+    """Texts, vectors, texts that were cut, empty texts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileConfig:
+    """How a file is read, worked on and written."""
+
+    of: Of = "texts"
+    """What a vector is of."""
+    text_column: str = "text"
+    """Where tables have the text."""
+    idf_source: Path | None = None
+    """Where pieces are counted for idf_mean; None is the input itself, which is then read twice."""
+    storage: Literal["float32", "float16"] = "float32"
+    """Number format of the vectors in the file."""
+    workers: int = 1
+    """Processes, of a machine without an accelerator."""
+    device: str = "auto"
+    """cpu, cuda, mps or auto."""
+
+
+def embed_file(
+    model: Path,
+    source: Path,
+    output: Path,
+    config: EmbeddingConfig,
+    file: FileConfig,
+    *,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+) -> EmbeddedFile:
+    """Write the vectors of a file's texts, in their order; memory does not grow with their number.
+
+    Args:
+        model: a checkpoint or a run.
+        source: text, a text a line, or a table; - is stdin. An empty line is a text, so that rows are lines.
+        output: its name ends in .npy, .parquet or .jsonl. It is there when all of it is written, or not at all.
+        config: which vectors are made.
+        file: how the file is read, worked on and written.
+        overwrite: replace the output where it exists.
+        progress: where to tell how far it is.
+
+    Raises:
+        InputError: a file or a setting is wrong, or a number is too large for the storage.
+        RunError: the disk is full, or a worker died.
+    """
+    refuse_existing(output, overwrite=overwrite, directory=False)
+    write = _writer(output, file.of)
+    embedder = Embedder.load(model, config, device=file.device)
+    if file.workers != 1 and embedder.device.type != "cpu":
+        what = f"{file.workers} processes cannot share a device of {embedder.device.type}"
+        raise InputError(what, where="workers", remedy="Leave --workers out, or say --device cpu")
+    if config.pooling == "idf_mean":
+        if file.idf_source is None and str(source) == STDIN:
+            what = "stdin can be read only once, and idf_mean counts pieces first"
+            raise InputError(what, where="pooling", remedy="Name a text to count in with --idf-from")
+        embedder = embedder.with_idf(read_texts(file.idf_source or source, file.text_column))
+    parts = _parts(read_texts(source, file.text_column), _CHARACTERS_AT_ONCE[file.of])
+    counts = np.zeros(4, np.int64)
+    with (
+        progress.bar("embedding", total=_count_texts(source), unit="texts") as bar,
+        write_file(output) as temporary,
+    ):
+
+        def rows() -> Iterator[_Rows]:
+            for made in map_ordered(_work(embedder, model, config, file), parts, workers=file.workers):
+                yield replace(made, vectors=_as_stored(made.vectors, file.storage))
+                counts[:] += made.counts
+                bar.advance(made.counts[0])
+
+        write(rows(), temporary, embedder.width, np.dtype(file.storage))
+        if not counts[0]:
+            raise InputError("holds no text", where=source)
+    texts, vectors, truncated, empty = counts.tolist()
+    return EmbeddedFile(texts, vectors, embedder.width, truncated, empty)
+
+
+def read_texts(path: Path, text_column: str = "text") -> Iterator[str]:
+    """Yield the lines of a text file, or the cells of a table's column.
+
+    Raises:
+        InputError: no such file or column, or a line that cannot be read.
+    """
+    if is_table(path):
+        for row in read_rows(path, [text_column]):
+            yield row.text(text_column)
+    else:
+        for line, _ in read_lines(path):
+            yield line
+
+
+def _count_texts(source: Path) -> int | None:
+    """Return about how many texts there are, where that is known before they are read."""
+    if is_table(source) or not source.is_file() or is_compressed(str(source)):
+        return count_rows(source)
+    with source.open("rb") as stream:
+        return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
+
+
+def _parts(texts: Iterable[str], max_characters: int) -> Iterator[_Part]:
+    part: list[str] = []
+    first_line, characters = 1, 0
+    for line, text in enumerate(texts, 1):
+        part.append(text)
+        characters += len(text)
+        if len(part) == _TEXTS_AT_ONCE or characters >= max_characters:
+            yield _Part(first_line, tuple(part))
+            part, first_line, characters = [], line + 1, 0
+    if part:
+        yield _Part(first_line, tuple(part))
+
+
+def _work(
+    embedder: Embedder, model: Path, config: EmbeddingConfig, file: FileConfig
+) -> Callable[[_Part], _Rows]:
+    """Return what makes rows of a part, here or in a worker, which reads the model itself."""
+    if file.workers == 1:
+        return partial(_rows_of, embedder, file.of)
+    threads = max(1, (os.cpu_count() or 1) // file.workers)
+    return partial(_rows_of_worker, model, config, embedder.idf, file.of, threads)
+
+
+def _rows_of_worker(
+    model: Path, config: EmbeddingConfig, idf: Vectors | None, of: Of, threads: int, part: _Part
+) -> _Rows:
+    return _rows_of(replace(_embedder_of_worker(model, config, threads), idf=idf), of, part)
+
+
+@lru_cache(maxsize=1)  # a worker sees many parts
+def _embedder_of_worker(model: Path, config: EmbeddingConfig, threads: int) -> Embedder:
+    torch.set_num_threads(threads)
+    return Embedder.load(model, config, device="cpu")
+
+
+def _rows_of(embedder: Embedder, of: Of, part: _Part) -> _Rows:
+    """Make vectors of some texts, or of their words."""
+    empty = sum(not text.strip() for text in part.texts)
+    if of == "texts":
+        made = embedder.embed(part.texts)
+        counts = (len(part.texts), len(part.texts), made.num_truncated, empty)
+        return _Rows({"text": list(part.texts)}, made.vectors, counts)
+    found = embedder.words(part.texts)
+    words = [(line, word) for line, own in enumerate(found, part.first_line) for word in own.words]
+    columns: dict[str, list[Any]] = {
+        "line": [line for line, _ in words],
+        "word": [word.text for _, word in words],
+        "start": [word.start for _, word in words],
+        "end": [word.end for _, word in words],
+    }
+    vectors = np.concatenate([own.vectors for own in found])
+    return _Rows(columns, vectors, (len(found), len(words), sum(own.is_truncated for own in found), empty))
+
+
+def _as_stored(vectors: Stored, storage: str) -> Stored:
+    """Return vectors in the number format of the file.
+
+    Raises:
+        InputError: a number is too large for it.
+    """
+    with np.errstate(over="ignore"):
+        stored: Stored = vectors.astype(storage)
+    if not np.isfinite(stored).all():
+        what = f"{np.abs(vectors).max():g} is too large for {storage}"
+        raise InputError(what, where="dtype", remedy="Say --dtype float32, or --normalize")
+    return stored
+
+
+def _writer(output: Path, of: Of) -> Callable[[Iterator[_Rows], Path, int, np.dtype[Any]], None]:
+    """Return what writes the format that a name asks for.
+
+    Raises:
+        InputError: it asks for none, or for one that has no room for words.
+    """
+    if output.suffix not in _WRITERS:
+        remedy = f"Its name must end in {', '.join(_WRITERS)}"
+        raise InputError("not a format for vectors", where=output, remedy=remedy)
+    if of == "words" and output.suffix == ".npy":
+        remedy = "Write words to .parquet or .jsonl"
+        raise InputError("has no room for words beside their vectors", where=output, remedy=remedy)
+    return _WRITERS[output.suffix]
+
+
+def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
+    """Append vectors; the number of rows is filled in at the end: NumPy's header leaves room for it."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
+    count = 0
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, {**header, "shape": (0, width)})
+        begin = stream.tell()
+        for some in rows:
+            stream.write(np.ascontiguousarray(some.vectors).data)
+            count += len(some.vectors)
+        stream.seek(0)
+        np.lib.format.write_array_header_1_0(stream, {**header, "shape": (count, width)})
+        assert stream.tell() == begin
+
+
+def _write_parquet(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
+    writer = None
+    try:
+        for some in rows:
+            flat = pyarrow.array(some.vectors.reshape(-1))
+            vectors = pyarrow.FixedSizeListArray.from_arrays(flat, width)
+            table = pyarrow.table({**some.columns, "vector": vectors})
+            if writer is None:
+                writer = pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=list(some.columns))
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _write_json_lines(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        for some in rows:
+            for *values, vector in zip(*some.columns.values(), some.vectors, strict=True):
+                row = dict(zip(some.columns, values, strict=True)) | {"vector": vector.tolist()}
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+_WRITERS = MappingProxyType({".npy": _write_npy, ".parquet": _write_parquet, ".jsonl": _write_json_lines})
