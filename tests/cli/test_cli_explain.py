@@ -83,3 +83,20 @@ def test_what_cannot_be_explained_is_said_in_one_line(
     printed = capsys.readouterr()
     assert printed.err == f"error: {says}.\n"
     assert printed.out == ""
+
+
+def test_attention_is_written_as_a_page(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    command = ["attention", "-m", str(shop.classifier), "The hound!", "-o", str(page), "--quiet"]
+    assert main([*command, "--pair", "It was dark.", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["layers"], found["heads"]) == (1, 2)
+    assert "hound" in page.read_text("utf-8")
+    assert main(command) == 2
+    assert "exists already" in capsys.readouterr().err
+    too_long = ["attention", "-m", str(shop.run), "dark " * 40, "-o", str(tmp_path / "other.html")]
+    assert main([*too_long, "--quiet"]) == 2
+    assert "tokens, the model takes 32. Give a shorter text" in capsys.readouterr().err
+    assert not (tmp_path / "other.html").exists()

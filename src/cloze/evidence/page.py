@@ -12,7 +12,14 @@ _STYLESHEET = Path(__file__).with_name("page.css")
 
 
 def page(
-    *, name: str, kind: str, extent: str, tiles: Iterable[tuple[str, str, str]], body: str, footer: str
+    *,
+    name: str,
+    kind: str,
+    extent: str,
+    tiles: Iterable[tuple[str, str, str]],
+    body: str,
+    footer: str,
+    script: str = "",
 ) -> str:
     """Return a page. All but what is said to be HTML is text, and is escaped here.
 
@@ -23,6 +30,7 @@ def page(
         tiles: the main figures: what, how much, and what that is beside.
         body: HTML.
         footer: HTML.
+        script: HTML of script elements, for pages that can be asked.
     """
     shown = "".join(
         f'<div><dt>{escape(label)}</dt><dd><span class="value">{escape(value)}</span>'
@@ -50,7 +58,7 @@ def page(
 {shown}</dl>
 {body}</main>
 <footer>{footer}</footer>
-</body>
+{script}</body>
 </html>
 """
 

@@ -184,8 +184,7 @@ class BertLayer(nn.Module):
         hidden_dropout_prob = self._hidden_dropout_prob if self.training else 0.0
         attention_dropout_prob = self._attention_dropout_prob if self.training else 0.0
 
-        qkv_T3NH = self.query_key_value(hidden_TD).unflatten(-1, (3, self._num_heads, -1))
-        query_TNH, key_TNH, value_TNH = qkv_T3NH.unbind(1)
+        query_TNH, key_TNH, value_TNH = self.project(hidden_TD)
         context_TNH = attention(query_TNH, key_TNH, value_TNH, packed, attention_dropout_prob)
         attended_TD = dropout(self.attention_output(context_TNH.flatten(1)), hidden_dropout_prob)
         hidden_TD = self.attention_layer_norm(hidden_TD + attended_TD)
@@ -194,6 +193,12 @@ class BertLayer(nn.Module):
         output_TD = dropout(self.output(intermediate_TI), hidden_dropout_prob)
         next_TD: Tensor = self.output_layer_norm(hidden_TD + output_TD)
         return next_TD
+
+    def project(self, hidden_TD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value, each [T, N, H]."""
+        qkv_T3NH = self.query_key_value(hidden_TD).unflatten(-1, (3, self._num_heads, -1))
+        query_TNH, key_TNH, value_TNH = qkv_T3NH.unbind(1)
+        return query_TNH, key_TNH, value_TNH
 
 
 @register_encoder("bert")
