@@ -72,13 +72,26 @@ def write_model_files(
         RunError: the disk is full or cannot be written.
         ValueError: the tokenizer has more pieces than the model has embeddings.
     """
-    weights = HUGGING_FACE.to_foreign(_our_weights(model))
     config = _encoder_of(model).config
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(f"{tokenizer.vocab_size} pieces, the model has {config.vocab_size} embeddings")
-    table = _config_to_json(config) | {
+    write_config(directory, model, tokenizer, labels=labels, problem_type=problem_type)
+    write_weights(HUGGING_FACE.to_foreign(_our_weights(model)), directory / WEIGHTS_FILE)
+    dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)
+
+
+def write_config(
+    directory: Path,
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    *,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
+) -> None:
+    """Write config.json alone; else as `write_model_files`."""
+    table = _config_to_json(_encoder_of(model).config) | {
         "architectures": [getattr(model, "architecture", type(model).__name__)],
-        "dtype": str(next(iter(weights.values())).dtype).removeprefix("torch."),
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "pad_token_id": tokenizer.pad_id,
     }
     if labels:
@@ -87,8 +100,6 @@ def write_model_files(
     if problem_type is not None:
         table["problem_type"] = problem_type
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    write_weights(weights, directory / WEIGHTS_FILE)
-    dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)
 
 
 def write_weights(weights: dict[str, Tensor], file: Path) -> None:

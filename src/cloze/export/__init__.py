@@ -1,0 +1,1 @@
+"""Models in the forms that other runtimes take: ONNX."""

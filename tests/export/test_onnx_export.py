@@ -1,0 +1,250 @@
+"""Graphs against their oracles: the packed model, transformers and sentence-transformers; and without cloze at all."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.export import onnx as export
+from cloze.model.bert import BertConfig, BertModel, initialize_weights
+from cloze.model.checkpoint import write_model_files
+from cloze.model.heads import (
+    BertForFeatureExtraction,
+    BertForMaskedLM,
+    BertForMultipleChoice,
+    BertForNextSentencePrediction,
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from cloze.model.pooling import Pooling
+from cloze.model.sentence_transformers import VectorSettings, write_sentence_transformer
+from cloze.text.pieces import SPECIAL_PIECES
+from cloze.text.tokenizer import Tokenizer
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+CONFIG = BertConfig(
+    vocab_size=103,
+    hidden_size=44,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=70,
+    max_position_embeddings=61,
+    initializer_range=0.2,
+)
+# each with the outputs that have a value for every token, and those that have one for every sequence
+HEADS = {
+    "encoder": (lambda bert: bert, ("last_hidden_state",), ("pooler_output",)),
+    "features": (BertForFeatureExtraction, ("last_hidden_state",), ("pooler_output",)),
+    "pre-training": (BertForPreTraining, ("prediction_logits",), ("seq_relationship_logits",)),
+    "masked words": (BertForMaskedLM, ("logits",), ()),
+    "next sentence": (BertForNextSentencePrediction, (), ("logits",)),
+    "classes": (partial(BertForSequenceClassification, num_labels=3), (), ("logits",)),
+    "tags": (partial(BertForTokenClassification, num_labels=5), ("logits",), ()),
+    "answers": (BertForQuestionAnswering, ("start_logits", "end_logits"), ()),
+    "choices": (BertForMultipleChoice, (), ("logits",)),
+}
+TEXTS = ["w7 w30 w2 w2", "w1", "w88 w3 w4 w5 w6 [MASK] w9 w10"]
+
+
+def written(
+    directory: Path, model: nn.Module, vectors: VectorSettings | None = None, *, labels: int = 0
+) -> Path:
+    initialize_weights(model, CONFIG.initializer_range, torch.Generator().manual_seed(7))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(9))
+    tokenizer = Tokenizer.from_pieces([*SPECIAL_PIECES, *(f"w{number}" for number in range(98))])
+    with artifacts.write_directory(directory, kind="checkpoint") as target:
+        names = [f"class {number}" for number in range(labels)]
+        write_model_files(target, model.eval(), tokenizer, labels=names)
+        if vectors is not None:
+            write_sentence_transformer(target, vectors, hidden_size=CONFIG.hidden_size)
+    return directory
+
+
+def run_graph(directory: Path, input_ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> dict:
+    session = onnxruntime.InferenceSession(directory / "model.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    inputs = {"input_ids": input_ids, "attention_mask": mask, "token_type_ids": types}
+    found = session.run(names, {name: values.numpy() for name, values in inputs.items()})
+    return dict(zip(names, found, strict=True))
+
+
+def batch(shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(sum(shape))
+    lengths = torch.randint(1, shape[1] + 1, (shape[0], 1), generator=generator)
+    input_ids = torch.randint(CONFIG.vocab_size, shape, generator=generator)
+    types = torch.randint(2, shape, generator=generator)
+    return input_ids, (torch.arange(shape[1]) < lengths).long(), types
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden_act"), [*((name, "gelu") for name in HEADS), ("pre-training", "gelu_tanh")]
+)
+def test_every_head_gives_what_transformers_gives(
+    name: str, hidden_act: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command holds the graph against the packed model; here the graph is held against a third one."""
+    transformers = pytest.importorskip("transformers")
+    head, per_token, per_sequence = HEADS[name]
+    model = head(BertModel(dataclasses.replace(CONFIG, hidden_act=hidden_act)))
+    directory = written(tmp_path / "model", model, labels=getattr(model, "num_labels", 0))
+    assert main(["export", str(directory), "--to", "onnx", "-o", str(tmp_path / "graph"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert tuple(result["outputs"]) == per_token + per_sequence
+    shapes = [(check["batch"], check["length"]) for check in result["checks"]]
+    assert shapes == [(1, 3), (4, 15), (3, 30), (2, 61)]
+    assert 0 < max(check["largest_difference"] for check in result["checks"]) < 1e-4
+    assert artifacts.verify(tmp_path / "graph", kind="onnx").files.keys() == {
+        "config.json",
+        "export.json",
+        "model.onnx",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    }
+    architecture = json.loads((tmp_path / "graph" / "config.json").read_text())["architectures"][0]
+    theirs = getattr(transformers, architecture).from_pretrained(directory).eval()
+    for shape in [(1, 1), (2, 5), (4, 61)]:
+        input_ids, mask, types = batch(shape)
+        inputs = {"input_ids": input_ids, "attention_mask": mask, "token_type_ids": types}
+        if name == "choices":
+            inputs = {key: values[None] for key, values in inputs.items()}
+        with torch.inference_mode():
+            expected = theirs(**inputs)
+        for output, found in run_graph(tmp_path / "graph", input_ids, mask, types).items():
+            values = expected[output].numpy().reshape(found.shape)
+            rows = mask.bool().numpy() if output in per_token else ...
+            np.testing.assert_allclose(found[rows], values[rows], atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "normalize"), [*((pooling, False) for pooling in get_args(Pooling)), ("mean", True)]
+)
+def test_vectors_are_those_of_sentence_transformers(
+    pooling: Pooling, normalize: bool, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    vectors = VectorSettings(pooling=pooling, normalize=normalize, max_seq_length=6)
+    directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
+    exported = export.export_onnx(directory, tmp_path / "graph")
+    assert exported.outputs == ("sentence_embedding",)
+    tokenizer = Tokenizer.load(tmp_path / "graph")
+    assert tokenizer.model_max_length == 6
+    encodings = [tokenizer.encode(text, max_length=tokenizer.model_max_length) for text in TEXTS]
+    longest = max(map(len, encodings))
+    ids = torch.tensor([each.input_ids + [0] * (longest - len(each)) for each in encodings])
+    mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in encodings])
+    found = run_graph(tmp_path / "graph", ids, mask, torch.zeros_like(ids))["sentence_embedding"]
+    expected = library.SentenceTransformer(str(directory), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+WITHOUT_CLOZE = """
+import sys
+
+class Nowhere:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("cloze", "torch", "transformers"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Nowhere())
+import json, numpy, onnxruntime, tokenizers
+directory, *texts = sys.argv[1:]
+tokenizer = tokenizers.Tokenizer.from_file(directory + "/tokenizer.json")
+tokenizer.enable_padding()
+encodings = tokenizer.encode_batch(texts)
+session = onnxruntime.InferenceSession(directory + "/model.onnx", providers=["CPUExecutionProvider"])
+[logits] = session.run(None, {
+    "input_ids": numpy.array([each.ids for each in encodings]),
+    "attention_mask": numpy.array([each.attention_mask for each in encodings]),
+    "token_type_ids": numpy.array([each.type_ids for each in encodings]),
+})
+labels = json.load(open(directory + "/config.json"))["id2label"]
+assert not {"cloze", "torch", "transformers"} & set(sys.modules)
+print(json.dumps([labels[str(row.argmax())] for row in logits]))
+"""
+
+
+def test_it_runs_with_neither_cloze_nor_torch(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(BertModel(CONFIG), num_labels=3)
+    directory = written(tmp_path / "model", model, labels=3)
+    export.export_onnx(directory, tmp_path / "graph")
+    command = [sys.executable, "-c", WITHOUT_CLOZE, str(tmp_path / "graph"), *TEXTS]
+    answers = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    tokenizer = Tokenizer.load(directory)
+    expected = []
+    for text in TEXTS:
+        encoding = tokenizer.encode(text)
+        with torch.inference_mode():
+            pooled = model.bert(torch.tensor([encoding.input_ids])).pooled_output
+            expected.append(f"class {model.classifier(pooled).argmax()}")
+    assert json.loads(answers) == expected
+
+
+@pytest.mark.parametrize(("flag", "share", "loss"), [("--int8", 0.4, 0.1), ("--fp16", 0.6, 0.003)])
+def test_smaller_files_say_what_they_cost(
+    flag: str, share: float, loss: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = written(tmp_path / "model", BertForPreTraining(BertModel(CONFIG)))
+    for name, flags in (("whole", []), ("small", [flag])):
+        assert main(["export", str(directory), "-o", str(tmp_path / name), *flags]) == 0
+    assert "largest difference to torch" in capsys.readouterr().out
+    sizes = [(tmp_path / name / "model.onnx").stat().st_size for name in ("small", "whole")]
+    assert sizes[0] < share * sizes[1]
+    report = json.loads((tmp_path / "small" / "export.json").read_text())
+    for check in report["checks"]:
+        assert 1e-5 < check["largest_difference"] < loss * check["largest_value"]
+
+
+def test_a_graph_that_differs_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = written(tmp_path / "model", BertModel(CONFIG))
+    build = export.build
+
+    def wrong(model: nn.Module, **settings: str) -> object:
+        graph = build(model, **settings)
+        [score] = [tensor for tensor in graph.graph.initializer if tensor.name == "float32-10000.0"]
+        score.CopyFrom(type(score).FromString(score.SerializeToString()))
+        score.raw_data = np.float32(-1).tobytes()
+        return graph
+
+    monkeypatch.setattr(export, "build", wrong)
+    assert main(["export", str(directory), "-o", str(tmp_path / "graph")]) == 1
+    error = capsys.readouterr().err
+    assert "the graph differs from torch by" in error
+    assert "the limit is 0.0001" in error
+    assert not (tmp_path / "graph").exists()
+
+
+def test_what_cannot_be_exported_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, output = written(tmp_path / "model", BertModel(CONFIG)), tmp_path / "graph"
+
+    def refused(*arguments: str) -> str:
+        assert main(["export", *arguments]) == 2
+        assert not (tmp_path / "graph").exists()
+        return capsys.readouterr().err
+
+    assert "--int8 and --fp16 at once" in refused(str(directory), "-o", str(output), "--int8", "--fp16")
+    assert "no such file" in refused(str(tmp_path / "nowhere"), "-o", str(output))
+    assert "exists already" in refused(str(directory), "-o", str(directory))
+    (directory / "model.safetensors").write_bytes(b"0" * 100)
+    assert "model.safetensors: " in refused(str(directory), "-o", str(output))
+    monkeypatch.setattr("cloze.export.libraries.find_spec", lambda name: None)
+    assert "pip install 'cloze-bert[onnx]'" in refused(str(directory), "-o", str(output))
