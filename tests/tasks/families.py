@@ -115,6 +115,7 @@ CASES = {
         table("said|then|kind", "up", "down", "up", "down"),
         {"text_column": "said", "pair_column": "then", "label_column": "kind"},
     ),
+    "feature-classification": Case("a.tsv", table("text|label", "up", "down", "up", "down")),
     "regression": Case("a.tsv", table("text|label", 9, -2, 7.5, 0)),
     "multi-label": Case("a.tsv", table("text|labels", "up, calm", "down", "up", "calm,down")),
     "multiple-choice": Case("a.jsonl", questions()),

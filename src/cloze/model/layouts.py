@@ -112,6 +112,7 @@ def _hugging_face_lines() -> tuple[tuple[str, tuple[str, ...]], ...]:
         *_dense("next_sentence", "cls.seq_relationship"),
         *_dense("classifier", "classifier"),
         *_dense("qa_outputs", "qa_outputs"),
+        *_dense("logistic_regression", "logistic_regression"),
         *((name, (name,)) for name in _bilstm_names()),
     )
 

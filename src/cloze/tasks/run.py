@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,9 +28,12 @@ from cloze.training.checkpoints import (
     follow,
     newest_checkpoint,
     read_state,
+    save_checkpoint,
 )
 from cloze.training.environment import write_environment
-from cloze.training.loop import EvaluationConfig, Trainer
+from cloze.training.loop import EvaluationConfig, Sums, Trainer
+from cloze.training.metrics_log import VALIDATION, MetricsLog
+from cloze.training.optimizer import build_optimizer
 from cloze.training.precision import resolve_device, resolve_dtype
 
 SCORES = "scores.json"
@@ -129,8 +134,13 @@ def _train(
         (directory / TASK_FILE).write_text(to_toml(work.task, settings), encoding="utf-8")
         (directory / "README.md").write_text(card, encoding="utf-8")
 
+    model.to(device)
+    if task.is_solved:
+        if checkpoint is None:
+            _solve(work, model, run, write_model)
+        return _score_best(config, run, prepared.data, device, progress)
     trainer = Trainer(
-        model=model.to(device),
+        model=model,
         work=work,
         budget=_budget(config, work.steps_per_epoch * config.epochs),
         run=run,
@@ -147,6 +157,32 @@ def _train(
     )
     trainer.train(resume_from=checkpoint)
     return _score_best(config, run, prepared.data, device, progress)
+
+
+def _solve(
+    work: FinetuningWork,
+    model: nn.Module,
+    run: Path,
+    write_model: Callable[[Path], None],
+) -> None:
+    """Find what is learned at once, and leave what a run of one step would: its line of the log, its checkpoint."""
+    started = time.monotonic()
+    work.task.solve(model, work.features)
+    model.eval()
+    sums = Sums()
+    with torch.inference_mode():
+        for measures in work.evaluate(model):
+            sums.add(measures)
+    measured = sums.means(work.losses)
+    state = TrainingState(
+        step=1,
+        elapsed_seconds=time.monotonic() - started,
+        tokens=sum(feature.num_tokens for feature in work.features),
+        best_merit=work.merit(measured),
+        best_step=1,
+    )
+    MetricsLog(run, resume_step=0).write(VALIDATION, 1, **measured, seconds=state.elapsed_seconds)
+    save_checkpoint(run, state, model, build_optimizer(model, work.config.optimizer), write_model)
 
 
 def _score_best(

@@ -93,6 +93,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """The task whose models answer this one, where it has no training data of its own."""
     answered_by_any_encoder: ClassVar[bool] = False
     """Whether its head has no weights, so that every checkpoint answers it."""
+    is_solved: ClassVar[bool] = False
+    """Whether `solve` finds what is learned at once, in the place of steps."""
 
     @abstractmethod
     def examples(self, path: Path, *, labelled: bool = True) -> Iterator[ExampleT]:
@@ -185,6 +187,18 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
 
         The measures hold `loss`. The logits are what the head says of `batch.packed`, in float32.
         """
+
+    def solve(self, model: nn.Module, features: Sequence[FeatureT]) -> None:
+        """Give the head of a model the weights that are best for features; only where the task `is_solved`.
+
+        Args:
+            model: the task's own, on its device.
+            features: those of the data to learn from, as `prepared`.
+
+        Raises:
+            InputError: nothing can be learned of them.
+        """
+        raise NotImplementedError(f"{self.name} is learned by steps")
 
     @abstractmethod
     def outputs(self, logits: Tensor, batch: BatchT) -> list[Array]:

@@ -32,27 +32,28 @@ class FinetuningWork:
     config: FinetuneConfig
     device: torch.device
     losses: tuple[str, ...] = ("loss",)
-    _features: Sequence[Any] = field(init=False)
+    features: Sequence[Any] = field(init=False)
+    """Those to learn from, of all examples."""
     _order: tuple[int, Indices] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._features = [feature for own in self.data.train_features for feature in own]
+        self.features = [feature for own in self.data.train_features for feature in own]
 
     @property
     def steps_per_epoch(self) -> int:
         """The last one takes what is left."""
-        return -(-len(self._features) // self.config.batch_size)
+        return -(-len(self.features) // self.config.batch_size)
 
     def step_data(self, progress: float, position: Position) -> FinetuningStep:
         """Return the next `batch_size` features of the epoch's order."""
         end = position.index + self.config.batch_size
-        features = [self._features[i] for i in self._order_of(position.epoch)[position.index : end]]
+        features = [self.features[i] for i in self._order_of(position.epoch)[position.index : end]]
         lengths = [feature.num_tokens for feature in features]
         batches = [
             self.task.batch([features[i] for i in indices])
             for indices in by_length(lengths, self.config.micro_batch_tokens)
         ]
-        over = end >= len(self._features)
+        over = end >= len(self.features)
         return FinetuningStep(
             batches=batches,
             num_tokens=sum(lengths),
@@ -63,7 +64,7 @@ class FinetuningWork:
 
     def _order_of(self, epoch: int) -> Indices:
         if self._order is None or self._order[0] != epoch:
-            self._order = epoch, epoch_order(len(self._features), seed=self.config.seed, epoch=epoch)
+            self._order = epoch, epoch_order(len(self.features), seed=self.config.seed, epoch=epoch)
         return self._order[1]
 
     def loss(self, model: nn.Module, batch: Any, step: StepData[Any]) -> tuple[Tensor, Measures]:

@@ -192,7 +192,7 @@ class Trainer(Generic[Batch]):
         self._optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=next(self.model.parameters()).device)
         self.model.train()
-        sums = _Sums()
+        sums = Sums()
         for batch in data.batches:
             if stop:
                 raise _StopAskedFor
@@ -256,7 +256,7 @@ class Trainer(Generic[Batch]):
 
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self.model.eval()
-        sums = _Sums()
+        sums = Sums()
         with torch.inference_mode(), autocast(next(self.model.parameters()).device, self.compute_dtype):
             for measures in self.work.evaluate(self.model):
                 if stop:
@@ -292,17 +292,19 @@ class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves th
     pass
 
 
-class _Sums:
+class Sums:
     """Measures added up over batches."""
 
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, float]] = {}
 
     def add(self, measures: Measures) -> None:
+        """Add a batch's."""
         for name, (total, count) in measures.items():
             self._add(name, total.item(), count)
 
-    def merge(self, other: "_Sums") -> None:
+    def merge(self, other: "Sums") -> None:
+        """Add those of other batches."""
         for name, (total, count) in other._sums.items():
             self._add(name, total, count)
 
@@ -320,13 +322,13 @@ class _Sums:
 class _Window:
     """What happened since the last line of the log."""
 
-    sums: _Sums = field(default_factory=_Sums)
+    sums: Sums = field(default_factory=Sums)
     learning_rate: float = 0.0
     norms: list[float] = field(default_factory=list)
     tokens: int = 0
     seconds: float = 0.0
 
-    def add(self, sums: _Sums, learning_rate: float, norm: float, tokens: int, seconds: float) -> None:
+    def add(self, sums: Sums, learning_rate: float, norm: float, tokens: int, seconds: float) -> None:
         self.sums.merge(sums)
         self.learning_rate = learning_rate
         self.norms.append(norm)
