@@ -172,11 +172,15 @@ def damage_line(file: Path, number: int) -> None:
     file.write_text("\n".join(lines) + "\n")
 
 
-def with_400_pieces(model: Path) -> None:
-    weights(lambda t: t.update({name: t[name][:400].clone() for name in t if len(t[name]) == 500}))(model)
-    config(vocab_size=400)(model)
-    (model / "vocab.txt").unlink()
+def with_other_pieces(model: Path) -> None:
+    lines = (model / "vocab.txt").read_text("utf-8").splitlines()
+    (model / "vocab.txt").write_text("\n".join([*lines[:300], *reversed(lines[300:])]) + "\n", "utf-8")
     (model / "tokenizer.json").unlink()
+
+
+def without_tokenizer(model: Path) -> None:
+    for name in ("vocab.txt", "tokenizer.json"):
+        (model / name).unlink()
 
 
 SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
@@ -447,10 +451,18 @@ CASES = {
         "stebs = 3\n", "{tmp}/mine.toml: unknown key stebs", "Did you mean steps"
     ),
     "a recipe with a wrong type": recipe('steps = "many"\n', "{tmp}/mine.toml: steps must be of type int"),
-    "a model to start from with fewer pieces": Case(
+    "a model to start from with other pieces": Case(
         PRETRAIN + "--data {data} --init {tmp}/copy",
-        ("{data}: 500 pieces", "has 400", "Build the data set with the vocabulary of the model"),
-        foreign(with_400_pieces),
+        ("{data}: its vocabulary is neither the model's", "piece 300 is", "cloze vocab extend"),
+        foreign(with_other_pieces),
+    ),
+    "a model to start from without a tokenizer": Case(
+        PRETRAIN + "--data {data} --init {tmp}/copy",
+        ("{tmp}/copy: no tokenizer here",),
+        foreign(without_tokenizer),
+    ),
+    "a data set of the old text that is not there": Case(
+        PRETRAIN + "--data {data} --set old_data={tmp}/none", ("{tmp}/none",)
     ),
     "a model to start from that is broken": Case(
         PRETRAIN + "--data {data} --init {tmp}/copy",

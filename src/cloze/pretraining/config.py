@@ -107,6 +107,9 @@ class PretrainConfig:
     """Time to train; phases and learning rate then follow the clock."""
     init: str | None = None
     """A checkpoint to go on from: its encoder and weights, a fresh optimizer."""
+    old_data: str | None = None
+    """A data set of the text that the checkpoint was trained on, to see what is forgotten of it: its held-out documents
+    are measured, too, as old_masked_lm_loss and so on."""
     seed: int = 12345
     model: ModelConfig = field(default_factory=ModelConfig)
     phases: tuple[PhaseConfig, ...] = PAPER_PHASES

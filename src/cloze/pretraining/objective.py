@@ -39,6 +39,7 @@ class PretrainingWork:
         next_sentence: whether the instances are pairs.
         micro_batch_tokens: tokens that pass through the model at once.
         device: where the model is.
+        old_held_out: batches of held-out instances of the text that the model knows from before.
     """
 
     phases: Sequence[tuple[PhaseConfig, InstanceSource]]
@@ -47,6 +48,7 @@ class PretrainingWork:
     next_sentence: bool
     micro_batch_tokens: int
     device: torch.device
+    old_held_out: Sequence[PackedBatch] = ()
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -101,7 +103,11 @@ class PretrainingWork:
         """Measure losses and accuracies, and what a unigram model would lose: the same pairs and masks each time."""
         assert isinstance(model, BertForPreTraining)
         for batch in self.held_out:
-            yield self._measure(model, batch)
+            measures = self._measure(model, batch)
+            unigram_nats = self.unigram_nats[self._tensor(batch.masked_lm_ids)]
+            yield {**measures, "masked_lm_unigram_loss": (unigram_nats.sum(), len(unigram_nats))}
+        for batch in self.old_held_out:
+            yield {f"old_{name}": measure for name, measure in self._measure(model, batch).items()}
 
     def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
         """Return the loss with its sign changed."""
@@ -111,7 +117,6 @@ class PretrainingWork:
         logits = model(self._packed(batch), self._tensor(batch.masked_lm_positions))
         ids_P = self._tensor(batch.masked_lm_ids)
         masked = _loss_and_accuracy("masked_lm", logits.masked_lm_logits, ids_P)
-        masked["masked_lm_unigram_loss"] = (self.unigram_nats[ids_P].sum(), len(ids_P))
         if not self.next_sentence:
             return masked
         labels_B = self._tensor(batch.next_sentence_labels)

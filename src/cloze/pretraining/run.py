@@ -18,7 +18,9 @@ from cloze.errors import InputError
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
+from cloze.model.new_rows import set_new_rows
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
+from cloze.pretraining.continuing import old_pieces_of_new
 from cloze.pretraining.objective import PretrainingWork
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
@@ -58,7 +60,7 @@ def pretrain(
     dataset = Dataset.open(Path(config.data))
     config = replace(config, data_sha256=_fingerprint(config, dataset))
     material = _material(config, dataset)
-    model = _initial_model(config, dataset)
+    model = _initial_model(config, material, progress)
     if run.exists():
         shutil.rmtree(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, configuration.to_toml(config))
@@ -82,7 +84,8 @@ def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, f
     material = _material(config, dataset)
     checkpoint = newest_checkpoint(run, progress)
     if checkpoint is None:
-        return _train(config, run, material, _initial_model(config, dataset), TrainingState(), None, progress)
+        model = _initial_model(config, material, progress)
+        return _train(config, run, material, model, TrainingState(), None, progress)
     model = load_model(checkpoint, BertForPreTraining, verify=False)
     return _train(config, run, material, model, read_state(checkpoint), checkpoint, progress)
 
@@ -106,6 +109,7 @@ class _Material:
     tokenizer: Tokenizer
     train: Documents
     held_out: Sequence[PackedBatch]
+    old_held_out: Sequence[PackedBatch]
     unigram_nats: Tensor
 
 
@@ -118,24 +122,27 @@ def _material(config: PretrainConfig, dataset: Dataset) -> _Material:
         tokenizer=tokenizer,
         train=train,
         held_out=_held_out_batches(config, dataset.split("validation"), tokenizer),
+        old_held_out=_old_held_out_batches(config, tokenizer),
         unigram_nats=unigram_nats(train, dataset.vocab_size).to(device),
     )
 
 
-def _initial_model(config: PretrainConfig, dataset: Dataset) -> BertForPreTraining:
-    """Return new weights, or those of the checkpoint to go on from."""
-    if config.init is not None:
-        model = load_model(resolve_checkpoint(Path(config.init)), BertForPreTraining)
-        if model.config.vocab_size < dataset.vocab_size:
-            what = (
-                f"{dataset.vocab_size:,} pieces, the model of {config.init} has {model.config.vocab_size:,}"
-            )
-            remedy = "Build the data set with the vocabulary of the model: cloze corpus --vocab MODEL"
-            raise InputError(what, where=config.data, remedy=remedy)
-        return model
-    generator = torch.Generator().manual_seed(config.seed)
-    encoder = BertModel(config.model.encoder(vocab_size=dataset.vocab_size), generator=generator)
-    return BertForPreTraining(encoder, generator=generator)
+def _initial_model(config: PretrainConfig, material: "_Material", progress: Progress) -> BertForPreTraining:
+    """Return new weights, or those of the checkpoint to go on from, with rows for what its vocabulary has gained."""
+    tokenizer = material.tokenizer
+    if config.init is None:
+        generator = torch.Generator().manual_seed(config.seed)
+        encoder = BertModel(config.model.encoder(vocab_size=tokenizer.vocab_size), generator=generator)
+        return BertForPreTraining(encoder, generator=generator)
+    checkpoint = resolve_checkpoint(Path(config.init))
+    model = load_model(checkpoint, BertForPreTraining)
+    rows = old_pieces_of_new(Tokenizer.load(checkpoint), tokenizer, where=config.data)
+    if rows:
+        set_new_rows(model, rows)
+        progress.note(
+            f"{len(rows):,} pieces are new to {config.init}: each begins as the mean of its old pieces"
+        )
+    return model
 
 
 def _train(
@@ -155,6 +162,7 @@ def _train(
             for number, phase in enumerate(config.phases)
         ],
         held_out=material.held_out,
+        old_held_out=material.old_held_out,
         unigram_nats=material.unigram_nats,
         next_sentence=config.pairs.next_sentence,
         micro_batch_tokens=config.micro_batch_tokens,
@@ -254,6 +262,17 @@ def _held_out_batches(
     )
     count = min(source.num_instances(0), config.evaluation.max_instances)
     return list(micro_batches(source, 0, np.arange(count), config.micro_batch_tokens))
+
+
+def _old_held_out_batches(config: PretrainConfig, tokenizer: Tokenizer) -> list[PackedBatch]:
+    """Draw the same from the held-out documents of the text that the checkpoint was trained on, where it is named."""
+    if config.old_data is None:
+        return []
+    old = Dataset.open(Path(config.old_data))
+    if Tokenizer.load(old.path).pieces != tokenizer.pieces:
+        remedy = "Build it with the same vocabulary, cloze corpus --vocab"
+        raise InputError(f"has another vocabulary than {config.data}", where=config.old_data, remedy=remedy)
+    return _held_out_batches(config, old.split("validation"), tokenizer)
 
 
 def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
