@@ -1,6 +1,6 @@
 """Attention over packed batches: one signature, a back end for each device.
 
-Shapes: T tokens in the packed batch, N heads, H head size; within a run C sequences of length L.
+Shapes: T tokens in the packed batch, N heads, H head size; R tokens of a run, C sequences of length L.
 """
 
 from typing import Protocol
@@ -54,23 +54,31 @@ def grouped(
     query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, packed: Packed, dropout_prob: float
 ) -> Tensor:
     """Plain products over each run of equal lengths; the run is viewed, not gathered."""
-    contexts = [_attend_run(query_TNH, key_TNH, value_TNH, run, dropout_prob) for run in packed.runs]
+    scaled_query_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
+    # split, not sliced run by run: the gradient of a slice is as large as what it was cut from
+    sizes = [run.end - run.start for run in packed.runs]
+    query_parts, key_parts, value_parts = (
+        torch.split(values_TNH, sizes) for values_TNH in (scaled_query_TNH, key_TNH, value_TNH)
+    )
+    contexts = [
+        _attend_run(query_RNH, key_RNH, value_RNH, run, dropout_prob)
+        for query_RNH, key_RNH, value_RNH, run in zip(
+            query_parts, key_parts, value_parts, packed.runs, strict=True
+        )
+    ]
     return contexts[0] if len(contexts) == 1 else torch.cat(contexts)
 
 
 def _attend_run(
-    query_TNH: Tensor, key_TNH: Tensor, value_TNH: Tensor, run: Run, dropout_prob: float
+    scaled_query_RNH: Tensor, key_RNH: Tensor, value_RNH: Tensor, run: Run, dropout_prob: float
 ) -> Tensor:
-    num_heads, head_size = query_TNH.shape[1:]
+    def by_head(values_RNH: Tensor) -> Tensor:
+        return values_RNH.view(run.count, run.length, *values_RNH.shape[1:]).transpose(1, 2)
 
-    def by_head(values_TNH: Tensor) -> Tensor:
-        values_CLNH = values_TNH[run.start : run.end].view(run.count, run.length, num_heads, head_size)
-        return values_CLNH.transpose(1, 2)
-
-    scores_CNLL = by_head(query_TNH * head_size**-0.5) @ by_head(key_TNH).transpose(2, 3)
+    scores_CNLL = by_head(scaled_query_RNH) @ by_head(key_RNH).transpose(2, 3)
     weights_CNLL = dropout(scores_CNLL.softmax(-1), dropout_prob)
-    context_CNLH = weights_CNLL @ by_head(value_TNH)
-    return context_CNLH.transpose(1, 2).reshape(-1, num_heads, head_size)
+    context_CNLH = weights_CNLL @ by_head(value_RNH)
+    return context_CNLH.transpose(1, 2).flatten(0, 1)
 
 
 def varlen(
