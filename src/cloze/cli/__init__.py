@@ -35,6 +35,7 @@ VERBS = {
     "fill": "fill in the [MASK]s of a text",
     "next": "say whether sentence B follows sentence A",
     "embed": "vectors of texts or of their words",
+    "neighbours": "what is nearest to a text among vectors, or to a word in a model's table",
     "attention": "where each piece of a text looks, in every layer and head, as one HTML file",
     "import": "make a checkpoint of a model that Google's program or transformers wrote",
     "export": "make an ONNX graph of a model, checked against torch",

@@ -113,6 +113,8 @@ def embed_file(
     """
     refuse_existing(output, overwrite=overwrite, directory=False)
     write = _writer(output, file.of)
+    if file.workers < 1:
+        raise InputError(f"{file.workers} is less than 1", where="workers")
     embedder = Embedder.load(model, config, device=file.device)
     if file.workers != 1 and embedder.device.type != "cpu":
         what = f"{file.workers} processes cannot share a device of {embedder.device.type}"
