@@ -201,12 +201,46 @@ class Finetune:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Embed:
+    """Texts to sentence vectors, in sentences a second."""
+
+    input: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")]
+    """Text, a text a line, or a table with a column text."""
+    model: Model
+    """A directory of sentence-transformers."""
+    vs: Peers = "sentence-transformers"
+    """Whom to measure beside cloze: sentence-transformers, with its fastest batch size."""
+    texts: int = 1000
+    """How many texts are taken, from all over the input."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of matrix products, for both sides."""
+    device: Device = "cpu"
+    """cpu, cuda, mps or auto."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.embed import EmbedBenchmark, bench_embed
+
+        benchmark = EmbedBenchmark(
+            model=self.model,
+            texts=self.input,
+            max_texts=self.texts,
+            precision=self.dtype,
+            device=self.device,
+        )
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_embed(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
 What: TypeAlias = (
     Annotated[Pretrain, tyro.conf.subcommand("pretrain", prefix_name=False)]
     | Annotated[Tokenize, tyro.conf.subcommand("tokenize", prefix_name=False)]
     | Annotated[BuildCorpus, tyro.conf.subcommand("corpus", prefix_name=False)]
     | Annotated[Load, tyro.conf.subcommand("load", prefix_name=False)]
     | Annotated[Finetune, tyro.conf.subcommand("finetune", prefix_name=False)]
+    | Annotated[Embed, tyro.conf.subcommand("embed", prefix_name=False)]
 )
 
 
