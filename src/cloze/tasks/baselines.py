@@ -12,6 +12,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.data import part_of
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import Choice, MultipleChoice, Question
+from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanTask
 from cloze.tasks.span_baselines import no_answer, sentence_of_overlap, span_of_overlap
@@ -20,6 +21,7 @@ from cloze.tasks.tagged_text import TaggedText
 from cloze.tasks.tagging import Tagging, Tags
 from cloze.tasks.task import AnyTask
 from cloze.tasks.text_baselines import (
+    bm25_of_pairs,
     cosine_of_pair,
     fit_tfidf,
     logistic_regression,
@@ -73,6 +75,11 @@ def _(task: MultiLabel, examples: Sequence[Any]) -> Mapping[str, Baseline]:
 def _(task: TextRegression, examples: Sequence[Any]) -> Mapping[str, Baseline]:
     cosine = {"tfidf_cosine": cosine_of_pair} if examples[0].pair is not None else {}
     return {"mean": mean_score, "tfidf_ridge": ridge_regression, **cosine}
+
+
+@baselines_of.register
+def _(task: PassageRanking, examples: Sequence[Any]) -> Mapping[str, Baseline]:
+    return {"bm25": bm25_of_pairs}
 
 
 @baselines_of.register

@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.errors import InputError
+from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.multi_label import LabelSet, MultiLabel
+from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.sequence_classification import Prediction, SequenceClassification
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabelledText
@@ -110,6 +112,18 @@ def cosine_of_pair(
     cosines = dev_features[:, -1].toarray()[:, 0]
     found: list[float] = (task.minimum + (task.maximum - task.minimum) * cosines).tolist()
     return found
+
+
+def bm25_of_pairs(
+    task: PassageRanking, train: Sequence[LabelledText], dev: Sequence[LabelledText]
+) -> list[float]:
+    """Score a query and a passage by BM25 among all passages to be put in order; nothing is learned."""
+    queries = {text: number for number, text in enumerate(dict.fromkeys(example.text for example in dev))}
+    passages = {
+        text: number for number, text in enumerate(dict.fromkeys(example.pair or "" for example in dev))
+    }
+    scores = bm25_scores(list(queries), list(passages))
+    return [float(scores[queries[example.text], passages[example.pair or ""]]) for example in dev]
 
 
 def fit_tfidf(texts: Sequence[str]) -> Any:
