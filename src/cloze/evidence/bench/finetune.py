@@ -69,8 +69,9 @@ def bench_finetune(
 ) -> Comparison:
     """Compare fine-tuning from the same weights on the same examples with the same settings.
 
-    Both sides begin a seed with the same encoder and the same new head, and read the same pieces; each draws its own
-    dropout and order. Both use AdamW with bias correction, as Trainer does. They take turns in going first.
+    Both sides begin a seed with the same encoder and the same new head, read the same pieces, and use the same AdamW,
+    with bias correction as Trainer has it, and schedule; each draws its own dropout and order. They take turns in
+    going first. On spans they differ: transformers' softmax goes over the padding, too.
 
     Args:
         task: what is learned.
@@ -97,7 +98,13 @@ def bench_finetune(
     prepared = precompute(prepare(task, config, start, progress), config, progress)
     check = _compare_logits(prepared, config)
 
-    settings = {"task": to_table(prepared.task), "run": to_table(config), "peers": list(peers)}
+    threads = torch.get_num_threads()
+    settings = {
+        "threads": threads,
+        "task": to_table(prepared.task),
+        "run": to_table(config),
+        "peers": list(peers),
+    }
     outcomes = _read_finished(parts, settings)
     sides = [CLOZE, *(PEERS[peer] for peer in peers)]
     with progress.bar("fine-tuning", total=rounds * len(sides), unit="runs") as bar:
@@ -255,7 +262,7 @@ PEERS: Mapping[str, _Side] = MappingProxyType(
     {
         "transformers": _Side(
             "transformers",
-            "Trainer as documented: batches padded to their longest, float32, sdpa attention, fused AdamW",
+            "Trainer with cloze's pieces: batches padded to their longest, float32, sdpa attention, fused AdamW",
             partial(_tune_with_trainer, tuned=False),
         ),
         "transformers-tuned": _Side(

@@ -23,6 +23,7 @@ from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.predict import predict
 from cloze.tasks.run import Prepared
 from cloze.tasks.task import AnyTask
+from cloze.training.optimizer import build_optimizer, learning_rate_at
 
 _NO_LABEL = -100  # what transformers asks nothing of
 
@@ -120,21 +121,20 @@ def train_with_trainer(
         for feature in own
     ]
     steps = -(-len(rows) // config.batch_size) * config.epochs
-    optimizer = config.optimizer
+    optimizer = build_optimizer(padded.model, config.optimizer)
+    for group in optimizer.param_groups:
+        group["lr"] = config.optimizer.learning_rate
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: learning_rate_at(step / steps, config.optimizer) / config.optimizer.learning_rate,
+    )
     trainer = transformers.Trainer(
         model=padded.model,
         args=transformers.TrainingArguments(
             output_dir=str(directory),
             num_train_epochs=config.epochs,
             per_device_train_batch_size=config.batch_size,
-            learning_rate=optimizer.learning_rate,
-            lr_scheduler_type="linear",
-            warmup_steps=round(steps * optimizer.warmup_fraction),
-            weight_decay=optimizer.weight_decay,
-            adam_beta1=optimizer.beta1,
-            adam_beta2=optimizer.beta2,
-            adam_epsilon=optimizer.epsilon,
-            max_grad_norm=optimizer.max_grad_norm,
+            max_grad_norm=config.optimizer.max_grad_norm,
             seed=config.seed,
             bf16=tuned,
             train_sampling_strategy="group_by_length" if tuned else "random",
@@ -148,6 +148,7 @@ def train_with_trainer(
         train_dataset=rows,
         data_collator=collate,
         callbacks=[Watch],
+        optimizers=(optimizer, schedule),
     )
     trainer.train()
     return scores, seconds
