@@ -20,7 +20,7 @@ def run(
     vectors: VectorFlags,
     tokens: bool = False,
     idf_from: OptionalPath = None,
-    text_column: str = "text",
+    text_column: Annotated[str, tyro.conf.arg(metavar="NAME")] = "text",
     dtype: Literal["float32", "float16"] = "float32",
     workers: int = 1,
     device: Device = "auto",
