@@ -15,6 +15,7 @@ from cloze.tasks.span import SpanFeature, SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.tagging_features import TaggingFeature
 from cloze.tasks.task import AnyTask, Array
+from cloze.tasks.text_pairs import TextPairs
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import TextFeature
 
@@ -134,6 +135,7 @@ CASES = {
     "stsb": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
     "stsb-vectors": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
     "scored-pairs": Case("a.tsv", table("text|pair|score", 9, -2, 7.5, 0)),
+    "text-pairs": Case("a.tsv", "text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS)),
     "swag": Case("a.csv", swag()),
     "codah": Case("a.tsv", codah()),
     "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),
@@ -166,6 +168,12 @@ def _(task: TextRegression, feature: TextFeature) -> Array:
 @gold_output.register
 def _(task: SentenceVectors, feature: PairFeature) -> Array:
     return np.array([feature.target], np.float32)
+
+
+@gold_output.register
+def _(task: TextPairs, feature: PairFeature) -> Array:
+    vector = np.random.default_rng(feature.sequences[1].input_ids).standard_normal(8).astype(np.float32)
+    return np.tile(vector / np.linalg.norm(vector), (2, 1))
 
 
 @gold_output.register

@@ -16,6 +16,7 @@ from cloze.model.packed import Packed
 from cloze.model.pooling import pool
 from cloze.progress import SILENT
 from cloze.tasks.config import load_finetuning
+from cloze.tasks.feature_classes import FeatureClasses
 from cloze.tasks.feature_classification import FeatureClassification
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune, resume_finetuning
@@ -53,7 +54,7 @@ def test_the_layer_says_what_scikit_learn_says(
     from sklearn.preprocessing import StandardScaler
 
     texts = [text for text in TEXTS if text.label in WORDS[:num_labels]]
-    task, model, kept = solved(FeatureClassification(layer=1), texts, build_encoder(), tokenizer)
+    task, model, kept = solved(FeatureClasses(layer=1), texts, build_encoder(), tokenizer)
     vectors = np.array([feature.vector for (feature,) in kept], np.float64)
     reference = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     expected = reference.fit(vectors, [text.label for text in texts]).predict_proba(vectors)
@@ -65,7 +66,7 @@ def test_the_layer_says_what_scikit_learn_says(
 def test_a_label_that_has_no_example_is_never_given(
     build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
 ) -> None:
-    task = FeatureClassification(labels=("book", "bad", "fine", "good"))
+    task = FeatureClasses(labels=("book", "bad", "fine", "good"))
     task, model, kept = solved(task, TEXTS, build_encoder(), tokenizer)
     found = predict(task, model, TEXTS, kept, max_tokens=64)
     assert task.score(TEXTS, found)["accuracy"] == 1
@@ -79,7 +80,7 @@ def test_classes_are_weighed(build_encoder: Callable[[], BertModel], tokenizer: 
     ]  # nothing tells them apart
     shares = {}
     for weight in (1.0, 3.0):
-        task = FeatureClassification(labels=("bad", "good"), class_weights=(weight, 1.0))
+        task = FeatureClasses(labels=("bad", "good"), class_weights=(weight, 1.0))
         task, model, kept = solved(task, texts, build_encoder(), tokenizer)
         found = predict(task, model, texts, kept, max_tokens=64)
         shares[weight] = np.mean([own.probabilities["bad"] for own in found])
@@ -100,13 +101,13 @@ def test_layers_are_counted_from_the_embeddings(
     assert torch.equal(frozen_vectors(encoder, packed, layer=-1, pooling="mean"), expected)
     for layer in (3, -4):
         with pytest.raises(InputError, match=f"the model has no layer {layer}. Take one of 1 to 2"):
-            FeatureClassification(labels=("a", "b"), layer=layer).head(encoder)
+            FeatureClasses(labels=("a", "b"), layer=layer).head(encoder)
 
 
 def test_one_label_to_learn_from_is_refused(
     build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
 ) -> None:
-    task = FeatureClassification(labels=("bad", "good"))
+    task = FeatureClasses(labels=("bad", "good"))
     with pytest.raises(InputError, match="every example to learn from has the label 'good'"):
         solved(task, TEXTS[:4], build_encoder(), tokenizer)
 

@@ -11,6 +11,7 @@ from torch import nn
 from cloze.errors import InputError
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_config, load_model
+from cloze.model.sentence_transformers import read_sentence_transformer
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import count_truncated, featurize
@@ -58,8 +59,8 @@ class Predictor:
         checkpoint = resolve_checkpoint(Path(directory), "best")
         own, max_seq_length = _task_of(checkpoint, task)
         model = load_model(checkpoint, own.head)
-        if max_seq_length is None:
-            max_seq_length = load_config(checkpoint).max_position_embeddings
+        positions = load_config(checkpoint).max_position_embeddings
+        max_seq_length = positions if max_seq_length is None else min(max_seq_length, positions)
         return cls(model.to(resolve_device(device)), Tokenizer.load(checkpoint), own, max_seq_length)
 
     def predict(self, examples: Sequence[Any]) -> tuple[list[Any], int]:
@@ -110,10 +111,10 @@ def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
     """Return the task that a checkpoint says it is for, or the one called `name`, and its length where known."""
     stored = load_task(checkpoint)
     if stored is None:
-        return _foreign_task(find_task(name or "classification"), checkpoint), None
+        return _foreign_task(find_task(name or "classification"), checkpoint)
     task, settings = stored
     if name not in (None, task.name) and find_task(name).answered_by_any_encoder:
-        return _foreign_task(find_task(name), checkpoint), None
+        return _foreign_task(find_task(name), checkpoint)
     asked = type(task) if name is None else find_task(name)
     if asked.trained_as == task.name:
         return asked(
@@ -124,10 +125,12 @@ def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
     return task, settings.max_seq_length
 
 
-def _foreign_task(task_class: type[AnyTask], checkpoint: Path) -> AnyTask:
-    """Return the task as what other programs write beside a model describes it."""
+def _foreign_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[AnyTask, int | None]:
+    """Return the task as what other programs write beside a model describes it, and its length where they say it."""
     try:
-        return task_class().of_checkpoint(checkpoint)
+        task = task_class().of_checkpoint(checkpoint)
+        found = read_sentence_transformer(checkpoint) if task.answered_by_any_encoder else None
+        return task, None if found is None else found.max_seq_length
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task_class.name}"
         raise InputError(error.what, where=checkpoint, remedy=remedy) from error

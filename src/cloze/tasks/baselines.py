@@ -13,6 +13,7 @@ from cloze.tasks.data import part_of
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import Choice, MultipleChoice, Question
 from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.sentence_vectors import SentenceVectors
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanTask
 from cloze.tasks.span_baselines import no_answer, sentence_of_overlap, span_of_overlap
@@ -23,6 +24,7 @@ from cloze.tasks.task import AnyTask
 from cloze.tasks.text_baselines import (
     bm25_of_pairs,
     cosine_of_pair,
+    cosine_of_vectors,
     fit_tfidf,
     logistic_regression,
     logistic_regressions,
@@ -30,7 +32,9 @@ from cloze.tasks.text_baselines import (
     most_frequent_label,
     most_frequent_set,
     ridge_regression,
+    tfidf_vectors,
 )
+from cloze.tasks.text_pairs import TextPairs
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import TextTask
 
@@ -80,6 +84,16 @@ def _(task: TextRegression, examples: Sequence[Any]) -> Mapping[str, Baseline]:
 @baselines_of.register
 def _(task: PassageRanking, examples: Sequence[Any]) -> Mapping[str, Baseline]:
     return {"bm25": bm25_of_pairs}
+
+
+@baselines_of.register
+def _(task: SentenceVectors, examples: Sequence[Any]) -> Mapping[str, Baseline]:
+    return {"tfidf_cosine": cosine_of_vectors}
+
+
+@baselines_of.register
+def _(task: TextPairs, examples: Sequence[Any]) -> Mapping[str, Baseline]:
+    return {"tfidf_cosine": tfidf_vectors}
 
 
 @baselines_of.register

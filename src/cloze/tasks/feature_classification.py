@@ -1,4 +1,4 @@
-"""Your own texts, or pairs of texts, with a label each, told by the vectors of an encoder that does not learn.
+"""The family of tasks that tell a label by the vectors of an encoder that does not learn.
 
 Shapes: B sequences, D hidden, C classes.
 """
@@ -17,8 +17,7 @@ from cloze.model.frozen_vectors import BertForFeatureClassification, PackedVecto
 from cloze.model.pooling import Pooling
 from cloze.progress import Progress
 from cloze.tasks.batches import by_length
-from cloze.tasks.classification import Classification
-from cloze.tasks.registry import register_task
+from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.task import Array
 from cloze.tasks.texts import TextBatch, TextFeature
 
@@ -33,16 +32,14 @@ class FrozenFeature(TextFeature):
     vector: Array
 
 
-@register_task("feature-classification")
 @dataclass(frozen=True, kw_only=True)
-class FeatureClassification(Classification):
+class FeatureClassification(SequenceClassification):
     """A logistic regression on vectors of a frozen encoder: seconds on a CPU.
 
     The vectors are brought to mean 0 and deviation 1; the regression is scikit-learn's with its defaults, on them.
     Both become one dense layer. Nothing is drawn at random: every seed gives the same model.
     """
 
-    source: ClassVar[str] = "your own data; Devlin et al. 2019, 5.3, with a linear model"
     libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
     is_solved: ClassVar[bool] = True
 

@@ -66,7 +66,7 @@ def prepare(task: AnyTask, config: FinetuneConfig, model: Path, progress: Progre
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
-    task, data = read_data(task, config, tokenizer, progress)
+    task, data = read_data(task.begun_from(model), config, tokenizer, progress)
     return Prepared(task, data, tokenizer, model)
 
 

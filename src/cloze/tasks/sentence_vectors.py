@@ -1,4 +1,4 @@
-"""The family of tasks on the vectors of two texts, each read by itself: how near they are says how alike the texts.
+"""The families of tasks on the vectors of two texts, each read by itself: how near they are says how alike the texts.
 
 Shapes: T tokens in the packed batch, B pairs, D hidden.
 """
@@ -6,7 +6,7 @@ Shapes: T tokens in the packed batch, B pairs, D hidden.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,9 +31,12 @@ from cloze.training.loop import Measures
 _FLATNESS = 0.001  # cosines that spread less say nothing
 
 
+PredictionT = TypeVar("PredictionT")
+
+
 @dataclass(frozen=True, slots=True)
 class PairFeature:
-    """The pieces of both texts, and what their cosine should be."""
+    """The pieces of both texts, and what their cosine should be where that is known."""
 
     sequences: tuple[TextSequence, TextSequence]
     target: float | None
@@ -51,7 +54,7 @@ class PairFeature:
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """The first texts of all pairs end to end, then the second ones; and what the cosines should be."""
+    """The first texts of all pairs end to end, then the second ones; and what the model should say of each pair."""
 
     packed: Packed
     targets: Tensor
@@ -67,7 +70,53 @@ class PairBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceVectors(Task[LabelledText, PairFeature, PairBatch, float]):
+class VectorTask(Task[LabelledText, PairFeature, PairBatch, PredictionT], Generic[PredictionT]):
+    """A task on two texts whose vectors are made by the encoder alone, so that every checkpoint answers it."""
+
+    answered_by_any_encoder: ClassVar[bool] = True
+
+    pooling: Pooling | None = None
+    """How the last layer's vectors become one; None takes what sentence-transformers wrote of the model, or mean."""
+    normalize: bool | None = None
+    """Whether the saved model brings vectors to length 1 for other programs; None likewise, or no. Cosines are the
+    same."""
+
+    def begun_from(self, directory: Path) -> Self:
+        """Return the task with the pooling that sentence-transformers finds in a checkpoint, where none is set."""
+        found = read_sentence_transformer(directory)
+        if found is None:
+            found = VectorSettings(pooling="mean", normalize=False, max_seq_length=None)
+        return replace(
+            self,
+            pooling=found.pooling if self.pooling is None else self.pooling,
+            normalize=found.normalize if self.normalize is None else self.normalize,
+        )
+
+    def of_checkpoint(self, directory: Path) -> Self:
+        """Return the task likewise: there is nothing else to know."""
+        return self.begun_from(directory)
+
+    def write_beside(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
+        """Write what makes a checkpoint one of sentence-transformers."""
+        assert isinstance(model, BertForFeatureExtraction)
+        settings = VectorSettings(
+            pooling=self.pooling or "mean", normalize=self.normalize or False, max_seq_length=max_seq_length
+        )
+        write_sentence_transformer(directory, settings, hidden_size=model.config.hidden_size)
+
+    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForFeatureExtraction:
+        """Return the encoder: nothing is added to it."""
+        return BertForFeatureExtraction(bert)
+
+    def vectors(self, hidden: Tensor, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """Return the vectors of all first and of all second texts, [B, D] each, of length 1."""
+        vectors_2BD = pool(hidden, batch.packed, self.pooling or "mean")
+        first_BD, second_BD = nn.functional.normalize(vectors_2BD, dim=-1).chunk(2)
+        return first_BD, second_BD
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceVectors(VectorTask[float]):
     """The cosine of two texts' vectors, learned by its squared error on a scale from 0 to 1.
 
     Source: Reimers and Gurevych 2019, 3 (the regression objective).
@@ -75,13 +124,8 @@ class SentenceVectors(Task[LabelledText, PairFeature, PairBatch, float]):
 
     main_metric: ClassVar[str] = "spearman"
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
-    answered_by_any_encoder: ClassVar[bool] = True
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
 
-    pooling: Pooling = "mean"
-    """How the last layer's vectors become one; of a sentence-transformers directory, its own where nothing is said."""
-    normalize: bool = False
-    """Whether the saved model brings vectors to length 1 for other programs; cosines are the same."""
     minimum: float | None = None
     """The score that a cosine of 0 stands for; None takes the lowest of the training data."""
     maximum: float | None = None
@@ -105,19 +149,6 @@ class SentenceVectors(Task[LabelledText, PairFeature, PairBatch, float]):
             raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
         return replace(self, minimum=minimum, maximum=maximum)
 
-    def of_checkpoint(self, directory: Path) -> Self:
-        """Return the task with the pooling that sentence-transformers finds in a checkpoint."""
-        found = read_sentence_transformer(directory)
-        return self if found is None else replace(self, pooling=found.pooling, normalize=found.normalize)
-
-    def write_beside(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
-        """Write what makes a checkpoint one of sentence-transformers."""
-        assert isinstance(model, BertForFeatureExtraction)
-        settings = VectorSettings(
-            pooling=self.pooling, normalize=self.normalize, max_seq_length=max_seq_length
-        )
-        write_sentence_transformer(directory, settings, hidden_size=model.config.hidden_size)
-
     def features(
         self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[PairFeature]:
@@ -126,12 +157,9 @@ class SentenceVectors(Task[LabelledText, PairFeature, PairBatch, float]):
         Raises:
             InputError: the score is not a number.
         """
-        first, second = (
-            sequences_of(tokenizer, text, max_seq_length=max_seq_length)[0]
-            for text in (example.text, example.pair or "")
-        )
         is_known = example.label is not None and self.minimum is not None and self.maximum is not None
-        return [PairFeature((first, second), self._target(example) if is_known else None)]
+        sequences = sequences_of_pair(example, tokenizer, max_seq_length=max_seq_length)
+        return [PairFeature(sequences, self._target(example) if is_known else None)]
 
     def _target(self, example: LabelledText) -> float:
         assert self.minimum is not None
@@ -140,19 +168,12 @@ class SentenceVectors(Task[LabelledText, PairFeature, PairBatch, float]):
 
     def batch(self, features: Sequence[PairFeature]) -> PairBatch:
         """Pack the first texts in the order given, then the second ones."""
-        packed = Packed.from_sequences(
-            [feature.sequences[side].input_ids for side in (0, 1) for feature in features]
-        )
-        return PairBatch(packed, torch.tensor([feature.target or 0.0 for feature in features]))
+        return PairBatch(pack_pairs(features), torch.tensor([feature.target or 0.0 for feature in features]))
 
-    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForFeatureExtraction:
-        """Return the encoder: nothing is added to it."""
-        return BertForFeatureExtraction(bert)
-
-    def cosines(self, vectors: Tensor, batch: PairBatch) -> Tensor:
+    def cosines(self, hidden: Tensor, batch: PairBatch) -> Tensor:
         """Return the cosine of each pair, [B]."""
-        first_BD, second_BD = pool(vectors, batch.packed, self.pooling).chunk(2)
-        return nn.functional.cosine_similarity(first_BD, second_BD)
+        first_BD, second_BD = self.vectors(hidden, batch)
+        return (first_BD * second_BD).sum(-1)
 
     def loss(self, logits: Tensor, batch: PairBatch) -> tuple[Tensor, Measures]:
         """Return the summed squared error of the cosines of vectors [T, D]."""
@@ -185,3 +206,21 @@ class SentenceVectors(Task[LabelledText, PairFeature, PairBatch, float]):
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the cosine."""
         return float(values["cosine"])
+
+
+def sequences_of_pair(
+    example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
+) -> tuple[TextSequence, TextSequence]:
+    """Tokenize both texts, each by itself."""
+    first, second = (
+        sequences_of(tokenizer, text, max_seq_length=max_seq_length)[0]
+        for text in (example.text, example.pair or "")
+    )
+    return first, second
+
+
+def pack_pairs(features: Sequence[PairFeature]) -> Packed:
+    """Pack the first texts in the order given, then the second ones."""
+    return Packed.from_sequences(
+        [feature.sequences[side].input_ids for side in (0, 1) for feature in features]
+    )

@@ -107,9 +107,7 @@ class SequenceClassification(TextTask[Prediction]):
         """Return the numbers of the classes, [B]."""
         return torch.tensor([target or 0 for target in targets])
 
-    def head(
-        self, bert: BertModel, *, generator: torch.Generator | None = None
-    ) -> BertForSequenceClassification:
+    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> nn.Module:
         """Return the encoder with a dense layer on its pooled output."""
         return BertForSequenceClassification(bert, num_labels=len(self.labels), generator=generator)
 

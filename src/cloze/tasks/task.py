@@ -93,6 +93,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """The task whose models answer this one, where it has no training data of its own."""
     answered_by_any_encoder: ClassVar[bool] = False
     """Whether its head has no weights, so that every checkpoint answers it."""
+    compares_examples: ClassVar[bool] = False
+    """Whether the loss of an example depends on the others of its step, which then go through the model together."""
     is_solved: ClassVar[bool] = False
     """Whether `solve` finds what is learned at once, in the place of steps."""
 
@@ -134,6 +136,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
         Raises:
             InputError: they are not the task's.
         """
+        return self
+
+    def begun_from(self, directory: Path) -> Self:
+        """Return the task with what the checkpoint that a run starts from tells of it, where nothing is set."""
         return self
 
     def of_checkpoint(self, directory: Path) -> Self:

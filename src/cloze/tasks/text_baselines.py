@@ -16,7 +16,9 @@ from cloze.errors import InputError
 from cloze.tasks.bm25 import bm25_scores
 from cloze.tasks.multi_label import LabelSet, MultiLabel
 from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.sentence_vectors import SentenceVectors
 from cloze.tasks.sequence_classification import Prediction, SequenceClassification
+from cloze.tasks.text_pairs import PairVectors, TextPairs
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabelledText
 
@@ -108,9 +110,20 @@ def cosine_of_pair(
     """
     assert task.minimum is not None
     assert task.maximum is not None
+    scale = task.maximum - task.minimum
+    return [task.minimum + scale * cosine for cosine in _tfidf_cosines(train, dev)]
+
+
+def cosine_of_vectors(
+    task: SentenceVectors, train: Sequence[LabelledText], dev: Sequence[LabelledText]
+) -> list[float]:
+    """Take the cosine of a pair's TF-IDF weights for that of its vectors."""
+    return _tfidf_cosines(train, dev)
+
+
+def _tfidf_cosines(train: Sequence[LabelledText], dev: Sequence[LabelledText]) -> list[float]:
     _, dev_features = tfidf_features(train, dev)
-    cosines = dev_features[:, -1].toarray()[:, 0]
-    found: list[float] = (task.minimum + (task.maximum - task.minimum) * cosines).tolist()
+    found: list[float] = dev_features[:, -1].toarray()[:, 0].tolist()
     return found
 
 
@@ -124,6 +137,18 @@ def bm25_of_pairs(
     }
     scores = bm25_scores(list(queries), list(passages))
     return [float(scores[queries[example.text], passages[example.pair or ""]]) for example in dev]
+
+
+def tfidf_vectors(
+    task: TextPairs, train: Sequence[LabelledText], dev: Sequence[LabelledText]
+) -> list[PairVectors]:
+    """Take TF-IDF weights for the vectors: those of words that are in first and in second texts, as no other counts."""
+    vectorizer = fit_tfidf([text for example in train for text in (example.text, example.pair or "")])
+    first = vectorizer.transform([example.text for example in dev])
+    second = vectorizer.transform([example.pair or "" for example in dev])
+    is_in_both = (first.getnnz(0) > 0) & (second.getnnz(0) > 0)
+    vectors = (each[:, is_in_both].toarray().astype(np.float32) for each in (first, second))
+    return [PairVectors(*both) for both in zip(*vectors, strict=True)]
 
 
 def fit_tfidf(texts: Sequence[str]) -> Any:

@@ -49,9 +49,9 @@ class FinetuningWork:
         end = position.index + self.config.batch_size
         features = [self.features[i] for i in self._order_of(position.epoch)[position.index : end]]
         lengths = [feature.num_tokens for feature in features]
+        max_tokens = sum(lengths) if self.task.compares_examples else self.config.micro_batch_tokens
         batches = [
-            self.task.batch([features[i] for i in indices])
-            for indices in by_length(lengths, self.config.micro_batch_tokens)
+            self.task.batch([features[i] for i in indices]) for indices in by_length(lengths, max_tokens)
         ]
         over = end >= len(self.features)
         return FinetuningStep(
