@@ -106,6 +106,38 @@ CASES = {
         "a.tsv:3: label 'z' is none of the model's. It knows x, y",
         {"labels": ("x", "y")},
     ),
+    # vectors
+    "a pair without its second text": Bad(
+        "text-pairs", "a.tsv", "text\tpair\na\tb\nc\t \n", "a.tsv:3: the cell 'pair' is empty"
+    ),
+    "a pair without its first text": Bad(
+        "text-pairs", "a.csv", 'text,pair\n"",b\n', "a.csv:2: the cell 'text' is empty"
+    ),
+    "pairs without a second column": Bad(
+        "text-pairs", "a.tsv", "text\tpairs\na\tb\n", "a.tsv:2: no column 'pair'. Did you mean 'pairs'"
+    ),
+    "pairs with nothing to tell apart": Bad(
+        "text-pairs", "a.tsv", "text\tpair\na\tb\nc\tb\n", "a.tsv: every row has the same 'pair'"
+    ),
+    "a second text that is a list": Bad(
+        "text-pairs", "a.jsonl", '{"text": "a", "pair": ["b"]}\n', "a.jsonl:1: 'pair' is"
+    ),
+    "a scored pair whose score is a word": Bad(
+        "scored-pairs", "a.tsv", "text\tpair\tscore\na\tb\t1\nc\td\thigh\n", "a.tsv:3: score 'high' is not"
+    ),
+    "features of one label": Bad(
+        "feature-classification",
+        "a.tsv",
+        "text\tlabel\na\tx\nb\tx\n",
+        "a.tsv: every row has the label 'x'",
+    ),
+    "features of a label unknown": Bad(
+        "feature-classification",
+        "a.tsv",
+        "text\tlabel\na\tx\nb\tz\n",
+        "a.tsv:3: label 'z' is none of the model's. It knows x, y",
+        {"labels": ("x", "y")},
+    ),
     # multiple choice
     "CODAH with a choice too few": Bad(
         "codah", "a.tsv", "o\ta\tb\tc\td\t1\n", "a.tsv:1: 6 cells, a row has 7"
