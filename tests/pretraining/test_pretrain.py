@@ -156,3 +156,16 @@ def test_every_recipe_loads(recipe: Path) -> None:
 def test_wrong_settings_are_one_line(override: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         configuration.load(PretrainConfig, None, ["data=somewhere", "steps=10", override])
+
+
+def test_the_model_card_is_written_from_the_run(nano: PretrainConfig, tmp_path: Path) -> None:
+    measured = pretrain(replace(nano, license="cc0-1.0"), tmp_path / "run")
+    card = (resolve_checkpoint(tmp_path / "run") / "README.md").read_text("utf-8")
+    settings = configuration.load(PretrainConfig, tmp_path / "run" / "run.toml")
+    assert f"`{settings.data_sha256}`" in card
+    assert f"| masked lm loss | {measured['masked_lm_loss']:.4f} |" in card
+    assert card.startswith("---\nlicense: cc0-1.0\n")
+    assert configuration.to_toml(settings).strip() in card
+    assert [line for line in card.splitlines() if line.startswith("| 24 |")], (
+        "the curve ends at the last step"
+    )

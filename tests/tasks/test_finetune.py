@@ -51,6 +51,21 @@ def _weights(run: Path) -> dict[str, torch.Tensor]:
     return load_file(resolve_checkpoint(run) / "model.safetensors")
 
 
+def test_the_model_card_is_written_from_the_run(
+    config: FinetuneConfig, reviews: Path, tmp_path: Path
+) -> None:
+    finetune(TASK, replace(config, epochs=3), tmp_path / "run")
+    best = resolve_checkpoint(tmp_path / "run", "best")
+    card = (best / "README.md").read_text("utf-8")
+    scores = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert f"| accuracy | {scores['accuracy']:.4f} |" in card
+    assert f"| `{reviews}` | 56 examples | `{artifacts.sha256_of(reviews)}` |" in card
+    assert f"Measured on 14 examples held out of `{reviews}` at step {int(best.name[5:])}" in card
+    assert "license: unknown" in card
+    with pytest.raises(ValueError, match="license 'as you like' is no identifier"):
+        replace(config, license="as you like")
+
+
 def test_it_learns_and_says_so(config: FinetuneConfig, tmp_path: Path) -> None:
     run = tmp_path / "run"
     scores = finetune(TASK, config, run)

@@ -8,6 +8,7 @@ from cloze.corpus.pairs import PairsConfig
 from cloze.model.bert import SIZES, BertConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.loop import EvaluationConfig
+from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
@@ -110,6 +111,8 @@ class PretrainConfig:
     old_data: str | None = None
     """A data set of the text that the checkpoint was trained on, to see what is forgotten of it: its held-out documents
     are measured, too, as old_masked_lm_loss and so on."""
+    license: str = UNKNOWN_LICENSE
+    """Of the weights, for the model card: an identifier such as apache-2.0."""
     seed: int = 12345
     model: ModelConfig = field(default_factory=ModelConfig)
     phases: tuple[PhaseConfig, ...] = PAPER_PHASES
@@ -125,6 +128,7 @@ class PretrainConfig:
     """Tokens that pass through the model at once: memory depends on it, results only by rounding."""
 
     def __post_init__(self) -> None:
+        check_license(self.license)
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("a run takes either steps or a budget: say --steps 10000 or --budget 30m")
         if (self.steps is not None and self.steps < 1) or (

@@ -28,6 +28,7 @@ from cloze.training.budget import Budget, Clock, Steps
 from cloze.training.checkpoints import TrainingState, newest_checkpoint, read_state, resolve_checkpoint
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
+from cloze.training.model_card import CARD, CardFacts, DataUsed, model_card
 from cloze.training.precision import resolve_device, resolve_dtype
 
 _HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
@@ -108,6 +109,8 @@ class _Material:
     device: torch.device
     tokenizer: Tokenizer
     train: Documents
+    num_held_out: int
+    """Documents."""
     held_out: Sequence[PackedBatch]
     old_held_out: Sequence[PackedBatch]
     unigram_nats: Tensor
@@ -116,12 +119,13 @@ class _Material:
 def _material(config: PretrainConfig, dataset: Dataset) -> _Material:
     device = resolve_device(config.device)
     tokenizer = Tokenizer.load(dataset.path)
-    train = dataset.split("train")
+    train, validation = dataset.split("train"), dataset.split("validation")
     return _Material(
         device=device,
         tokenizer=tokenizer,
         train=train,
-        held_out=_held_out_batches(config, dataset.split("validation"), tokenizer),
+        num_held_out=len(validation),
+        held_out=_held_out_batches(config, validation, tokenizer),
         old_held_out=_old_held_out_batches(config, tokenizer),
         unigram_nats=unigram_nats(train, dataset.vocab_size).to(device),
     )
@@ -169,11 +173,11 @@ def _train(
         device=device,
     )
     write_environment(run, device, compute_dtype)
-    card = _model_card(config)
+    facts = _card_facts(config, material)
 
     def write_model(directory: Path) -> None:
         write_model_files(directory, model, tokenizer)
-        (directory / "README.md").write_text(card, encoding="utf-8")
+        (directory / CARD).write_text(model_card(facts, model, run), encoding="utf-8")
 
     trainer = Trainer(
         model=model.to(device),
@@ -281,28 +285,42 @@ def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
     return torch.from_numpy(-np.log(counts / counts.sum())).float()
 
 
-def _model_card(config: PretrainConfig) -> str:
-    """Return the README.md of a checkpoint: what it is, how it was made, how to use it."""
-    return f"""---
-library_name: transformers
-pipeline_tag: fill-mask
-tags: [bert, cloze]
----
+def _card_facts(config: PretrainConfig, material: _Material) -> CardFacts:
+    """Return what the model card says of the run before it has begun."""
+    begun = "random weights" if config.init is None else f"the weights of `{config.init}`"
+    heads = "masked-word and next-sentence heads" if config.pairs.next_sentence else "masked-word head"
+    longest = max(phase.max_seq_length for phase in config.phases)
+    assert config.data_sha256 is not None
+    return CardFacts(
+        title="A BERT pre-trained with cloze",
+        summary=f"An encoder with its {heads} (Devlin et al. 2019), pre-trained from {begun}.",
+        use='cloze fill -m DIR "Some text with a [MASK]."\n'
+        "cloze finetune classification -m DIR -d DATA -o RUN\n"
+        "# transformers: AutoModelForPreTraining.from_pretrained(DIR)",
+        data=[
+            DataUsed(
+                role="learned from",
+                name=config.data,
+                extent=f"{len(material.train):,} documents; {material.num_held_out:,} more held out",
+                sha256=config.data_sha256,
+            ),
+            *_old_data_used(config),
+        ],
+        measured_on=f"documents held out of `{config.data}`",
+        intended_use="To be fine-tuned for a task on texts like those it learned from, to fill in hidden words, and to "
+        "study. It does not write texts, and what it fills in is likely, not true.",
+        limits=f"In this run it learned from sequences of at most {longest} tokens. The held-out documents are of the "
+        "same source as those it learned from.",
+        license=config.license,
+        pipeline_tag="fill-mask",
+        settings=configuration.to_toml(config),
+    )
 
-# A BERT pre-trained with cloze
 
-An encoder with its masked-word and next-sentence heads (Devlin et al. 2019), pre-trained from
-{config.init or "random weights"}. `metrics.jsonl` of its run has the curves.
-
-    cloze fill -m DIR "Some text with a [MASK]."
-
-In transformers: `AutoModelForPreTraining.from_pretrained(DIR)`.
-
-It knows what its text says, errors and prejudice included, and nothing else.
-
-## Settings
-
-```toml
-{configuration.to_toml(config).strip()}
-```
-"""
+def _old_data_used(config: PretrainConfig) -> list[DataUsed]:
+    if config.old_data is None:
+        return []
+    sha256 = artifacts.sha256_of(Path(config.old_data) / artifacts.MANIFEST)
+    return [
+        DataUsed(role="measured on, too", name=config.old_data, extent="held-out documents", sha256=sha256)
+    ]

@@ -20,6 +20,7 @@ from cloze.errors import InputError
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
@@ -76,6 +77,8 @@ class FinetuneConfig:
     """Examples an optimizer step."""
     max_seq_length: int = 128
     """Tokens of a sequence, [CLS] and [SEP] included; longer texts are cut."""
+    license: str = UNKNOWN_LICENSE
+    """Of the weights, for the model card: an identifier such as apache-2.0."""
     seed: int = 12345
     """Of head, dropout and the order of the data."""
     seeds: int = 1
@@ -93,6 +96,7 @@ class FinetuneConfig:
     """Tokens that pass through the model at once: memory depends on it, results only by rounding."""
 
     def __post_init__(self) -> None:
+        check_license(self.license)
         for name in ("epochs", "batch_size", "seeds", "evaluations_per_epoch", "log_every_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")
@@ -147,7 +151,7 @@ def load_finetuning(
 def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     """Return the task that a checkpoint was fine-tuned for; None where it does not say."""
     path = checkpoint / TASK_FILE
-    if not path.exists():
+    if not path.is_file():
         return None
     table = configuration.read_table(path)
     return _build(_find_task(table, None, str(path)), TaskSettings, table, str(path))

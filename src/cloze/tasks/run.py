@@ -33,6 +33,7 @@ from cloze.training.checkpoints import (
 from cloze.training.environment import write_environment
 from cloze.training.loop import EvaluationConfig, Sums, Trainer
 from cloze.training.metrics_log import VALIDATION, MetricsLog
+from cloze.training.model_card import CARD, CardFacts, DataUsed, model_card
 from cloze.training.optimizer import build_optimizer
 from cloze.training.precision import resolve_device, resolve_dtype
 
@@ -123,7 +124,7 @@ def _train(
     compute_dtype = resolve_dtype(config.precision, device)
     work = FinetuningWork(task=task, data=prepared.data, config=config, device=device)
     write_environment(run, device, compute_dtype)
-    card = _model_card(task, config)
+    facts = _card_facts(task, config, prepared.data)
     settings = TaskSettings(max_seq_length=config.max_seq_length)
 
     def write_model(directory: Path) -> None:
@@ -132,7 +133,7 @@ def _train(
         )
         work.task.write_beside(directory, model, max_seq_length=config.max_seq_length)
         (directory / TASK_FILE).write_text(to_toml(work.task, settings), encoding="utf-8")
-        (directory / "README.md").write_text(card, encoding="utf-8")
+        (directory / CARD).write_text(model_card(facts, model, run), encoding="utf-8")
 
     model.to(device)
     if task.is_solved:
@@ -218,24 +219,30 @@ def _budget(config: FinetuneConfig, steps: int) -> Budget:
     return Steps(steps) if config.budget_seconds is None else StepsWithin(steps, config.budget_seconds)
 
 
-def _model_card(task: AnyTask, config: FinetuneConfig) -> str:
-    """Return the README.md of a checkpoint: what it is, how it was made, how to use it."""
-    return f"""---
-library_name: transformers
-tags: [bert, cloze]
----
+def _card_facts(task: AnyTask, config: FinetuneConfig, data: LabelledData) -> CardFacts:
+    """Return what the model card says of the run before it has begun."""
+    train = _data_used("learned from", config.train, len(data.train))
+    if config.dev is None:
+        measured_on, used = f"{len(data.dev):,} examples held out of `{config.train}`", [train]
+    else:
+        measured_on = f"the {len(data.dev):,} examples of `{config.dev}`"
+        used = [train, _data_used("scored on", config.dev, len(data.dev))]
+    return CardFacts(
+        title=f"A BERT fine-tuned with cloze: {task.name}",
+        summary=f"From `{config.model}`, for the task {task.name} ({task.source}).",
+        use=f"cloze predict {task.name} -m DIR INPUT\ncloze evaluate {task.name} -m DIR -d LABELLED",
+        data=used,
+        measured_on=measured_on,
+        intended_use=f"The task {task.name}, on texts like those it learned from. Where an answer matters to someone, "
+        "a person should decide.",
+        limits=f"It reads {config.max_seq_length} tokens at once; longer texts are cut or read in windows, as the task "
+        "says. The checkpoint called best was chosen by these scores, so they flatter it a little.",
+        license=config.license,
+        pipeline_tag=None,
+        settings=to_toml(task, config),
+    )
 
-# A BERT fine-tuned with cloze: {task.name}
 
-From {config.model}, on {config.train}. `metrics.jsonl` of its run has the curves, `scores.json` its scores.
-
-    cloze predict {task.name} -m DIR INPUT
-
-It knows what its data say, errors and prejudice included, and nothing else.
-
-## Settings
-
-```toml
-{to_toml(task, config).strip()}
-```
-"""
+def _data_used(role: str, name: str, num_examples: int) -> DataUsed:
+    sha256 = artifacts.sha256_of(Path(name))
+    return DataUsed(role=role, name=name, extent=f"{num_examples:,} examples", sha256=sha256)

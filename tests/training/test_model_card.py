@@ -1,0 +1,78 @@
+"""The model card says what the log of its run says, in tables that stay tables."""
+
+import json
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from cloze.training.model_card import CardFacts, DataUsed, check_license, model_card
+
+
+def facts(**changes: object) -> CardFacts:
+    given = {
+        "title": "A model",
+        "summary": "From `there`.",
+        "use": "cloze fill -m DIR",
+        "data": [DataUsed(role="learned from", name="a|b.tsv", extent="7 examples", sha256="ab" * 32)],
+        "measured_on": "3 examples of `dev.tsv`",
+        "intended_use": "To test.",
+        "limits": "Small.",
+        "license": "apache-2.0",
+        "pipeline_tag": "fill-mask",
+        "settings": 'seed = 3\nmodel = "there"\n',
+    }
+    return CardFacts(**(given | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    rows: list[dict[str, object]] = []
+    for step in range(1, 31):
+        rows.append({"kind": "train", "step": step, "loss": 1.0, "tokens": 10 * step, "seconds": 0.5})
+        rows.append({"kind": "validation", "step": step, "loss": 1 / step, "accuracy": 0.5, "seconds": 0.5})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    environment = {"versions": {"torch": "2.13"}, "device": "cpu", "processor": "A processor"}
+    (tmp_path / "environment.json").write_text(json.dumps(environment))
+    return tmp_path
+
+
+def test_everything_a_reader_asks_for_is_there(run: Path) -> None:
+    text = model_card(facts(), nn.Linear(3, 4), run)
+    header, _, body = text.removeprefix("---\n").partition("\n---\n")
+    assert header.splitlines() == [
+        "license: apache-2.0",
+        "library_name: transformers",
+        "pipeline_tag: fill-mask",
+        "tags: [bert, cloze]",
+    ]
+    assert [line.removeprefix("## ") for line in body.splitlines() if line.startswith("## ")] == [
+        *["Use", "Intended use", "Limits", "Data", "Scores", "Curve", "Licence", "Made with", "Settings"],
+    ]
+    assert f"| learned from | `a&#124;b.tsv` | 7 examples | `{'ab' * 32}` |" in body
+    assert "Measured on 3 examples of `dev.tsv` at step 30" in body
+    assert "| loss | 0.0333 |\n| accuracy | 0.5000 |" in body
+    assert "- 16 weights\n- 30 steps over 300 tokens\n- A processor\n- torch 2.13" in body
+    assert 'seed = 3\nmodel = "there"\n```' in body
+
+
+def test_a_long_curve_is_thinned_with_both_ends_kept(run: Path) -> None:
+    curve = model_card(facts(), nn.Linear(3, 4), run).partition("## Curve")[2].partition("## ")[0]
+    assert "12 of 30 evaluations." in curve
+    steps = [line.split("|")[1].strip() for line in curve.splitlines() if line.startswith("|")][2:]
+    assert len(steps) == 12
+    assert (steps[0], steps[-1]) == ("1", "30")
+
+
+def test_before_the_first_evaluation_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text("")
+    text = model_card(facts(license="unknown", pipeline_tag=None), nn.Linear(3, 4), tmp_path)
+    assert "had not been measured" in text
+    assert "Not stated by who trained it" in text
+    assert "pipeline_tag" not in text
+
+
+@pytest.mark.parametrize("name", ["", "my licence", "mit\nx: y", "MIT"])
+def test_a_licence_is_an_identifier(name: str) -> None:
+    with pytest.raises(ValueError, match="is no identifier such as apache"):
+        check_license(name)
