@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from cloze.errors import ClozeError, InputError, RunError
 
@@ -25,6 +25,7 @@ MANIFEST = "manifest.json"
 RUN_CONFIG = "run.toml"
 """A run has no manifest, since it grows; its settings tell that it is one."""
 _TEMPORARY_PREFIX = ".writing-"
+_MOST_MANIFEST_BYTES = 1 << 26  # of a data set of a hundred thousand shards
 _HERE, _RENAME_EXCHANGE = -100, 2  # of Linux's renameat2: relative to the working directory; swap
 
 
@@ -43,6 +44,47 @@ class Manifest:
     kind: str
     format_version: int
     files: dict[str, FileRecord]
+
+
+def read_file(path: Path, *, most_bytes: int) -> bytes:
+    """Read a whole file that others may have written.
+
+    Args:
+        path: must be a file: a pipe or a device may have no end.
+        most_bytes: no file of its kind is larger.
+
+    Raises:
+        FileNotFoundError: there is none.
+        InputError: it is no file, too large, or cannot be read.
+    """
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise InputError("is no file", where=path)
+        if size > most_bytes:
+            raise InputError(f"{size:,} bytes, at most {most_bytes:,} are read", where=path)
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
+
+
+def file_in(directory: Path, name: str, *, where: Path) -> Path:
+    """Return a file or folder that another file names; it may be a link, as those of Hugging Face's cache are.
+
+    Args:
+        directory: that it must be in.
+        name: relative to the directory.
+        where: the file that names it.
+
+    Raises:
+        InputError: the name leads out of the directory.
+    """
+    parts = PurePosixPath(name).parts
+    if PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name or "\0" in name:
+        raise InputError(f"names {name!r}, which is not in {directory}", where=where)
+    return directory.joinpath(*parts)
 
 
 def sha256_of(path: Path) -> str:
@@ -226,7 +268,7 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         raise InputError("no such directory", where=directory)
     file = directory / MANIFEST
     try:
-        raw = json.loads(file.read_text("utf-8"))
+        raw = json.loads(read_file(file, most_bytes=_MOST_MANIFEST_BYTES))
         files = {name: FileRecord(record["bytes"], record["sha256"]) for name, record in raw["files"].items()}
         if not all(isinstance(r.bytes, int) and isinstance(r.sha256, str) for r in files.values()):
             raise TypeError("bytes must be numbers, sha256 texts")
@@ -238,6 +280,8 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         raise InputError(
             f"damaged manifest ({error})", where=file, remedy="Write the directory anew"
         ) from error
+    for name in manifest.files:
+        file_in(directory, name, where=file)
     if manifest.format_version != FORMAT_VERSION:
         what = f"format version {manifest.format_version}, this cloze reads {FORMAT_VERSION}"
         raise InputError(what, where=file, remedy="Use the cloze version that wrote it, or write it anew")

@@ -18,6 +18,8 @@ from cloze.errors import InputError
 
 Config = TypeVar("Config")
 
+_MOST_TOML_BYTES = 1 << 24
+
 
 def load(config: type[Config], path: Path | None = None, overrides: Iterable[str] = ()) -> Config:
     """Build `config` from its defaults, then a TOML file, then overrides of the form `section.key=value`.
@@ -39,6 +41,8 @@ def read_table(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file into nested dictionaries."""
     try:
+        if (size := Path(path).stat().st_size) > _MOST_TOML_BYTES:
+            raise InputError(f"{size:,} bytes, at most {_MOST_TOML_BYTES:,} are read", where=path)
         return tomllib.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None

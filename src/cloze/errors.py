@@ -24,7 +24,8 @@ class ClozeError(Exception):
     def __str__(self) -> str:
         message = self.what if self.where is None else f"{self.where}: {self.what}"
         line = message if self.remedy is None else f"{message}. {self.remedy}."
-        return " ".join(line.split())
+        # names and values of files that others wrote must not steer the terminal
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(line.split()))
 
 
 class InputError(ClozeError):

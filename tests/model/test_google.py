@@ -96,7 +96,7 @@ BAD = {
         lambda d: (d / "bert_config.json").write_text("{"),
         "not a JSON file",
     ),
-    "other size": (_config(intermediate_size=72), r"shape \[36, 70\], the config says \[36, 72\]"),
+    "other size": (_config(intermediate_size=72), r"shape \[70\], the config says \[72\]"),
     "more layers": (_config(num_hidden_layers=4), "no weight .*layer_3"),
     "other activation": (_config(hidden_act="relu"), "hidden_act"),
     "no vocabulary": (lambda d: (d / "vocab.txt").unlink(), "no tokenizer here"),

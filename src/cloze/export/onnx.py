@@ -17,7 +17,6 @@ from cloze.errors import InputError, RunError
 from cloze.export.graph import INPUTS, OPSET, Precision, build
 from cloze.export.reference import SentenceEncoder, padded_outputs
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import KIND as CHECKPOINT
 from cloze.model.checkpoint import write_config
 from cloze.model.foreign import ForeignModel
 from cloze.model.heads import BertForFeatureExtraction
@@ -139,8 +138,6 @@ def _check(
 
 def _load(checkpoint: Path) -> tuple[ForeignModel, nn.Module, int]:
     """Return what a directory holds, the model of it that becomes a graph, and how many tokens that reads."""
-    if (checkpoint / artifacts.MANIFEST).is_file():
-        artifacts.verify(checkpoint, kind=CHECKPOINT)
     found = load_hugging_face(checkpoint)
     if found.left_out:
         what = f"the weight {found.left_out[0]} is of a model that has no graph here"

@@ -20,6 +20,7 @@ from cloze.errors import InputError, RunError
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.layouts import HUGGING_FACE, modern_hugging_face_names
 from cloze.text.tokenizer import Tokenizer
+from cloze.text.vocabulary import MOST_BYTES
 
 KIND = "checkpoint"
 CONFIG_FILE = "config.json"
@@ -43,8 +44,10 @@ _REQUIRED_KEYS = (
     "intermediate_size",
     "max_position_embeddings",
 )
-_MOST = dict.fromkeys(_REQUIRED_KEYS, 10_000_000) | {"num_hidden_layers": 1000}
+_MOST = dict.fromkeys((*_REQUIRED_KEYS, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
 """No BERT is larger; from a damaged file one would be built before its weights are found to be missing."""
+_MOST_PARAMETERS = 4_000_000_000
+_MOST_JSON_BYTES = 1 << 24
 
 Model = TypeVar("Model", bound=nn.Module)
 Json = TypeVar("Json", dict[str, Any], list[Any])
@@ -157,7 +160,7 @@ def load_model(
         if name not in known and (name.startswith("bert.") or not may_stay):
             what = f"unexpected weight {name}: a {type(model).__name__} of this config has none"
             raise InputError(what, where=directory / WEIGHTS_FILE)
-        if name in known and not foreign[name].isfinite().all():
+        if name in known and not foreign[name].float().isfinite().all():
             what, remedy = f"the weight {name} holds NaN or infinite values", "Use an earlier checkpoint"
             raise InputError(what, where=directory / WEIGHTS_FILE, remedy=remedy)
     prefix = "bert." if head is None else ""
@@ -189,7 +192,17 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     for key, most in _MOST.items():
         if getattr(config, key) > most:
             raise InputError(f"{key} = {getattr(config, key)} is more than {most:,}", where=where)
+    if (parameters := _count_parameters(config)) > _MOST_PARAMETERS:
+        what = f"a model of {parameters:,} parameters, the largest that is read has {_MOST_PARAMETERS:,}"
+        raise InputError(what, where=where)
     return config
+
+
+def _count_parameters(config: BertConfig) -> int:
+    """Return the weights of the matrices and tables: the rest is next to nothing."""
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    layer = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
+    return config.hidden_size * (rows + config.hidden_size) + config.num_hidden_layers * layer
 
 
 def load_labels(directory: Path) -> tuple[str, ...]:
@@ -204,9 +217,11 @@ def load_labels(directory: Path) -> tuple[str, ...]:
 
 def _pooler_of_zeros(shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
     """Return what transformers leaves out of models whose head does not read it."""
-    return HUGGING_FACE.to_foreign(
-        {name: torch.zeros(shape) for name, shape in shapes.items() if name.startswith("bert.pooler.")}
-    )
+    pooler = {name: shape for name, shape in shapes.items() if name.startswith("bert.pooler.")}
+    # one zero, shown many times: memory is taken when the sizes are known to be right
+    return {
+        name: torch.zeros(()).expand(shape) for name, shape in HUGGING_FACE.foreign_shapes(pooler).items()
+    }
 
 
 def _config_to_json(config: BertConfig) -> dict[str, Any]:
@@ -230,11 +245,11 @@ def read_json(file: Path, kind: type[Any] = dict) -> Any:
         InputError: no such file, not JSON, or something else.
     """
     try:
-        value = json.loads(file.read_text("utf-8"))
+        value = json.loads(artifacts.read_file(file, most_bytes=_MOST_JSON_BYTES).decode())
     except FileNotFoundError:
         remedy = "Give the directory of a checkpoint"
         raise InputError("no such file", where=file, remedy=remedy) from None
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"not a JSON file: {error}", where=file) from error
     if not isinstance(value, kind):
         raise InputError(f"not a JSON {'object' if kind is dict else 'list'}", where=file)
@@ -264,6 +279,8 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
 
 
 def _read_weights_file(file: Path) -> dict[str, Tensor]:
+    if file.exists() and not file.is_file():
+        raise InputError("is no file", where=file)
     try:
         return load_file(file)
     except FileNotFoundError:
@@ -281,8 +298,8 @@ def _check_vocabulary(directory: Path, config: BertConfig) -> None:
     file = directory / "vocab.txt"
     if not file.exists():
         return
-    with file.open("rb") as stream:
-        num_pieces = sum(1 for _ in stream)
+    vocabulary = artifacts.read_file(file, most_bytes=MOST_BYTES)
+    num_pieces = vocabulary.count(b"\n") + (not vocabulary.endswith(b"\n"))
     if num_pieces > config.vocab_size:
         what = f"{num_pieces:,} pieces, {CONFIG_FILE} says vocab_size = {config.vocab_size:,}"
         raise InputError(what, where=file, remedy="The files belong to different models")

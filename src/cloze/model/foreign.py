@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.layouts import Layout
+from cloze.model.layouts import Layout, check_weight
 from cloze.text.tokenizer import Tokenizer
 
 Head: TypeAlias = Callable[[BertModel], nn.Module]
@@ -64,19 +64,22 @@ def assemble(
         model = head(BertModel(config))
     of_encoder = "bert." if isinstance(model, BertModel) else ""
     shapes = {f"{of_encoder}{name}": weight.shape for name, weight in model.state_dict().items()}
-    wanted = {theirs for name in shapes for theirs in layout.foreign_names(name)}
-    foreign = {name: read(name).float() for name in sorted(wanted.intersection(names))}
-    for name, weight in foreign.items():
-        if not weight.isfinite().all():
-            raise InputError(f"the weight {name} holds NaN or infinite values", where=where)
+    wanted = layout.foreign_shapes(shapes)
+    foreign: dict[str, Tensor] = {}
     try:
+        for name in sorted(set(wanted).intersection(names)):
+            weight = read(name)
+            check_weight(name, weight, wanted[name])
+            foreign[name] = weight.float()
+            if not foreign[name].isfinite().all():
+                raise InputError(f"the weight {name} holds NaN or infinite values", where=where)
         weights = layout.from_foreign(foreign, shapes)
     except InputError as error:
-        remedy = "Configuration and weights belong to different models, or this is no BERT"
-        raise InputError(error.what, where=where, remedy=remedy) from error
+        remedy = error.remedy or "Configuration and weights belong to different models, or this is no BERT"
+        raise InputError(error.what, where=error.where or where, remedy=remedy) from error
     ours = {name.removeprefix(of_encoder): weight for name, weight in weights.items()}
     model.load_state_dict(ours, assign=True)
-    return model.eval(), tuple(sorted(set(names) - wanted))
+    return model.eval(), tuple(sorted(set(names) - set(wanted)))
 
 
 def load_tokenizer(directory: Path, config: BertConfig) -> Tokenizer:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.checkpoint import load_config
 from cloze.model.foreign import ForeignModel, Head, assemble, encoder_alone, load_tokenizer
@@ -20,6 +21,7 @@ OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
 Activation: TypeAlias = Literal["gelu", "gelu_tanh"]
 
 _MOST_LABELS = 100_000
+_MOST_POINTER_BYTES = 1 << 20
 
 
 def load_google(source: Path, *, hidden_act: Activation = "gelu_tanh") -> ForeignModel:
@@ -68,8 +70,8 @@ def _find_prefix(source: Path) -> Path:
 def _newest(directory: Path) -> str | None:
     """Read from TensorFlow's file `checkpoint` which it wrote last; the name alone counts, directories may move."""
     try:
-        text = (directory / "checkpoint").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = artifacts.read_file(directory / "checkpoint", most_bytes=_MOST_POINTER_BYTES).decode()
+    except (FileNotFoundError, UnicodeDecodeError):
         return None
     match = re.search(r'^model_checkpoint_path: "(?:[^"]*/)?([^"/]+)"', text, re.MULTILINE)
     return match and match[1]

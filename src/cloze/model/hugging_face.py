@@ -9,10 +9,12 @@ from pickle import UnpicklingError
 import torch
 from torch import Tensor, nn
 
+from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.bert import BertConfig, initialize_weights
 from cloze.model.checkpoint import (
     CONFIG_FILE,
+    KIND,
     TORCH_WEIGHTS_FILE,
     WEIGHTS_FILE,
     WEIGHTS_INDEX_FILE,
@@ -33,27 +35,37 @@ from cloze.model.heads import (
 )
 from cloze.model.layouts import HUGGING_FACE, modern_hugging_face_names
 
+_POOLER = ("bert.pooler.dense.bias", "bert.pooler.dense.weight")
 _SEED = 12345  # of a pooler that is not there
 
 
 def load_hugging_face(directory: Path) -> ForeignModel:
     """Read a model of transformers with the head that its weights are of; safetensors, or pytorch_model.bin.
 
+    One that cloze wrote has a manifest and is checked against it.
     A pooler that is not there is drawn at random, and `new` says so.
 
     Raises:
         InputError: a file is missing or damaged, holds more than tensors, or is of no BERT.
     """
+    if (directory / artifacts.MANIFEST).exists():
+        artifacts.verify(directory, kind=KIND)
     config = load_config(directory)
     tokenizer = load_tokenizer(directory, config)
     weights = _read_weights_in_any_form(directory)
     head, labels = _head_of(weights, directory)
-    missing = {name: weight for name, weight in _new_pooler(config).items() if name not in weights}
+    new = [name for name in _POOLER if name not in weights]
     model, left_out = assemble(
-        config, head, HUGGING_FACE, [*weights, *missing], (weights | missing).__getitem__, where=directory
+        config,
+        head,
+        HUGGING_FACE,
+        [*weights, *new],
+        # drawn when everything that the file holds has been found to be as large as the config says
+        lambda name: weights[name] if name in weights else _new_pooler(config)[name],
+        where=directory,
     )
     problem_type = read_json(directory / CONFIG_FILE).get("problem_type") if labels else None
-    return ForeignModel(model, tokenizer, labels, problem_type, left_out, new=tuple(sorted(missing)))
+    return ForeignModel(model, tokenizer, labels, problem_type, left_out, new=tuple(new))
 
 
 def _read_weights_in_any_form(directory: Path) -> dict[str, Tensor]:
@@ -67,6 +79,8 @@ def _read_weights_in_any_form(directory: Path) -> dict[str, Tensor]:
 
 def _read_torch_file(file: Path) -> dict[str, Tensor]:
     """Read tensors that `torch.save` wrote, and nothing else: no code of the file is run."""
+    if not file.is_file():
+        raise InputError("is no file", where=file)
     try:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
@@ -91,7 +105,17 @@ def _read_torch_file(file: Path) -> dict[str, Tensor]:
         isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()
     ):
         raise InputError("holds something else than tensors by name", where=file)
+    for name, tensor in tensors.items():
+        if not _is_whole(tensor):
+            raise InputError(f"{name} is a tensor without all of its numbers", where=file)
     return tensors
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Whether a tensor has in memory every number that it shows: a small file can show the same one many times."""
+    if tensor.layout != torch.strided or tensor.device.type != "cpu":
+        return False
+    return tensor.untyped_storage().nbytes() >= tensor.nbytes
 
 
 def _head_of(weights: dict[str, Tensor], directory: Path) -> tuple[Head, tuple[str, ...]]:

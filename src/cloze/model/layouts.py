@@ -42,6 +42,20 @@ class Layout:
                 foreign[their] = (part.T if self._is_transposed(their) else part).contiguous()
         return foreign
 
+    def foreign_shapes(self, names: Mapping[str, torch.Size]) -> dict[str, torch.Size]:
+        """Return the weights that ours are made of, each with its shape.
+
+        Args:
+            names: the shape of each of our weights.
+        """
+        shapes = {}
+        for name, shape in names.items():
+            parts = self.foreign_names(name)
+            for their in parts:
+                expected = torch.Size((shape[0] // len(parts), *shape[1:]))
+                shapes[their] = torch.Size(reversed(expected)) if self._is_transposed(their) else expected
+        return shapes
+
     def from_foreign(
         self, foreign: Mapping[str, Tensor], names: Mapping[str, torch.Size]
     ) -> dict[str, Tensor]:
@@ -52,27 +66,21 @@ class Layout:
             names: the shape of each of our weights.
 
         Raises:
-            InputError: weights are missing, or of another shape.
+            InputError: weights are missing, of another shape, or no floating-point numbers.
         """
-        made_of = {name: self.foreign_names(name) for name in names}
-        missing = [their for parts in made_of.values() for their in parts if their not in foreign]
-        if missing:
+        shapes = self.foreign_shapes(names)
+        if missing := [their for their in shapes if their not in foreign]:
             raise InputError(f"no weight {_listed(missing)}")
+        for their, shape in shapes.items():  # all of them before memory is taken
+            check_weight(their, foreign[their], shape)
         weights: dict[str, Tensor] = {}
-        for name, shape in names.items():
-            parts = []
-            for their in made_of[name]:
-                part = foreign[their].T if self._is_transposed(their) else foreign[their]
-                expected = torch.Size((shape[0] // len(made_of[name]), *shape[1:]))
-                if part.shape != expected:
-                    if self._is_transposed(their):
-                        expected = torch.Size(reversed(expected))
-                    what = f"{their} has shape {list(foreign[their].shape)}, the config says {list(expected)}"
-                    raise InputError(what)
-                parts.append(part)
-            weights[name] = torch.cat(
-                parts
-            )  # a copy, also of a single part: files that are memory-mapped may go
+        for name in names:
+            parts = [
+                foreign[their].T if self._is_transposed(their) else foreign[their]
+                for their in self.foreign_names(name)
+            ]
+            # a copy, also of a single part: files that are memory-mapped may go
+            weights[name] = torch.cat(parts)
         return weights
 
     def _is_transposed(self, their: str) -> bool:
@@ -159,6 +167,19 @@ GOOGLE = Layout(
 """What google-research/bert's TensorFlow checkpoints hold, optimizer slots and `global_step` aside."""
 
 
+def check_weight(name: str, weight: Tensor, shape: torch.Size) -> None:
+    """Refuse a weight that is none.
+
+    Raises:
+        InputError: it has another shape, or holds something else than floating-point numbers.
+    """
+    if weight.shape != shape:
+        raise InputError(f"{name} has shape {list(weight.shape)}, the config says {list(shape)}")
+    if not weight.is_floating_point():
+        kind = str(weight.dtype).removeprefix("torch.")
+        raise InputError(f"{name} holds numbers of type {kind}, weights are floating-point numbers")
+
+
 def modern_hugging_face_names(foreign: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Bring older spellings of Hugging Face names to today's.
 
@@ -172,7 +193,7 @@ def modern_hugging_face_names(foreign: Mapping[str, Tensor]) -> dict[str, Tensor
     modern = {}
     output = foreign.get("cls.predictions.decoder.weight")
     embeddings = foreign.get("bert.embeddings.word_embeddings.weight")
-    if output is not None and embeddings is not None and not torch.equal(output, embeddings):
+    if output is not None and embeddings is not None and not _is_same(output, embeddings):
         raise InputError(
             "cls.predictions.decoder.weight differs from the word embeddings, to which BERT ties it"
         )
@@ -186,6 +207,10 @@ def modern_hugging_face_names(foreign: Mapping[str, Tensor]) -> dict[str, Tensor
             name = f"bert.{name}"
         modern[name] = weight
     return modern
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def _listed(names: list[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.checkpoint import read_json
 from cloze.model.pooling import Pooling
@@ -94,7 +95,7 @@ def read_sentence_transformer(directory: Path) -> VectorSettings | None:
     if unknown or "Pooling" not in kinds:
         what = f"a module {unknown[0]!r}" if unknown else "no module Pooling"
         raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
-    pooling_file = Path(directory) / kinds["Pooling"] / "config.json"
+    pooling_file = artifacts.file_in(Path(directory), kinds["Pooling"], where=file) / "config.json"
     prompts, default_prompt_name = _read_prompts(Path(directory) / _PROMPTS_FILE)
     return VectorSettings(
         pooling=_read_pooling(pooling_file),

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.sorted_table import MalformedError, masked_crc32c, read_table, varint
 
@@ -78,6 +79,8 @@ class TensorBundle:
         if entry.size != expected:
             what = f"{name}: {entry.size:,} bytes, its shape {list(entry.shape)} asks for {expected:,}"
             raise InputError(what, where=_index_of(self.prefix), remedy=_REMEDY)
+        if file.exists() and not file.is_file():
+            raise InputError("is no file", where=file)
         try:
             with file.open("rb") as stream:
                 length = stream.seek(0, 2)
@@ -105,15 +108,10 @@ def read_bundle(prefix: Path) -> TensorBundle:
     """
     file = _index_of(prefix)
     try:
-        if file.stat().st_size > _MOST_INDEX_BYTES:
-            what = f"{file.stat().st_size:,} bytes, an index has at most {_MOST_INDEX_BYTES:,}"
-            raise InputError(what, where=file, remedy=_REMEDY)
-        table = file.read_bytes()
+        table = artifacts.read_file(file, most_bytes=_MOST_INDEX_BYTES)
     except FileNotFoundError:
         remedy = "Give the prefix, as in uncased_L-12_H-768_A-12/bert_model.ckpt, or the directory"
         raise InputError("no such file", where=file, remedy=remedy) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=file) from error
     try:
         num_shards, entries = None, {}
         for key, value in read_table(table):

@@ -17,13 +17,13 @@ import numpy.typing as npt
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
-from cloze.artifacts import disk_errors
+from cloze.artifacts import disk_errors, read_file
 from cloze.errors import InputError
 from cloze.text.bulk import RunCache
 from cloze.text.characters import replace_lone_surrogates
 from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK
 from cloze.text.reference import ReferenceTokenizer
-from cloze.text.vocabulary import check_pieces, read_vocabulary
+from cloze.text.vocabulary import MOST_BYTES, check_pieces, read_vocabulary
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
@@ -31,6 +31,7 @@ TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 MAX_INPUT_CHARS_PER_WORD = 100
 """Longer words become [UNK]. Differs: Google's code has 200; BERT's tokenizer.json files all say 100."""
 
+_LONGEST_WORD = 1_000_000
 _DEFAULT_MODEL_MAX_LENGTH = 512
 _LONGEST_MODEL_MAX_LENGTH = 1_000_000  # transformers writes 10**30 where it knows no limit
 
@@ -117,14 +118,14 @@ class Tokenizer:
         directory = Path(directory)
         config = _read_json(directory / TOKENIZER_CONFIG_FILE) or {}
         model_max_length = config.get("model_max_length")
-        if not isinstance(model_max_length, int) or model_max_length > _LONGEST_MODEL_MAX_LENGTH:
+        if not isinstance(model_max_length, int) or not 0 < model_max_length <= _LONGEST_MODEL_MAX_LENGTH:
             model_max_length = _DEFAULT_MODEL_MAX_LENGTH
         library_json = _read_json(directory / TOKENIZER_FILE)
         if library_json is not None:
             file = directory / TOKENIZER_FILE
             try:
                 return _from_library_json(library_json, file, model_max_length)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise InputError(
                     f"damaged ({error!r})", where=file, remedy="Copy or write it anew"
                 ) from error
@@ -135,7 +136,7 @@ class Tokenizer:
         return cls(
             pieces=tuple(pieces),
             lowercase=bool(config.get("do_lower_case", _looks_uncased(pieces))),
-            strip_accents=config.get("strip_accents"),
+            strip_accents=_strip_accents(config, directory / TOKENIZER_CONFIG_FILE),
             tokenize_chinese_chars=bool(config.get("tokenize_chinese_chars", True)),
             model_max_length=model_max_length,
         )
@@ -329,11 +330,9 @@ def _is_bracketed(piece: str) -> bool:
 def _read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None where there is no such file."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_file(path, most_bytes=MOST_BYTES))
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", where=path) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({error})", where=path, remedy="Copy or write it anew") from None
     if not isinstance(value, dict):
@@ -368,12 +367,22 @@ def _from_library_json(library: dict[str, Any], path: Path, model_max_length: in
     if plain:
         what = f"adds the words {', '.join(plain[:5])} beside its WordPiece vocabulary"
         raise InputError(what, where=path, remedy="Only special pieces can be added to a BERT tokenizer")
+    longest = int(model.get("max_input_chars_per_word", MAX_INPUT_CHARS_PER_WORD))
+    if not 0 < longest <= _LONGEST_WORD:
+        raise InputError(f"max_input_chars_per_word is {longest}, not in 1..{_LONGEST_WORD:,}", where=path)
     return Tokenizer(
         pieces=tuple(pieces),
         lowercase=bool(normalizer.get("lowercase", True)),
-        strip_accents=normalizer.get("strip_accents"),
+        strip_accents=_strip_accents(normalizer, path),
         tokenize_chinese_chars=bool(normalizer.get("handle_chinese_chars", True)),
         model_max_length=model_max_length,
         added_pieces=tuple(t["content"] for t in added if t["content"] not in SPECIAL_PIECES),
-        max_input_chars_per_word=int(model.get("max_input_chars_per_word", MAX_INPUT_CHARS_PER_WORD)),
+        max_input_chars_per_word=longest,
     )
+
+
+def _strip_accents(settings: dict[str, Any], path: Path) -> bool | None:
+    value = settings.get("strip_accents")
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"strip_accents is {value!r}, not true, false or null", where=path)
+    return value

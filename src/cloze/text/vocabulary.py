@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cloze.artifacts import read_file
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.text.learner import LEAST_COUNT, Words, learn_pieces
 from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, UNUSED
 
+MOST_BYTES = 1 << 26
+"""Of a file with a vocabulary; ten million pieces are not in one."""
 MAX_WORD_CHARS = 50
 MIN_ALPHABET, MAX_ALPHABET = 100, 1000
 
@@ -21,8 +24,8 @@ def read_vocabulary(path: Path) -> list[str]:
     """
     path = Path(path)
     try:
-        raw = path.read_bytes()
-    except OSError as error:
+        raw = read_file(path, most_bytes=MOST_BYTES)
+    except FileNotFoundError as error:
         raise InputError(f"cannot read the vocabulary: {error.strerror}", where=path) from None
     lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
     pieces = []
@@ -56,6 +59,9 @@ def check_pieces(pieces: Sequence[str], *, where: object) -> None:
         if piece in first_line:
             what = f"{piece!r} stands in line {first_line[piece]} already"
             raise InputError(what, where=f"{where}:{number}", remedy="Every piece may stand once")
+        if not piece.isascii() and any("\ud800" <= character <= "\udfff" for character in piece):
+            what = f"{piece!a} is no text: half of a pair of surrogates"
+            raise InputError(what, where=f"{where}:{number}")
         first_line[piece] = number
     missing = [piece for piece in SPECIAL_PIECES if piece not in first_line]
     if missing:

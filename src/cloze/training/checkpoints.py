@@ -24,6 +24,7 @@ from cloze.progress import Progress
 Pointer: TypeAlias = Literal["latest", "best"]
 
 _CHECKPOINTS = "checkpoints"
+_MOST_POINTER_BYTES = 1 << 12
 _OPTIMIZER = "training/optimizer.safetensors"
 _STATE = "training/state.json"
 
@@ -149,8 +150,9 @@ def follow(run: Path, pointer: Pointer) -> Path:
     Raises:
         InputError: it is not there.
     """
-    name = (run / pointer).read_text("utf-8", errors="replace").strip()
-    if not (run / name).is_dir():
+    text = artifacts.read_file(run / pointer, most_bytes=_MOST_POINTER_BYTES)
+    name = text.decode(errors="replace").strip()
+    if not artifacts.file_in(run, name, where=run / pointer).is_dir():
         raise InputError(f"names {name}, which is not there", where=run / pointer)
     return run / name
 
