@@ -9,6 +9,7 @@ import numpy as np
 
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import ChoiceFeature, MultipleChoice
+from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.sentence_vectors import PairFeature, SentenceVectors
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanFeature, SpanTask
@@ -34,6 +35,8 @@ class Case:
     file: str
     content: str
     settings: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, str] = field(default_factory=dict)
+    """Files that the task finds beside that of the examples."""
     perfect: float = 1.0
     """The score of what is all right: some official programs speak in percent."""
 
@@ -109,6 +112,27 @@ def columns(separator: str = "\t", *, marks: bool = False) -> str:
     return "\n".join(sentences)
 
 
+def rankings() -> str:
+    """Two queries, each with a good passage and a bad one."""
+    rows = [
+        ("the film", *TEXTS[0], 2),
+        ("the film", *TEXTS[1], 0),
+        ("a book", *TEXTS[2], 1),
+        ("a book", *TEXTS[3], 0),
+    ]
+    return "".join(
+        json.dumps({"query": query, "passage": f"{a} {b}", "label": label}) + "\n"
+        for query, a, b, label in rows
+    )
+
+
+def documents() -> str:
+    return "".join(
+        f"<doc><docno>{i}</docno><text>{a}</text></doc>\n"
+        for i, a in enumerate(("fine , very very fine film", "a bad , awful , awful book"), 1)
+    )
+
+
 ENTAILS = ("entailment", "not_entailment") * 2
 CASES = {
     "classification": Case(
@@ -136,6 +160,17 @@ CASES = {
     "stsb-vectors": Case("a.tsv", table("sentence1|sentence2|score", 5, "0.000", "4.2", 1.25)),
     "scored-pairs": Case("a.tsv", table("text|pair|score", 9, -2, 7.5, 0)),
     "text-pairs": Case("a.tsv", "text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS)),
+    "ranking": Case("a.jsonl", rankings()),
+    "cranfield": Case(
+        "a.txt",
+        "1 0 1 2\n1 0 2 0\n2 0 1 1\n",
+        beside={
+            "cran.all.1400.xml": documents(),
+            "cran.qry.xml": "<xml>"
+            + "".join(f"<top><num>7</num><title>{q}</title></top>" for q in ("the film", "a book"))
+            + "</xml>",
+        },
+    ),
     "swag": Case("a.csv", swag()),
     "codah": Case("a.tsv", codah()),
     "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),
@@ -184,6 +219,11 @@ def _(task: MultiLabel, feature: TextFeature) -> Array:
 @gold_output.register
 def _(task: MultipleChoice, feature: ChoiceFeature) -> Array:
     return 9 * np.eye(len(feature.sequences), dtype=np.float32)[feature.label]
+
+
+@gold_output.register
+def _(task: PassageRanking, feature: TextFeature) -> Array:
+    return np.array([9 * (2 * feature.target - 1)], np.float32)
 
 
 @gold_output.register

@@ -3,6 +3,7 @@
 import ast
 import json
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from families import CASES, gold_output
 import cloze.tasks
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.evidence.reproduce import COLUMNS
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.tasks.classification import Classification
@@ -31,6 +33,8 @@ def task_and_path(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[AnyTa
     case = CASES[request.param]
     path = tmp_path / case.file
     path.write_text(case.content, encoding="utf-8")
+    for name, content in case.beside.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
     return find_task(request.param)(**case.settings), path
 
 
@@ -119,6 +123,9 @@ def test_gold_decoded_and_scored_is_perfect(
         for name, value in scores.items():
             if (perfect := NOT_PERFECT_AT_ONE.get(name, pytest.approx(CASES[task.name].perfect))) is not None:
                 assert value == perfect, name
+        for measured in filter(None, chain(*(columns.values() for columns in COLUMNS.values()))):
+            if measured.task == task.name:
+                assert measured.factor * scores[measured.metric] == pytest.approx(100)
 
 
 def test_saved_and_loaded_it_predicts_the_same(
