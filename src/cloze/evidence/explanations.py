@@ -45,7 +45,7 @@ def explanations_page(texts: Sequence[ExplainedText], *, task: str, model: str) 
                 "points on the way from the baseline",
             ),
         ],
-        body=f'<p class="note">{_LEGEND}</p>\n{cases}',
+        body=f'<h2>Words</h2>\n<p class="note">{_LEGEND}</p>\n{cases}',
         footer="Integrated gradients over the word embeddings (Sundararajan et al. 2017). Written by cloze.",
     )
 
@@ -68,7 +68,7 @@ def _case(number: int, text: ExplainedText) -> str:
     return (
         f'<section class="card instances" aria-labelledby="text-{number}">\n'
         f'<h3 id="text-{number}">{number}. {escape(found.explained)}: logit {found.output:.3f}, '
-        f"{found.baseline_output:.3f} for {found.baseline}s; gap {found.convergence_gap:+.4f} "
+        f"{found.baseline_output:.3f} for {found.baseline}s; gap {found.convergence_gap:+.1e} "
         f"after {found.steps} steps</h3>\n"
         + "".join(f'<p class="shaded">{each}</p>\n' for each in shaded)
         + f'<p class="note">{words}</p>\n</section>\n'
