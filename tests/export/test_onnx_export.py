@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from functools import partial
@@ -17,7 +18,7 @@ from cloze import artifacts
 from cloze.cli import main
 from cloze.export import onnx as export
 from cloze.model.bert import BertConfig, BertModel, initialize_weights
-from cloze.model.checkpoint import write_model_files
+from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import (
     BertForFeatureExtraction,
     BertForMaskedLM,
@@ -28,7 +29,8 @@ from cloze.model.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.model.pooling import Pooling
+from cloze.model.packed import Packed
+from cloze.model.pooling import Pooling, pool
 from cloze.model.sentence_transformers import VectorSettings, write_sentence_transformer
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
@@ -162,37 +164,32 @@ class Nowhere:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Nowhere())
-import json, numpy, onnxruntime, tokenizers
-directory, *texts = sys.argv[1:]
-tokenizer = tokenizers.Tokenizer.from_file(directory + "/tokenizer.json")
-tokenizer.enable_padding()
-encodings = tokenizer.encode_batch(texts)
-session = onnxruntime.InferenceSession(directory + "/model.onnx", providers=["CPUExecutionProvider"])
-[logits] = session.run(None, {
-    "input_ids": numpy.array([each.ids for each in encodings]),
-    "attention_mask": numpy.array([each.attention_mask for each in encodings]),
-    "token_type_ids": numpy.array([each.type_ids for each in encodings]),
-})
-labels = json.load(open(directory + "/config.json"))["id2label"]
+"""
+PRINTED = """
+import json
 assert not {"cloze", "torch", "transformers"} & set(sys.modules)
-print(json.dumps([labels[str(row.argmax())] for row in logits]))
+print(json.dumps(vectors.tolist()))
 """
 
 
-def test_it_runs_with_neither_cloze_nor_torch(tmp_path: Path) -> None:
-    model = BertForSequenceClassification(BertModel(CONFIG), num_labels=3)
-    directory = written(tmp_path / "model", model, labels=3)
+def test_it_runs_with_neither_cloze_nor_torch_as_the_docs_say(tmp_path: Path) -> None:
+    vectors = VectorSettings(pooling="mean", normalize=True, max_seq_length=None)
+    directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
     export.export_onnx(directory, tmp_path / "graph")
-    command = [sys.executable, "-c", WITHOUT_CLOZE, str(tmp_path / "graph"), *TEXTS]
-    answers = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
-    tokenizer = Tokenizer.load(directory)
-    expected = []
-    for text in TEXTS:
-        encoding = tokenizer.encode(text)
-        with torch.inference_mode():
-            pooled = model.bert(torch.tensor([encoding.input_ids])).pooled_output
-            expected.append(f"class {model.classifier(pooled).argmax()}")
-    assert json.loads(answers) == expected
+    docs = (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
+    texts = re.search(r"encode_batch\((.*)\)", block)
+    assert texts is not None
+    code = WITHOUT_CLOZE + block.replace(texts[1], repr(TEXTS)) + PRINTED
+    answers = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
+    ).stdout
+    tokenizer, encoder = Tokenizer.load(directory), load_model(directory)
+    packed = Packed.from_sequences([tokenizer.encode(text).input_ids for text in TEXTS])
+    with torch.inference_mode():
+        pooled = pool(encoder.forward_packed(packed).sequence_output, packed, "mean")
+    expected = nn.functional.normalize(pooled, dim=-1).numpy()
+    np.testing.assert_allclose(json.loads(answers), expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("flag", "share", "loss"), [("--int8", 0.4, 0.1), ("--fp16", 0.6, 0.003)])
