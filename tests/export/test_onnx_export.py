@@ -207,6 +207,22 @@ def test_smaller_files_say_what_they_cost(
         assert 1e-5 < check["largest_difference"] < loss * check["largest_value"]
 
 
+@pytest.mark.parametrize(("pointers", "taken"), [(["latest", "best"], "best"), (["latest"], "latest")])
+def test_of_a_run_the_best_is_taken_or_else_the_newest(
+    pointers: list[str], taken: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for pointer in pointers:
+        (run / pointer).write_text(f"checkpoints/{pointer}\n")
+        labels = ["latest", "best"].index(pointer) + 1
+        model = BertForSequenceClassification(BertModel(CONFIG), num_labels=labels)
+        written(run / "checkpoints" / pointer, model, labels=labels)
+    export.export_onnx(run, tmp_path / "graph")
+    logits = run_graph(tmp_path / "graph", *batch((2, 5)))["logits"]
+    assert logits.shape == (2, ["latest", "best"].index(taken) + 1)
+
+
 def test_a_graph_that_differs_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

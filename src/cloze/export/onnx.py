@@ -63,7 +63,7 @@ def export_onnx(
     """Write a model as an ONNX graph with its tokenizer, which ONNX Runtime runs without cloze or torch.
 
     Args:
-        source: a checkpoint, or a run, of which the best is taken; ours or transformers'.
+        source: a checkpoint, or a run, of which the best is taken, or the newest; ours or transformers'.
         output: the directory that is written, whole or not at all.
         precision: of the weights.
         overwrite: replace the output where it exists.
@@ -74,7 +74,7 @@ def export_onnx(
             finite; the disk is full.
     """
     artifacts.refuse_existing(Path(output), overwrite=overwrite)
-    checkpoint = resolve_checkpoint(Path(source), "best")
+    checkpoint = resolve_checkpoint(resolve_checkpoint(Path(source), "best"), "latest")
     found, model, max_length = _load(checkpoint)
     graph = build(model, precision=precision)
     if graph.ByteSize() > _LARGEST_FILE:
