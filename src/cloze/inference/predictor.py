@@ -133,4 +133,4 @@ def _foreign_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[AnyTask,
         return task, None if found is None else found.max_seq_length
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task_class.name}"
-        raise InputError(error.what, where=checkpoint, remedy=remedy) from error
+        raise InputError(error.what, where=error.where or checkpoint, remedy=remedy) from error
