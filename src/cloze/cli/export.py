@@ -23,8 +23,8 @@ def run(
     """Write a model as an ONNX graph with its tokenizer, for any batch and length; checked against torch first.
 
     Args:
-        model: checkpoint, or a run, whose best is taken or else its newest; cloze's, transformers' or sentence-transformers', whose
-            pooling and normalisation are in the graph.
+        model: checkpoint, or a run, whose best is taken or else its newest; cloze's, transformers' or
+            sentence-transformers', whose pooling and normalisation are in the graph.
         output: directory of the graph.
         to: the form.
         int8: matrices and embeddings as 8-bit integers, a quarter of the size; what that costs is measured and said.

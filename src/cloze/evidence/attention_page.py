@@ -68,7 +68,7 @@ _BODY = """<noscript><p class="warning">This page needs JavaScript, which it bri
 <p class="note">Every head at once: rows look, columns are looked at. Choose one.</p>
 <div class="card scroll"><div id="heads" role="group" aria-labelledby="heads-title"></div></div>
 <h2 id="pieces-title">Where a piece looks</h2>
-<p class="note">Point at a piece, or move to it with the Tab key: the stronger a colour, the more that piece is looked at.</p>
+<p class="note">Point at a piece, or reach it with Tab: the stronger a colour, the more a piece is looked at.</p>
 <div class="card"><div id="pieces" role="group" aria-labelledby="pieces-title"></div></div>
 <h2 id="matrix-title">All pieces</h2>
 <p class="note">Choose a cell, or move with the arrow keys, to see how its number comes about.</p>
