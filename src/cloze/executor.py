@@ -95,9 +95,8 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 def _depend_on(lifeline: Connection) -> None:
     """End this worker when the other end of a pipe is closed, as it is when the process that holds it dies."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes, and the parent answers for them
+    # Ctrl-C reaches all processes, and the parent answers for them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_at_end_of, args=(lifeline,), daemon=True).start()
 
 

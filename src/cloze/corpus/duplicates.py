@@ -88,9 +88,8 @@ def find_repeats(digests: Sequence[Digests], among: Sequence[Mask]) -> list[Mask
     repeats = [np.zeros(len(each), np.bool_) for each in digests]
     starts = np.cumsum([0, *map(len, digests)])
     rounds = -(-int(starts[-1]) // _DIGESTS_AT_ONCE)
-    for number in range(
-        rounds
-    ):  # each takes the digests of one range, which are about as many in all of them
+    # each round takes the digests of one range, which are about as many in all of them
+    for number in range(rounds):
         low, high = number * 2**64 // rounds, (number + 1) * 2**64 // rounds - 1
         chosen = [
             np.flatnonzero(mask & (each >= np.uint64(low)) & (each <= np.uint64(high)))

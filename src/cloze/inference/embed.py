@@ -200,9 +200,8 @@ class Embedder:
         batches = list(by_length([len(ids) for ids in sequences], self._max_tokens))
         pooled = [self._pool([sequences[i] for i in indices]) for indices in batches]
         vectors = np.empty((len(texts), self.width), np.float32)
-        for indices, vectors_BD in zip(
-            batches, pooled, strict=True
-        ):  # at the end, not to wait for each batch
+        # copied at the end, not to wait for each batch
+        for indices, vectors_BD in zip(batches, pooled, strict=True):
             vectors[indices] = vectors_BD.cpu().numpy()
         return Embedded(vectors, sum(len(own) > keep for own in pieces))
 

@@ -142,9 +142,8 @@ class BertBiLSTMForTokenClassification(nn.Module):
         if states_WLD is None:
             states_WLD = frozen_states(self.bert, words, self._layers)
         dropout_prob = self.dropout_prob if self.training else 0.0
-        with torch.autocast(
-            states_WLD.device.type, enabled=False
-        ):  # LSTMs of other formats are not everywhere
+        # LSTMs of other formats are not everywhere
+        with torch.autocast(states_WLD.device.type, enabled=False):
             features_WX = dropout(self.features(states_WLD), dropout_prob)
             sequences = nn.utils.rnn.pack_sequence(
                 list(torch.split(features_WX, list(words.num_words))), enforce_sorted=False

@@ -113,9 +113,8 @@ def _measure(
         seed=config.seed,
         phase=0,
     )
-    positions = np.arange(
-        min(source.num_instances(0), config.max_instances)
-    )  # an epoch's plan is in mixed order
+    # the first ones will do: an epoch's plan is in mixed order
+    positions = np.arange(min(source.num_instances(0), config.max_instances))
     device = next(model.parameters()).device
     work = PretrainingWork(
         phases=[],

@@ -120,9 +120,8 @@ class FeatureClassification(SequenceClassification):
             what = f"every example to learn from has the label {self.labels[targets_N[0]]!r}"
             raise InputError(what, where=self.name, remedy="Give more examples")
         mean_D, deviation_D = vectors_ND.mean(0), vectors_ND.std(0)
-        deviation_D[deviation_D < 1e-6 * np.abs(mean_D) + 1e-12] = (
-            1.0  # the same in all texts but for rounding
-        )
+        same_in_all_texts_D = deviation_D < 1e-6 * np.abs(mean_D) + 1e-12  # but for rounding
+        deviation_D[same_in_all_texts_D] = 1.0
         regression = LogisticRegression(max_iter=_MAX_ITERATIONS).fit(
             (vectors_ND - mean_D) / deviation_D,
             targets_N,
@@ -130,9 +129,8 @@ class FeatureClassification(SequenceClassification):
         )
         weight_CD = regression.coef_ / deviation_D
         bias_C = regression.intercept_ - weight_CD @ mean_D
-        if (
-            len(regression.classes_) == 2
-        ):  # one row, of the second class: as a softmax it is half of it, and minus half
+        if len(regression.classes_) == 2:
+            # one row, of the second class: as a softmax it is half of it, and minus half
             weight_CD = np.concatenate([-weight_CD, weight_CD]) / 2
             bias_C = np.concatenate([-bias_C, bias_C]) / 2
         dense = model.logistic_regression
