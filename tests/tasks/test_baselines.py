@@ -48,6 +48,8 @@ def scores(name: str, path: Path, **settings: Any) -> dict[str, dict[str, float]
 def test_every_task_has_baselines_that_its_own_score_takes(name: str, write: Write) -> None:
     """And what they predict can be written and read back as a model's predictions are."""
     case = CASES[name]
+    for file, content in case.beside.items():
+        write(file, content)
     task, examples = read(name, write(case.file, case.content), **case.settings)
     if baselines_of.dispatch(type(task)) is baselines_of.dispatch(object):
         pytest.skip(f"the family of {name} has no baselines")

@@ -210,7 +210,9 @@ def modern_hugging_face_names(foreign: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 def _is_same(one: Tensor, other: Tensor) -> bool:
-    return one.dtype == other.dtype and torch.equal(one, other)
+    """Compare values where there are any: tensors on the device `meta` have a shape only."""
+    same_form = one.dtype == other.dtype and one.shape == other.shape
+    return same_form and (one.is_meta or torch.equal(one, other))
 
 
 def _listed(names: list[str]) -> str:
