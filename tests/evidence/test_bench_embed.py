@@ -40,6 +40,17 @@ def test_both_sides_make_the_same_vectors(precision: str, minilm: Path, texts: P
     assert "sentence-transformers" in found.environment["versions"]
 
 
+def test_graphs_make_the_same_vectors(minilm: Path, texts: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    benchmark = EmbedBenchmark(model=minilm, texts=texts, max_texts=8)
+    found = bench_embed(benchmark, peers=["onnxruntime", "onnxruntime-int8"], rounds=1, min_seconds=0.0)
+    exact, rounded = found.checks
+    assert exact.holds
+    assert exact.tolerance == 1e-5
+    assert rounded.holds
+    assert rounded.difference > 1e-4
+
+
 def test_command(minilm: Path, texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["bench", "embed", str(texts), "-m", str(minilm), "--rounds", "1", "--quiet"]
     assert main([*arguments, "--vs", "fairseq"]) == 2
