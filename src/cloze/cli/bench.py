@@ -210,7 +210,7 @@ class Embed:
     model: Model
     """A directory of sentence-transformers."""
     vs: Peers = "sentence-transformers"
-    """Whom to measure beside cloze: sentence-transformers, onnxruntime, onnxruntime-int8; with its fastest batch size."""
+    """Whom to measure beside cloze: sentence-transformers, onnxruntime, onnxruntime-int8, each at its fastest."""
     texts: int = 1000
     """How many texts are taken, from all over the input."""
     dtype: Literal["float32", "bfloat16"] = "float32"
