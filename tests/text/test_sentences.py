@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cloze.errors import InputError, RunError
@@ -81,6 +81,9 @@ TEXTS = st.text(max_size=80) | st.lists(
 ).map("".join)
 
 
+@example(text="0 \n\n0", language="am")
+@example(text="A.\u3000B", language="da")
+@example(text="Jo J.\u00a0Smith came.", language="uk")
 @given(text=TEXTS, language=st.sampled_from(LANGUAGES))
 def test_spans_lie_in_order_and_leave_out_only_white_space(text, language):
     end = 0

@@ -45,6 +45,8 @@ _BRACKETS_OF_SENTENCES: Mapping[str, re.Pattern[str]] = MappingProxyType(
 _LIKE_A_NUMBER = re.compile(r"([。！？।॥؟۔])[0-9a-z]")
 """Where the library takes a terminator without a space behind it for the point of a number or a name."""
 _NEVER_FIRST = frozenset(".,;:!?…)]}%，。、；：！？）")
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
+"""Behind an initial the library steps one byte over a space, and falls into the middle of one that has several."""
 _DASHES = "—–- "
 _LONGEST_NUMBER = 5
 _NUMBER = re.compile(r"[(\"“]?(?:\d+|\w)\.\)?")
@@ -134,6 +136,8 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
     if splitter is not None:
         return spans_of_function(text, splitter)
     check_language(language)
+    if not text.isascii():
+        text = _WIDE_SPACE.sub(" ", text)
     shown = _shown(text, language)
     spans: list[Span] = []
     start = end = 0
@@ -152,7 +156,7 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
         sentence = text[start:stop].lstrip()
         if len(sentence) <= _LONGEST_NUMBER and end < len(text) and _NUMBER.fullmatch(sentence):
             continue  # the number of what follows in a list
-        if spans and not sentence[:1].isalnum() and not any(map(str.isalnum, sentence)):
+        if sentence and spans and not any(map(str.isalnum, sentence)):
             start, _ = spans.pop()  # a dash or a mark alone is no sentence
             sentence = text[start:stop]
         if sentence:
