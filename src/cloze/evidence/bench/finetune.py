@@ -3,7 +3,7 @@
 import gc
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype
 
-_SETTINGS, _OUTCOMES = "settings.json", "outcomes.jsonl"
+_SETTINGS, _OUTCOMES = "settings.json", "outcomes.json"
 
 _TOLERANCE = 1e-4
 """How far logits of the same weights may be apart, in float32."""
@@ -98,9 +98,8 @@ def bench_finetune(
     prepared = precompute(prepare(task, config, start, progress), config, progress)
     check = _compare_logits(prepared, config)
 
-    threads = torch.get_num_threads()
     settings = {
-        "threads": threads,
+        "threads": torch.get_num_threads(),
         "task": to_table(prepared.task),
         "run": to_table(config),
         "peers": list(peers),
@@ -113,9 +112,8 @@ def bench_finetune(
             for side in sides if number % 2 == 0 else reversed(sides):
                 if (side.name, seed) not in outcomes:
                     gc.collect()
-                    outcome = _tune(side, prepared, replace(config, seed=seed))
-                    outcomes[side.name, seed] = outcome
-                    _keep(parts, outcome)
+                    outcomes[side.name, seed] = _tune(side, prepared, replace(config, seed=seed))
+                    _keep(parts, outcomes.values())
                 bar.advance(1)
                 bar.show(seed=seed, side=side.name)
 
@@ -170,19 +168,21 @@ def _read_finished(parts: Path | None, settings: dict[str, Any]) -> dict[tuple[s
         if (parts / _SETTINGS).read_text("utf-8") != told:
             what = "holds the beginning of a benchmark with other settings"
             raise InputError(what, where=parts, remedy="Give the same settings, another output, or delete it")
-        lines = (parts / _OUTCOMES).read_text("utf-8").splitlines() if (parts / _OUTCOMES).exists() else []
-        found = [Outcome(**json.loads(line)) for line in lines]
+        found = [Outcome(**values) for values in json.loads((parts / _OUTCOMES).read_text("utf-8"))]
         return {(outcome.side, outcome.seed): outcome for outcome in found}
     with artifacts.disk_errors(parts):
         parts.mkdir(parents=True, exist_ok=True)
+    _keep(parts, ())
     artifacts.write_text(parts / _SETTINGS, told)
     return {}
 
 
-def _keep(parts: Path | None, outcome: Outcome) -> None:
+def _keep(parts: Path | None, outcomes: Iterable[Outcome]) -> None:
+    """Write down all that is finished, in one step: a kill leaves what was there before, or this."""
     if parts is not None:
-        with artifacts.disk_errors(parts), (parts / _OUTCOMES).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(outcome)) + "\n")
+        artifacts.write_text(
+            parts / _OUTCOMES, json.dumps([asdict(outcome) for outcome in outcomes], indent=1)
+        )
 
 
 @dataclass(frozen=True, slots=True)
