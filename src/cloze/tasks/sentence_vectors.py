@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from cloze.errors import InputError
 from cloze.metrics.regression import pearson, spearman
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForFeatureExtraction
@@ -22,6 +21,7 @@ from cloze.model.sentence_transformers import (
     read_sentence_transformer,
     write_sentence_transformer,
 )
+from cloze.tasks.scales import ScoreScale
 from cloze.tasks.sequences import TextSequence, sequences_of
 from cloze.tasks.task import Array, Task
 from cloze.tasks.texts import LabelledText, score_of
@@ -29,7 +29,6 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
 
 _FLATNESS = 0.001  # cosines that spread less say nothing
-
 
 PredictionT = TypeVar("PredictionT")
 
@@ -116,8 +115,8 @@ class VectorTask(Task[LabelledText, PairFeature, PairBatch, PredictionT], Generi
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceVectors(VectorTask[float]):
-    """The cosine of two texts' vectors, learned by its squared error on a scale from 0 to 1.
+class SentenceVectors(ScoreScale, VectorTask[float]):
+    """The cosine of two texts' vectors, learned by its squared error on a scale from 0 to 1: no likeness and all.
 
     Source: Reimers and Gurevych 2019, 3 (the regression objective).
     """
@@ -125,29 +124,6 @@ class SentenceVectors(VectorTask[float]):
     main_metric: ClassVar[str] = "spearman"
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
-
-    minimum: float | None = None
-    """The score that a cosine of 0 stands for; None takes the lowest of the training data."""
-    maximum: float | None = None
-    """The score that a cosine of 1 stands for; None takes the highest of the training data."""
-
-    def __post_init__(self) -> None:
-        if self.minimum is not None and self.maximum is not None and self.minimum >= self.maximum:
-            raise ValueError(f"minimum {self.minimum} is not less than maximum {self.maximum}")
-
-    def fitted(self, examples: Sequence[LabelledText]) -> Self:
-        """Return the task with the ends of its scale.
-
-        Raises:
-            InputError: all scores are the same.
-        """
-        scores = [score_of(example) for example in examples]
-        minimum = min(scores) if self.minimum is None else self.minimum
-        maximum = max(scores) if self.maximum is None else self.maximum
-        if minimum >= maximum:
-            where = examples[0].where.rpartition(":")[0]
-            raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
-        return replace(self, minimum=minimum, maximum=maximum)
 
     def features(
         self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
@@ -159,12 +135,7 @@ class SentenceVectors(VectorTask[float]):
         """
         is_known = example.label is not None and self.minimum is not None and self.maximum is not None
         sequences = sequences_of_pair(example, tokenizer, max_seq_length=max_seq_length)
-        return [PairFeature(sequences, self._target(example) if is_known else None)]
-
-    def _target(self, example: LabelledText) -> float:
-        assert self.minimum is not None
-        assert self.maximum is not None
-        return (score_of(example) - self.minimum) / (self.maximum - self.minimum)
+        return [PairFeature(sequences, self.on_scale(example) if is_known else None)]
 
     def batch(self, features: Sequence[PairFeature]) -> PairBatch:
         """Pack the first texts in the order given, then the second ones."""

@@ -15,6 +15,7 @@ from cloze.errors import InputError
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
+from cloze.tasks.scales import ScoreScale
 from cloze.tasks.task import Array
 from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, score_of
 from cloze.training.loop import Measures
@@ -23,7 +24,7 @@ _FLATNESS = 0.01  # predictions that spread less than this share of the scale sa
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextRegression(TextTask[float]):
+class TextRegression(ScoreScale, TextTask[float]):
     """A number from the pooled [CLS], learned by its squared error on a scale from 0 to 1.
 
     The scale is what the model says, so a model for stars from 1 to 5 and one for prices learn alike:
@@ -33,29 +34,6 @@ class TextRegression(TextTask[float]):
     main_metric: ClassVar[str] = "spearman"
     problem_type: ClassVar[str | None] = "regression"
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
-
-    minimum: float | None = None
-    """The score that is 0 on the scale of the model; None takes the lowest of the training data."""
-    maximum: float | None = None
-    """The score that is 1 on the scale of the model; None takes the highest of the training data."""
-
-    def __post_init__(self) -> None:
-        if self.minimum is not None and self.maximum is not None and self.minimum >= self.maximum:
-            raise ValueError(f"minimum {self.minimum} is not less than maximum {self.maximum}")
-
-    def fitted(self, examples: Sequence[LabelledText]) -> Self:
-        """Return the task with the ends of its scale.
-
-        Raises:
-            InputError: all scores are the same.
-        """
-        scores = [score_of(example) for example in examples]
-        minimum = min(scores) if self.minimum is None else self.minimum
-        maximum = max(scores) if self.maximum is None else self.maximum
-        if minimum >= maximum:
-            where = examples[0].where.rpartition(":")[0]
-            raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
-        return replace(self, minimum=minimum, maximum=maximum)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -70,14 +48,7 @@ class TextRegression(TextTask[float]):
 
     def target(self, example: LabelledText) -> float:
         """Return the score on the scale of the model."""
-        minimum, maximum = self._scale
-        return (score_of(example) - minimum) / (maximum - minimum)
-
-    @property
-    def _scale(self) -> tuple[float, float]:
-        assert self.minimum is not None
-        assert self.maximum is not None
-        return self.minimum, self.maximum
+        return self.on_scale(example)
 
     def targets(self, targets: Sequence[Target | None]) -> Tensor:
         """Return the scores on the scale of the model, [B]."""
@@ -98,7 +69,7 @@ class TextRegression(TextTask[float]):
         self, example: LabelledText, features: Sequence[TextFeature], outputs: Sequence[Array]
     ) -> float:
         """Return the score, of windows the mean."""
-        minimum, maximum = self._scale
+        minimum, maximum = self.ends
         return minimum + (maximum - minimum) * float(np.mean(outputs))
 
     def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
@@ -112,7 +83,7 @@ class TextRegression(TextTask[float]):
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
         """Name a model that gives all texts about the same score."""
-        minimum, maximum = self._scale
+        minimum, maximum = self.ends
         is_flat = max(predictions) - min(predictions) < _FLATNESS * (maximum - minimum)
         return "one score only" if is_flat and len(predictions) > 1 else None
 
