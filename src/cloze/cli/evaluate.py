@@ -28,12 +28,12 @@ def run(
     """Score a model on labelled data with the official metrics of its task; or a pre-trained one on any text.
 
     Args:
-        task: what the model was fine-tuned for (cloze tasks lists what there is); mlm, hidden words, or nsp, next
-            sentences, for a pre-trained one.
+        task: what the model was fine-tuned for (cloze tasks lists what there is); for a pre-trained one mlm, hidden
+            words, nsp, next sentences, or fill, sentences with one [MASK] and the word that stood there.
         model: a checkpoint or a run; of a fine-tuning run the best is taken; several answer as one, by the mean of
             their logits.
         data: a file in the task's format, or a directory with the dev file of a benchmark; for mlm and nsp text, or a
-            data set, whose held-out documents are taken.
+            data set, whose held-out documents are taken; for fill a table with the columns text and answer.
         output: write the predictions there, too, as JSON lines.
         text_column: name of the column with the text, where it is not as in the training data.
         label_column: name of the column with the label, likewise.
@@ -46,6 +46,9 @@ def run(
     required(model, "--model", verb="evaluate")
     if task in _PRETRAINING:
         _evaluate_pretrained(task, _only(model), data, settings, device, flags)
+        return
+    if task == "fill":
+        _evaluate_fill(_only(model), data, device, flags)
         return
     from cloze import config as configuration
     from cloze.artifacts import refuse_existing
@@ -85,6 +88,18 @@ def _evaluate_pretrained(
     lines.append(f"  on {found['masked_words']:,} hidden words, {found['pairs']:,} pairs: {data}")
     counts = {name: found[name] for name in ("masked_words", "pairs")}
     flags.print({"data": str(data), **counts, **scores}, "\n".join(lines))
+
+
+def _evaluate_fill(model: Path, data: Path, device: str, flags: Flags) -> None:
+    from cloze.cli.scores import score_lines
+    from cloze.inference.fill import FillMask
+    from cloze.inference.fill_evaluation import evaluate_fill
+
+    scores, count = evaluate_fill(FillMask.load(model, device=device), data, progress=flags.progress)
+    flags.print(
+        {"data": str(data), "examples": count, **scores},
+        "\n".join(score_lines(scores, examples=count, data=data)),
+    )
 
 
 def _only(models: tuple[Path, ...]) -> Path:

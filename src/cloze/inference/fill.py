@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.inference.loading import load
@@ -32,7 +33,6 @@ class FillMask:
         """Read a pre-trained checkpoint, or the newest one of a run."""
         return cls(*load(directory, BertForMaskedLM, device=device))
 
-    @torch.inference_mode()
     def __call__(self, text: str, *, top_k: int = 5) -> list[list[Candidate]]:
         """Return, for each [MASK] in the order of the text, the `top_k` likeliest pieces.
 
@@ -41,16 +41,26 @@ class FillMask:
         """
         if top_k < 1:
             raise InputError(f"{top_k} is less than 1", where="top_k")
+        top = self.probabilities(text).topk(min(top_k, self.tokenizer.vocab_size))
+        return [
+            [Candidate(self.tokenizer.pieces[i], p) for i, p in zip(ids, probabilities, strict=True)]
+            for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ]
+
+    @torch.inference_mode()
+    def probabilities(self, text: str) -> Tensor:
+        """Return how likely each piece of the vocabulary is behind each [MASK] of a text.
+
+        Shapes: [masks, vocabulary].
+
+        Raises:
+            InputError: no [MASK], or more tokens than the model takes.
+        """
         encoding = self.tokenizer.encode(text)
         positions = [i for i, token_id in enumerate(encoding.input_ids) if token_id == self.tokenizer.mask_id]
         if not positions:
             raise InputError(f"no [MASK] in {text!r}", remedy="Write [MASK] where a word shall be filled in")
         device = next(self.model.parameters()).device
         packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
-        logits_PV = self.model(packed, torch.tensor(positions, device=device))
-        count = min(top_k, self.tokenizer.vocab_size)
-        top = logits_PV[:, : self.tokenizer.vocab_size].float().softmax(-1).topk(count)
-        return [
-            [Candidate(self.tokenizer.pieces[i], p) for i, p in zip(ids, probabilities, strict=True)]
-            for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        ]
+        logits_PV: Tensor = self.model(packed, torch.tensor(positions, device=device))
+        return logits_PV[:, : self.tokenizer.vocab_size].float().softmax(-1)

@@ -1,0 +1,62 @@
+"""How often the word left out is named, against ranks counted by hand."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cloze.errors import InputError
+from cloze.inference.fill import FillMask
+from cloze.inference.fill_evaluation import evaluate_fill
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.heads import BertForMaskedLM
+from cloze.text.tokenizer import Tokenizer
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e", "f", "##g")
+
+
+@pytest.fixture
+def fill_mask() -> FillMask:
+    """A model that thinks the pieces likelier the later they stand in the vocabulary, whatever the text."""
+    config = BertConfig(
+        vocab_size=len(PIECES),
+        hidden_size=6,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=9,
+    )
+    generator = torch.Generator().manual_seed(0)
+    model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator).eval()
+    with torch.no_grad():
+        model.masked_lm.bias.copy_(4.0 * torch.arange(len(PIECES)))
+    return FillMask(model, Tokenizer.from_pieces(PIECES))
+
+
+def table(tmp_path: Path, *rows: str) -> Path:
+    path = tmp_path / "questions.tsv"
+    path.write_text("text\tanswer\n" + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
+    # ranks from 0: f 1, f 1, b 5, and none for two pieces and for an unknown word
+    path = table(tmp_path, "a [MASK]\tf", "[MASK] b\tf", "c [MASK]\tb", "[MASK]\tfg", "a [MASK] b\tzzz")
+    scores, count = evaluate_fill(fill_mask, path)
+    assert count == 5
+    assert scores == pytest.approx(
+        {
+            "accuracy": 0,
+            "accuracy@5": 2 / 5,
+            "mean_reciprocal_rank": (1 / 2 + 1 / 2 + 1 / 6) / 5,
+            "majority_accuracy": 2 / 5,
+            "answers_of_one_piece": 3 / 5,
+        }
+    )
+
+
+@pytest.mark.parametrize("text", ["no mask", "[MASK] and [MASK]"])
+def test_a_text_with_not_one_mask_is_named(fill_mask: FillMask, tmp_path: Path, text: str) -> None:
+    path = table(tmp_path, "a [MASK]\tf", f"{text}\tf")
+    with pytest.raises(InputError, match=r"questions\.tsv:3: \d times \[MASK\]"):
+        evaluate_fill(fill_mask, path)
