@@ -7,6 +7,7 @@ from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
 from cloze.model.bert import SIZES, BertConfig
 from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.distribution import DistributionConfig
 from cloze.training.loop import EvaluationConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
@@ -122,6 +123,7 @@ class PretrainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
     device: str = "auto"
     micro_batch_tokens: int = 4096

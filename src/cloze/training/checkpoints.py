@@ -7,7 +7,7 @@
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,6 +20,7 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.checkpoint import write_weights
 from cloze.progress import Progress
+from cloze.training.replicas import like
 
 Pointer: TypeAlias = Literal["latest", "best"]
 
@@ -73,8 +74,7 @@ class TrainingState:
 def save_checkpoint(
     run: Path,
     state: TrainingState,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    averages: Mapping[str, Tensor],
     write_model: Callable[[Path], None],
 ) -> None:
     """Write the checkpoint of `state.step` whole, and make `latest` and `best` point to what they name.
@@ -82,8 +82,7 @@ def save_checkpoint(
     Args:
         run: the run's directory.
         state: of the last completed step.
-        model: whose parameters name the optimizer's averages.
-        optimizer: whose averages are saved.
+        averages: of the optimizer, as `optimizer_averages` names them.
         write_model: puts config, weights, tokenizer and card into a directory.
 
     Raises:
@@ -93,7 +92,7 @@ def save_checkpoint(
     with artifacts.write_directory(path, kind="checkpoint", overwrite=True) as directory:
         write_model(directory)
         (directory / "training").mkdir()
-        write_weights(_optimizer_tensors(model, optimizer), directory / _OPTIMIZER)
+        write_weights(dict(averages), directory / _OPTIMIZER)
         (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     artifacts.write_text(run / "latest", _checkpoint_name(state.step) + "\n")
     if state.best_step is not None:
@@ -174,14 +173,13 @@ def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Op
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             optimizer.state[parameter] = {
-                key: tensors[f"{key}/{name}"].to(parameter.device)
-                for key in ("step", "exp_avg", "exp_avg_sq")
+                "step": tensors[f"step/{name}"].to(parameter.device),
+                **{key: like(parameter, tensors[f"{key}/{name}"]) for key in ("exp_avg", "exp_avg_sq")},
             }
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    return {
-        f"{key}/{name}": value.detach().cpu().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
+def optimizer_averages(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """Yield the optimizer's averages by the names of the parameters that they are of."""
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            yield f"{key}/{name}", value

@@ -3,6 +3,9 @@
 One step: the work names the instances, they pass through the model in micro-batches whose gradients add up,
 the norm is clipped, the optimizer steps. Dropout is seeded anew each step from (seed, step), so a resumed run
 needs no random states: the same step always draws the same numbers.
+
+Several ranks share the instances of a step. They agree on all that decides what is done next: the clock is that of the
+first, a request to stop that of any, losses are sums over all. The first alone writes.
 """
 
 import math
@@ -10,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -26,20 +30,25 @@ from cloze.training.checkpoints import (
     Position,
     TrainingState,
     load_optimizer,
+    optimizer_averages,
     prune_checkpoints,
     save_checkpoint,
 )
+from cloze.training.distribution import DistributionConfig, World
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
 from cloze.training.memory import memory_errors
 from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
 from cloze.training.precision import autocast
+from cloze.training.replicas import Replica, gather, replicate
 
 Batch = TypeVar("Batch")
 Measures = Mapping[str, tuple[Tensor, float]]
 """By name, a sum and the number of things summed: over many batches these add up, means do not."""
 
 _SKIPPED_STEPS_ALLOWED = 2
+_SEEDS = 2**32  # of which torch's generator on the CPU tells apart no more
+_BETWEEN_RANKS = 0x9E3779B1  # steps: no run has so many that a rank draws what another drew
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,30 +68,33 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, slots=True)
 class StepData(Generic[Batch]):
-    """The instances of one optimizer step, cut into micro-batches that fit in memory."""
+    """The instances of one optimizer step, or a rank's share of them, cut into micro-batches that fit in memory."""
 
     batches: Sequence[Batch]
     num_tokens: int
+    """Of all ranks."""
     next_position: Position
     name: str
     """How a message calls these instances."""
+    has_share: bool = field(default=True, kw_only=True)
+    """Whether there were instances for this rank; else `batches` are those of another, which count for nothing here."""
 
 
 class Work(Protocol[Batch]):
     """What is trained."""
 
     def step_data(self, progress: float, position: Position) -> StepData[Batch]:
-        """Return the instances of the step that begins when a share `progress` of the run is over."""
+        """Return this rank's share of the step that begins when a share `progress` of the run is over."""
 
     @property
     def losses(self) -> tuple[str, ...]:
         """The measures that add up to the loss."""
 
     def loss(self, model: nn.Module, batch: Batch, step: StepData[Batch]) -> tuple[Tensor, Measures]:
-        """Return this micro-batch's share of the step's loss, and what to log."""
+        """Return this micro-batch's share of the loss of the step, that of all ranks, and what to log."""
 
     def evaluate(self, model: nn.Module) -> Iterator[Measures]:
-        """Measure the model on held-out instances, the same ones each time, a batch at a time."""
+        """Measure the model on held-out instances, the same ones each time and on each rank, a batch at a time."""
 
     def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
         """Say how good an evaluation is: the best checkpoint has the most of the first, then of the next."""
@@ -99,22 +111,27 @@ class Trainer(Generic[Batch]):
         run: the run's directory.
         write_model: puts config, weights, tokenizer and card into a checkpoint's directory.
         compute_dtype: the format of matrix products.
+        world: the ranks of the run, and how they share it.
     """
 
     model: nn.Module
     work: Work[Batch]
     budget: Budget
     run: Path
-    write_model: Callable[[Path], None]
+    write_model: Callable[[Path, nn.Module], None]
     optimizer_config: OptimizerConfig
     checkpoint_config: CheckpointConfig
     evaluation_config: EvaluationConfig
     seed: int
     compute_dtype: torch.dtype
     progress: Progress
+    world: World
+    distribution_config: DistributionConfig = field(default_factory=DistributionConfig)
     state: TrainingState = field(default_factory=TrainingState)
+    _replica: Replica = field(init=False)
     _optimizer: torch.optim.Optimizer = field(init=False)
-    _log: MetricsLog = field(init=False)
+    _log: MetricsLog | None = field(init=False, default=None)
+    """Of the first rank."""
     _window: "_Window" = field(init=False)
     _saved_step: int = field(init=False)
     _saved_at: float = field(init=False)
@@ -131,42 +148,58 @@ class Trainer(Generic[Batch]):
             Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last completed step.
             RunError: the loss stayed infinite or NaN, memory ran out, or the disk is full.
         """
+        self._replica = replicate(self.model, self.world, self.distribution_config)
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
         if resume_from is not None:
             load_optimizer(resume_from, self.model, self._optimizer)
         self._saved_step = self.state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
         with catch_signals() as stop, deterministic_algorithms(), memory_errors(), bar as shown:
-            artifacts.remove_leftovers(self.run / "checkpoints")
-            self._log = MetricsLog(self.run, resume_step=self.state.step)
+            self.world.by_first(self._open_log)
             self._window = _Window()
             self._saved_at = time.monotonic()
             self._started_at = time.monotonic() - self.state.elapsed_seconds
-            shown.advance(self._used())
             try:
                 return self._run_steps(stop, shown)
             except _StopAskedFor:
                 self._save()
-                message = f"stopped by {stop.signal_name} after step {self.state.step}"
+                message = f"stopped by {stop.signal_name or 'another rank'} after step {self.state.step}"
                 raise Interrupted(message, remedy="The state is saved: go on with --resume") from None
 
     def _run_steps(self, stop: StopRequest, bar: Bar) -> dict[str, float]:
-        measured, evaluations = self._measured_before()
-        used = self._used()
+        measured, evaluations = self.world.by_first(self._measured_before)
+        used, save_due, asked_to_stop = self._agree(stop)
+        bar.advance(used)
         while True:
+            if asked_to_stop:
+                raise _StopAskedFor
             due = self._evaluations_due(used)
             if due > evaluations:
                 measured, evaluations = self._evaluate(stop), due
-            elif self._save_due():
+            elif save_due:
                 self._save()
             if used >= self.budget.total:
                 return measured
             self._step(used / self.budget.total, stop)
-            now_used = self._used()
+            now_used, save_due, asked_to_stop = self._agree(stop)
             bar.advance(now_used - used)
             used = now_used
             if self.state.step % self.evaluation_config.log_every_steps == 0 or used >= self.budget.total:
                 self._write_log(bar)
+
+    def _open_log(self) -> None:
+        artifacts.remove_leftovers(self.run / "checkpoints")
+        self._log = MetricsLog(self.run, resume_step=self.state.step)
+
+    def _record(self, kind: str, step: int, **values: object) -> None:
+        if self._log is not None:
+            self._log.write(kind, step, **values)
+
+    def _agree(self, stop: StopRequest) -> tuple[float, bool, bool]:
+        """Return what is used of the budget and whether to save, by the first rank's clock; and whether to stop."""
+        own = (time.monotonic() - self._started_at, self._save_due()) if self.world.is_first else (0.0, False)
+        elapsed, save_due, asked_to_stop = self.world.sums(*own, bool(stop))
+        return self.budget.used(self.state.step, elapsed), bool(save_due), bool(asked_to_stop)
 
     def _measured_before(self) -> tuple[dict[str, float], int]:
         """Return the last evaluation in a resumed run's log, and how many are behind it.
@@ -188,28 +221,31 @@ class Trainer(Generic[Batch]):
         started = time.monotonic()
         learning_rate = learning_rate_at(progress, self.optimizer_config)
         data = self.work.step_data(progress, self.state.position)
-        torch.manual_seed((self.seed << 32) + self.state.step)
+        torch.manual_seed((self.seed << 32) + (self.state.step + self.world.rank * _BETWEEN_RANKS) % _SEEDS)
         self._optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=next(self.model.parameters()).device)
         self.model.train()
         sums = Sums()
-        for batch in data.batches:
-            if stop:
+        for batch, counts, more in self._passes(data):
+            if stop and self.world.size == 1:  # several leave together, between steps
                 raise _StopAskedFor
-            with autocast(total.device, self.compute_dtype):
-                loss, measures = self.work.loss(self.model, batch, data)
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
-            sums.add(measures)
+            with self._replica.accumulating(more=more):
+                with autocast(total.device, self.compute_dtype):
+                    loss, measures = self._replica.use(partial(self.work.loss, batch=batch, step=data))
+                (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
+            if counts:
+                total += loss.detach()
+                sums.add(measures)
+        (total_loss,) = self.world.sums(total.item())
         norm = clip_gradients(self.model.parameters(), self.optimizer_config.max_grad_norm)
-        if math.isfinite(total.item()) and math.isfinite(norm.item()):
+        if math.isfinite(total_loss) and math.isfinite(norm.item()):
             for group in self._optimizer.param_groups:
                 group["lr"] = learning_rate
             self._optimizer.step()
             self._skipped_in_a_row = 0
             self._window.add(sums, learning_rate, norm.item(), data.num_tokens, time.monotonic() - started)
         else:
-            self._skip(data.name, total.item(), norm.item())
+            self._skip(data.name, total_loss, norm.item())
         self.state = replace(
             self.state,
             step=self.state.step + 1,
@@ -218,25 +254,31 @@ class Trainer(Generic[Batch]):
             position=data.next_position,
         )
 
+    def _passes(self, data: StepData[Batch]) -> Iterator[tuple[Batch, bool, bool]]:
+        """Yield each batch that passes through the model, whether it counts, and whether more will follow."""
+        own = len(data.batches) if data.has_share else 0
+        passes = len(data.batches)
+        if self._replica.in_step:
+            passes = max(self.world.gather(passes))
+        for number in range(passes):
+            yield data.batches[number % len(data.batches)], number < own, number + 1 < passes
+
     def _skip(self, name: str, loss: float, norm: float) -> None:
         """Leave the weights as they are; give up when it happens again and again."""
         self._skipped_in_a_row += 1
         what = f"loss {loss}, gradient norm {norm} at step {self.state.step + 1} ({name})"
-        self._log.write("skipped", self.state.step + 1, reason=what)
+        self._record("skipped", self.state.step + 1, reason=what)
         self.progress.note(f"warning: {what}: the step was skipped")
         if self._skipped_in_a_row > _SKIPPED_STEPS_ALLOWED:
             remedy = "The checkpoints hold the weights before it; lower optimizer.learning_rate"
             raise RunError(f"{what}, {self._skipped_in_a_row} times in a row", where=self.run, remedy=remedy)
 
-    def _used(self) -> float:
-        return self.budget.used(self.state.step, time.monotonic() - self._started_at)
-
     def _write_log(self, bar: Bar) -> None:
-        values = self._window.means(self.work.losses)
+        values = self._window.means(self.work.losses, self.world)
         if not values:
             return
         position = self.state.position
-        self._log.write(
+        self._record(
             "train",
             self.state.step,
             **values,
@@ -257,13 +299,15 @@ class Trainer(Generic[Batch]):
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self.model.eval()
         sums = Sums()
-        with torch.inference_mode(), autocast(next(self.model.parameters()).device, self.compute_dtype):
-            for measures in self.work.evaluate(self.model):
-                if stop:
+        device = next(self.model.parameters()).device
+        with self._replica.without_gradients(), autocast(device, self.compute_dtype):
+            batches = self._replica.use(self.work.evaluate)
+            while (measures := self._replica.use(lambda _: next(batches, None))) is not None:
+                if self.world.any(stop):
                     raise _StopAskedFor
                 sums.add(measures)
         measured = sums.means(self.work.losses)
-        self._log.write(VALIDATION, self.state.step, **measured, seconds=self.state.elapsed_seconds)
+        self._record(VALIDATION, self.state.step, **measured, seconds=self.state.elapsed_seconds)
         shown = " ".join(f"{name} {value:.4g}" for name, value in measured.items())
         self.progress.note(f"step {self.state.step:,} held-out: {shown}")
         merit = self.work.merit(measured)
@@ -282,10 +326,15 @@ class Trainer(Generic[Batch]):
         if self._saved_step == self.state.step:
             return
         self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
-        save_checkpoint(self.run, self.state, self.model, self._optimizer, self.write_model)
-        prune_checkpoints(self.run, self.checkpoint_config)
+        averages = gather(optimizer_averages(self.model, self._optimizer), keep=self.world.is_first)
+        model = self._replica.whole(keep=self.world.is_first)
+        self.world.by_first(lambda: self._write_checkpoint(averages, model))
         self._saved_step = self.state.step
         self._saved_at = time.monotonic()
+
+    def _write_checkpoint(self, averages: Mapping[str, Tensor], model: nn.Module) -> None:
+        save_checkpoint(self.run, self.state, averages, lambda directory: self.write_model(directory, model))
+        prune_checkpoints(self.run, self.checkpoint_config)
 
 
 class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves the middle of a step)
@@ -335,10 +384,13 @@ class _Window:
         self.tokens += tokens
         self.seconds += seconds
 
-    def means(self, losses: tuple[str, ...]) -> dict[str, float]:
+    def means(self, losses: tuple[str, ...], world: World) -> dict[str, float]:
         if not self.norms:
             return {}
-        means = self.sums.means(losses)
+        total = Sums()
+        for sums in world.gather(self.sums):
+            total.merge(sums)
+        means = total.means(losses)
         means["learning_rate"] = self.learning_rate
         means["gradient_norm"] = sum(self.norms) / len(self.norms)
         means["tokens_per_second"] = self.tokens / self.seconds

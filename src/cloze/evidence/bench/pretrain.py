@@ -37,6 +37,7 @@ from cloze.progress import SILENT, Progress
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import Position
+from cloze.training.distribution import World
 from cloze.training.loop import deterministic_algorithms
 from cloze.training.optimizer import build_optimizer, clip_gradients
 from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype
@@ -204,9 +205,9 @@ class _Ours:
 
     def _backward(self) -> tuple[float, float]:
         self.optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.work.device)
+        total = torch.zeros((), device=self.work.world.device)
         for batch in self.data.batches:
-            with autocast(self.work.device, self.dtype):
+            with autocast(self.work.world.device, self.dtype):
                 loss, _ = self.work.loss(self.model, batch, self.data)
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -350,7 +351,7 @@ def _first_step(
         unigram_nats=torch.empty(0),
         next_sentence=settings.pairs.next_sentence,
         micro_batch_tokens=settings.micro_batch_tokens,
-        device=device,
+        world=World(device),
     )
     return work, work.step_data(0.0, Position())
 
