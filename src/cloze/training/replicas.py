@@ -5,14 +5,12 @@ whole batch's mean, so gradients are summed over the ranks, never averaged.
 """
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from cloze.training.distribution import DistributionConfig, World
@@ -119,9 +117,12 @@ class _Replicated(_Alone):
 
     def __init__(self, model: nn.Module, reduce_dtype: torch.dtype) -> None:
         super().__init__(model)
-        # a head may leave out the pooler, a run without pairs the next-sentence head; torch advises against asking
-        warnings.filterwarnings("ignore", message="find_unused_parameters=True was specified")
-        self._engine = DistributedDataParallel(_Door(model), find_unused_parameters=True)
+        door = _Door(model)
+        # DDP looks for unused weights: a head may leave out the pooler, a run without pairs the next-sentence head.
+        # Only then, too, does it keep to the buckets it began with: a resumed run sums in the order of one that was
+        # not stopped. It warns, around Python's filters, where it finds none.
+        door.never_used = nn.Parameter(next(model.parameters()).new_zeros(1))
+        self._engine = DistributedDataParallel(door, find_unused_parameters=True)
         self._engine.register_comm_hook(reduce_dtype, _sum_bucket)
 
     def use(self, compute: Callable[[nn.Module], Result]) -> Result:
@@ -134,7 +135,10 @@ class _Replicated(_Alone):
         return self._engine.no_sync() if more else nullcontext()
 
 
-def _sum_bucket(dtype: torch.dtype, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+def _sum_bucket(
+    dtype: torch.dtype,
+    bucket: distributed.GradBucket,  # type: ignore[name-defined]
+) -> torch.futures.Future[Tensor]:
     """Sum gradients over all ranks in a number format."""
     buffer = bucket.buffer()
     sent = buffer.to(dtype)
