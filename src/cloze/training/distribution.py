@@ -7,10 +7,10 @@ world of one, which tells nobody anything.
 
 import os
 import pickle
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Literal, TypeVar
 
 import torch
@@ -24,7 +24,7 @@ from cloze.training.precision import resolve_device
 
 Value = TypeVar("Value")
 
-_ROLL_CALL = timedelta(seconds=5)
+_ROLL_CALL_SECONDS = 5.0
 _LOST = (
     "gloo",
     "connection closed",
@@ -192,15 +192,18 @@ def _is_loss_of_a_rank(error: Exception) -> bool:
 def _ranks_that_do_not_answer(store: Store, world: World) -> list[int]:
     """Call the roll through the store, which torchrun keeps, not a rank; none where even that is gone."""
     answers = [f"cloze/survived/{rank}" for rank in range(world.size)]
+    silent: list[int] = []
+    end = time.monotonic() + _ROLL_CALL_SECONDS
     try:
         store.set(answers[world.rank], "")
-        try:
-            store.wait(answers, _ROLL_CALL)
-        except distributed.DistError:
-            return [rank for rank, answer in enumerate(answers) if not store.check([answer])]
-    except (RuntimeError, OSError):
-        pass
-    return []
+        while time.monotonic() < end:
+            silent = [rank for rank, answer in enumerate(answers) if not store.check([answer])]
+            if not silent:
+                break
+            time.sleep(0.1)
+    except RuntimeError:
+        return []
+    return silent
 
 
 def _loss(lost: Sequence[int], world: World) -> RunError:
