@@ -73,14 +73,14 @@ def test_all_pairs_of_a_step_go_through_the_model_together(nano_checkpoint: Path
         f"train={tmp_path / 'a.tsv'}",
         f"dev={tmp_path / 'a.tsv'}",
         "max_seq_length=16",
-        "micro_batch_tokens=16",
         "batch_size=12",
     ]
     task, config = load_finetuning("text-pairs", None, settings)
     prepared = prepare(task, config, nano_checkpoint, SILENT)
     work = FinetuningWork(task=prepared.task, data=prepared.data, config=config, device=torch.device("cpu"))
     sizes = [
-        [batch.num_targets for batch in work.step_data(0, Position(0, 0, start)).batches] for start in (0, 12)
+        [batch.num_targets for batch in work.step_data(0, Position(0, 0, start), 16).batches]
+        for start in (0, 12)
     ]
     assert sizes == [[12], [4]]
 

@@ -169,7 +169,6 @@ def _train(
         old_held_out=material.old_held_out,
         unigram_nats=material.unigram_nats,
         next_sentence=config.pairs.next_sentence,
-        micro_batch_tokens=config.micro_batch_tokens,
         device=device,
     )
     write_environment(run, device, compute_dtype)
@@ -190,6 +189,7 @@ def _train(
         evaluation_config=config.evaluation,
         seed=config.seed,
         compute_dtype=compute_dtype,
+        micro_batch_tokens=config.micro_batch_tokens,
         progress=progress,
         state=state,
     )

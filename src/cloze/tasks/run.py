@@ -153,6 +153,7 @@ def _train(
         ),
         seed=config.seed,
         compute_dtype=compute_dtype,
+        micro_batch_tokens=config.micro_batch_tokens,
         progress=progress,
         state=state,
     )

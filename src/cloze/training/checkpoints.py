@@ -68,6 +68,8 @@ class TrainingState:
     position: Position = Position()
     best_merit: tuple[float, ...] = ()
     best_step: int | None = None
+    micro_batch_tokens: int | None = None
+    """What is left of the setting after memory ran out; None where it never did."""
 
 
 def save_checkpoint(

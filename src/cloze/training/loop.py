@@ -30,7 +30,7 @@ from cloze.training.checkpoints import (
     save_checkpoint,
 )
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
-from cloze.training.memory import memory_errors
+from cloze.training.memory import give_back_cached_memory, is_out_of_memory, memory_errors
 from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
 from cloze.training.precision import autocast
@@ -71,8 +71,13 @@ class StepData(Generic[Batch]):
 class Work(Protocol[Batch]):
     """What is trained."""
 
-    def step_data(self, progress: float, position: Position) -> StepData[Batch]:
-        """Return the instances of the step that begins when a share `progress` of the run is over."""
+    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[Batch]:
+        """Return the instances of the step that begins when a share `progress` of the run is over.
+
+        Args:
+            micro_batch_tokens: a micro-batch has at most so many, or is one sequence; how the step is cut is all
+                that this decides.
+        """
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -99,6 +104,7 @@ class Trainer(Generic[Batch]):
         run: the run's directory.
         write_model: puts config, weights, tokenizer and card into a checkpoint's directory.
         compute_dtype: the format of matrix products.
+        micro_batch_tokens: tokens that pass through the model at once, until memory runs out.
     """
 
     model: nn.Module
@@ -111,6 +117,7 @@ class Trainer(Generic[Batch]):
     evaluation_config: EvaluationConfig
     seed: int
     compute_dtype: torch.dtype
+    micro_batch_tokens: int
     progress: Progress
     state: TrainingState = field(default_factory=TrainingState)
     _optimizer: torch.optim.Optimizer = field(init=False)
@@ -129,7 +136,7 @@ class Trainer(Generic[Batch]):
 
         Raises:
             Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last completed step.
-            RunError: the loss stayed infinite or NaN, memory ran out, or the disk is full.
+            RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
         if resume_from is not None:
@@ -187,29 +194,19 @@ class Trainer(Generic[Batch]):
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
         started = time.monotonic()
         learning_rate = learning_rate_at(progress, self.optimizer_config)
-        data = self.work.step_data(progress, self.state.position)
-        torch.manual_seed((self.seed << 32) + self.state.step)
-        self._optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=next(self.model.parameters()).device)
-        self.model.train()
-        sums = Sums()
-        for batch in data.batches:
-            if stop:
-                raise _StopAskedFor
-            with autocast(total.device, self.compute_dtype):
-                loss, measures = self.work.loss(self.model, batch, data)
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
-            sums.add(measures)
+        data = self._step_data(progress, self.state.micro_batch_tokens or self.micro_batch_tokens)
+        while (found := self._loss_of(data, stop)) is None:
+            data = self._smaller_micro_batches(progress, data)
+        total, sums = found
         norm = clip_gradients(self.model.parameters(), self.optimizer_config.max_grad_norm)
-        if math.isfinite(total.item()) and math.isfinite(norm.item()):
+        if math.isfinite(total) and math.isfinite(norm.item()):
             for group in self._optimizer.param_groups:
                 group["lr"] = learning_rate
             self._optimizer.step()
             self._skipped_in_a_row = 0
             self._window.add(sums, learning_rate, norm.item(), data.num_tokens, time.monotonic() - started)
         else:
-            self._skip(data.name, total.item(), norm.item())
+            self._skip(data.name, total, norm.item())
         self.state = replace(
             self.state,
             step=self.state.step + 1,
@@ -217,6 +214,50 @@ class Trainer(Generic[Batch]):
             tokens=self.state.tokens + data.num_tokens,
             position=data.next_position,
         )
+
+    def _step_data(self, progress: float, micro_batch_tokens: int) -> StepData[Batch]:
+        return self.work.step_data(progress, self.state.position, micro_batch_tokens)
+
+    def _loss_of(self, data: StepData[Batch], stop: StopRequest) -> tuple[float, "Sums"] | None:
+        """Return the step's loss and measures, and add up its gradients; None where memory does not suffice."""
+        torch.manual_seed((self.seed << 32) + self.state.step)
+        self._optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=next(self.model.parameters()).device)
+        self.model.train()
+        sums = Sums()
+        try:
+            for batch in data.batches:
+                if stop:
+                    raise _StopAskedFor
+                with autocast(total.device, self.compute_dtype):
+                    loss, measures = self.work.loss(self.model, batch, data)
+                loss.backward()  # type: ignore[no-untyped-call]
+                total += loss.detach()
+                sums.add(measures)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None  # the caller begins again: in here the error still holds on to tensors
+        return total.item(), sums
+
+    def _smaller_micro_batches(self, progress: float, data: StepData[Batch]) -> StepData[Batch]:
+        """Cut the step's instances into more micro-batches than those of `data`; the run keeps to that size."""
+        self._optimizer.zero_grad(set_to_none=True)
+        give_back_cached_memory(next(self.model.parameters()).device)
+        tokens = self.state.micro_batch_tokens or self.micro_batch_tokens
+        while tokens > 1:
+            tokens //= 2
+            smaller = self._step_data(progress, tokens)
+            if len(smaller.batches) > len(data.batches):
+                self.state = replace(self.state, micro_batch_tokens=tokens)
+                step = self.state.step + 1
+                self._log.write("halved", step, micro_batch_tokens=tokens, reason="out of memory")
+                self.progress.note(
+                    f"warning: out of memory at step {step}: micro_batch_tokens is {tokens:,} from here"
+                )
+                return smaller
+        what = f"out of memory at step {self.state.step + 1} with one sequence at a time"
+        raise RunError(what, where=self.run, remedy="Use shorter sequences or a smaller model")
 
     def _skip(self, name: str, loss: float, norm: float) -> None:
         """Leave the weights as they are; give up when it happens again and again."""
