@@ -61,7 +61,11 @@ class PretrainingWork:
         phase, source = self.phases[number]
         cursor = Cursor(position.epoch, position.index)
         parts, after = take(source, cursor, phase.batch_size)
-        batches = [b for part in parts for b in micro_batches(source, *part, micro_batch_tokens)]
+        batches = [
+            batch
+            for part in parts
+            for batch in micro_batches(source, *part, micro_batch_tokens, progress=progress)
+        ]
         return PretrainingStep(
             batches=batches,
             num_tokens=sum(len(batch.input_ids) for batch in batches),

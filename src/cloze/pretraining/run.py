@@ -192,6 +192,7 @@ def _train(
         micro_batch_tokens=config.micro_batch_tokens,
         progress=progress,
         state=state,
+        averaging_config=config.averaging,
     )
     return trainer.train(resume_from=checkpoint)
 

@@ -7,7 +7,7 @@
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -25,6 +25,7 @@ Pointer: TypeAlias = Literal["latest", "best"]
 
 _CHECKPOINTS = "checkpoints"
 _MOST_POINTER_BYTES = 1 << 12
+_AVERAGE = "training/average.safetensors"
 _OPTIMIZER = "training/optimizer.safetensors"
 _STATE = "training/state.json"
 
@@ -78,6 +79,8 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     write_model: Callable[[Path], None],
+    *,
+    average: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write the checkpoint of `state.step` whole, and make `latest` and `best` point to what they name.
 
@@ -87,6 +90,7 @@ def save_checkpoint(
         model: whose parameters name the optimizer's averages.
         optimizer: whose averages are saved.
         write_model: puts config, weights, tokenizer and card into a directory.
+        average: where the weights written are a mean, what is needed to go on with it.
 
     Raises:
         RunError: the disk is full or cannot be written; earlier checkpoints stand.
@@ -96,6 +100,8 @@ def save_checkpoint(
         write_model(directory)
         (directory / "training").mkdir()
         write_weights(_optimizer_tensors(model, optimizer), directory / _OPTIMIZER)
+        if average is not None:
+            write_weights(dict(average), directory / _AVERAGE)
         (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     artifacts.write_text(run / "latest", _checkpoint_name(state.step) + "\n")
     if state.best_step is not None:
@@ -172,13 +178,15 @@ def read_state(checkpoint: Path) -> TrainingState:
 
 def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Put the optimizer's averages of a checkpoint in place."""
-    tensors = safetensors.torch.load_file(checkpoint / _OPTIMIZER)
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            optimizer.state[parameter] = {
-                key: tensors[f"{key}/{name}"].to(parameter.device)
-                for key in ("step", "exp_avg", "exp_avg_sq")
-            }
+    parameters = dict(model.named_parameters())
+    for key_and_name, tensor in safetensors.torch.load_file(checkpoint / _OPTIMIZER).items():
+        key, name = key_and_name.split("/", 1)
+        optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)
+
+
+def read_average(checkpoint: Path) -> dict[str, Tensor]:
+    """Read what `save_checkpoint` wrote of a mean of weights."""
+    return safetensors.torch.load_file(checkpoint / _AVERAGE)
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

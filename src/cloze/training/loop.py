@@ -8,7 +8,7 @@ needs no random states: the same step always draws the same numbers.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -20,6 +20,7 @@ from torch.utils import deterministic
 from cloze import artifacts
 from cloze.errors import RunError
 from cloze.progress import Bar, Progress
+from cloze.training.averaging import AveragingConfig, TailAverage
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     CheckpointConfig,
@@ -27,12 +28,19 @@ from cloze.training.checkpoints import (
     TrainingState,
     load_optimizer,
     prune_checkpoints,
+    read_average,
     save_checkpoint,
 )
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
 from cloze.training.memory import give_back_cached_memory, is_out_of_memory, memory_errors
 from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
-from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
+from cloze.training.optimizer import (
+    OptimizerConfig,
+    build_optimizer,
+    clip_gradients,
+    learning_rate_at,
+    set_learning_rate,
+)
 from cloze.training.precision import autocast
 
 Batch = TypeVar("Batch")
@@ -105,6 +113,7 @@ class Trainer(Generic[Batch]):
         write_model: puts config, weights, tokenizer and card into a checkpoint's directory.
         compute_dtype: the format of matrix products.
         micro_batch_tokens: tokens that pass through the model at once, until memory runs out.
+        averaging_config: which mean of the weights is evaluated and saved in their place; None takes them as they are.
     """
 
     model: nn.Module
@@ -120,6 +129,8 @@ class Trainer(Generic[Batch]):
     micro_batch_tokens: int
     progress: Progress
     state: TrainingState = field(default_factory=TrainingState)
+    averaging_config: AveragingConfig | None = None
+    _average: TailAverage | None = field(init=False, default=None)
     _optimizer: torch.optim.Optimizer = field(init=False)
     _log: MetricsLog = field(init=False)
     _window: "_Window" = field(init=False)
@@ -141,6 +152,10 @@ class Trainer(Generic[Batch]):
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
         if resume_from is not None:
             load_optimizer(resume_from, self.model, self._optimizer)
+        if self.averaging_config is not None:
+            self._average = TailAverage(self.model, self.averaging_config)
+            if resume_from is not None:
+                self._average.restore(read_average(resume_from))
         self._saved_step = self.state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
         with catch_signals() as stop, deterministic_algorithms(), memory_errors(), bar as shown:
@@ -200,9 +215,10 @@ class Trainer(Generic[Batch]):
         total, sums = found
         norm = clip_gradients(self.model.parameters(), self.optimizer_config.max_grad_norm)
         if math.isfinite(total) and math.isfinite(norm.item()):
-            for group in self._optimizer.param_groups:
-                group["lr"] = learning_rate
+            set_learning_rate(self._optimizer, learning_rate)
             self._optimizer.step()
+            if self._average is not None:
+                self._average.update(progress)
             self._skipped_in_a_row = 0
             self._window.add(sums, learning_rate, norm.item(), data.num_tokens, time.monotonic() - started)
         else:
@@ -298,7 +314,8 @@ class Trainer(Generic[Batch]):
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self.model.eval()
         sums = Sums()
-        with torch.inference_mode(), autocast(next(self.model.parameters()).device, self.compute_dtype):
+        device = next(self.model.parameters()).device
+        with self._mean_in_place(), torch.inference_mode(), autocast(device, self.compute_dtype):
             for measures in self.work.evaluate(self.model):
                 if stop:
                     raise _StopAskedFor
@@ -313,6 +330,9 @@ class Trainer(Generic[Batch]):
         self._save()
         return measured
 
+    def _mean_in_place(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._average is None else self._average.in_place()
+
     def _save_due(self) -> bool:
         every_steps = self.checkpoint_config.every_steps
         if every_steps is not None and self.state.step % every_steps == 0:
@@ -323,7 +343,11 @@ class Trainer(Generic[Batch]):
         if self._saved_step == self.state.step:
             return
         self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
-        save_checkpoint(self.run, self.state, self.model, self._optimizer, self.write_model)
+        with self._mean_in_place():
+            average = None if self._average is None else self._average.tensors()
+            save_checkpoint(
+                self.run, self.state, self.model, self._optimizer, self.write_model, average=average
+            )
         prune_checkpoints(self.run, self.checkpoint_config)
         self._saved_step = self.state.step
         self._saved_at = time.monotonic()
