@@ -1,4 +1,4 @@
-"""Ordered mapping over processes."""
+"""Mapping over processes."""
 
 import contextlib
 import os

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from cloze.errors import InputError, RunError
 
@@ -18,8 +18,31 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class Executor(Protocol):
+    """Somewhere else that a function is mapped over data, as on a cluster."""
+
+    @property
+    def num_workers(self) -> int:
+        """How many items are worked on at once."""
+
+    def map_unordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Do as the function of this name does."""
+
+    def map_ordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Do as the function of this name does."""
+
+
+Workers: TypeAlias = int | Executor
+"""So many processes of this machine, where 1 is this process itself; or an executor."""
+
+
+def num_workers(workers: Workers) -> int:
+    """Return how many items are worked on at once."""
+    return workers if isinstance(workers, int) else workers.num_workers
+
+
 def map_unordered(
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: Workers
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item, in the order in which they are done.
 
@@ -29,12 +52,15 @@ def map_unordered(
     Args:
         function: a top-level function, which travels to other processes by name, or a `partial` of one.
         items: what to map over.
-        workers: processes; 1 works in this one.
+        workers: where.
 
     Raises:
         InputError: `workers` is not positive.
         RunError: a worker died (most often killed for want of memory).
     """
+    if not isinstance(workers, int):
+        yield from workers.map_unordered(function, items)
+        return
     if workers == 1:
         yield from map(function, items)
         return
@@ -51,12 +77,15 @@ def map_unordered(
 
 
 def map_ordered(
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: Workers
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item, in their order; else as `map_unordered`.
 
     At most four items a worker are under way or done and waiting for one before them.
     """
+    if not isinstance(workers, int):
+        yield from workers.map_ordered(function, items)
+        return
     if workers == 1:
         yield from map(function, items)
         return

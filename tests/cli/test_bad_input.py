@@ -797,7 +797,7 @@ def test_too_little_memory_is_said(
     monkeypatch.setattr("cloze.pretraining.objective.PretrainingWork.loss", fail)
     command = PRETRAIN + "--data {data} --quiet"
     assert main(shlex.split(fill_in(command, places(tmp_path, shop)))) == 1
-    assert "out of memory. Say --set micro_batch_tokens=N" in one_line_of(capsys.readouterr().err)
+    assert "out of memory at step 1 with one sequence at a time" in one_line_of(capsys.readouterr().err)
     monkeypatch.setattr("cloze.inference.fill.FillMask.load", fail)
     assert main(["fill", "-m", str(shop.run), "a [MASK]"]) == 1
     assert "out of memory" in one_line_of(capsys.readouterr().err)

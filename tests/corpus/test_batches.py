@@ -138,6 +138,20 @@ def test_the_cap_on_predictions(draw):
     assert max(counts) == 3
 
 
+def test_masks_grow_fewer_over_a_run_and_nothing_else_changes(draw):
+    source = draw(masking=MaskingConfig(initial_masked_lm_prob=0.3))
+    positions = np.arange(100)
+    early, half, end = (source.batch(0, positions, progress=progress) for progress in (0.0, 0.5, 1.0))
+    tokens = len(end.input_ids)
+    shares = [len(batch.masked_lm_ids) / tokens for batch in (early, half, end)]
+    assert shares == pytest.approx([0.3, 0.225, 0.15], abs=0.01)
+    constant = draw().batch(0, positions)
+    for ours, theirs in ((end, constant), (source.batch(0, positions), constant)):
+        assert instances_of(ours) == instances_of(theirs)
+    assert [row[0] for row in instances_of(early)] == [row[0] for row in instances_of(end)]
+    assert set(end.masked_lm_positions) < set(early.masked_lm_positions)
+
+
 def test_without_pairs_an_instance_is_one_segment(draw, tokenizer):
     source = draw(pairs=PairsConfig(next_sentence=False))
     batch = source.batch(0, np.arange(source.num_instances(0)))

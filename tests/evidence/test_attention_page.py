@@ -20,8 +20,8 @@ TOKENS = ("[CLS]", "</script><b>", "bank", "[SEP]", "&amp;", "[SEP]")
 
 def attention(*, num_layers: int = 2, num_tokens: int = 6) -> AttentionMap:
     generator = torch.Generator().manual_seed(3)
-    draw = [torch.randn(3, num_tokens, 5, generator=generator) for _ in range(2 * num_layers)]
-    layers = tuple(LayerAttention(draw[2 * i], draw[2 * i + 1]) for i in range(num_layers))
+    draw = [torch.randn(3, num_tokens, 5, generator=generator) for _ in range(3 * num_layers)]
+    layers = tuple(LayerAttention(*draw[3 * i : 3 * i + 3]) for i in range(num_layers))
     tokens = (TOKENS * (num_tokens // 6))[:num_tokens]
     return AttentionMap(tokens, (0,) * num_tokens, layers)
 

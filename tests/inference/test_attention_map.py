@@ -59,8 +59,7 @@ def test_weights_times_values_are_what_the_layer_goes_on_with(model: BertModel, 
         hidden_states = model.forward_packed(packed, keep_hidden_states=True).hidden_states
         for number, (layer, looked) in enumerate(zip(model.layers, found.layers, strict=True)):
             assert isinstance(layer, BertLayer)
-            _, _, value = layer.project(hidden_states[number])
-            context = (looked.weights @ value.transpose(0, 1)).transpose(0, 1).flatten(1)
+            context = (looked.weights @ looked.value).transpose(0, 1).flatten(1)
             attended = layer.attention_layer_norm(hidden_states[number] + layer.attention_output(context))
             after = layer.output(torch.nn.functional.gelu(layer.intermediate(attended)))
             torch.testing.assert_close(layer.output_layer_norm(attended + after), hidden_states[number + 1])

@@ -15,8 +15,10 @@ from safetensors.torch import load_file
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.pretraining.config import PretrainConfig
+from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig, resolve_checkpoint
 from cloze.training.metrics_log import METRICS, read_metrics
+from cloze.training.muon import MuonConfig
 
 SECONDS_TO_START = 120
 
@@ -49,7 +51,12 @@ def _write_settings(config: PretrainConfig, path: Path) -> list[str]:
 
 def _assert_same_run(first: Path, second: Path) -> None:
     """Weights and optimizer to the bit, and every logged loss of every step."""
-    for name in ("model.safetensors", "training/optimizer.safetensors"):
+    files = [
+        sorted(path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*.safetensors"))
+        for checkpoint in map(resolve_checkpoint, (first, second))
+    ]
+    assert files[0] == files[1]
+    for name in files[0]:
         one, other = (load_file(resolve_checkpoint(run) / name) for run in (first, second))
         assert one.keys() == other.keys()
         assert all(torch.equal(tensor, other[key]) for key, tensor in one.items())
@@ -87,6 +94,22 @@ def test_twenty_kills_at_random_moments_change_nothing(nano: PretrainConfig, tmp
     _kill_until_done(config, tmp_path, kills=20, seed=1)
 
 
+def _with_all_ingredients(config: PretrainConfig) -> PretrainConfig:
+    """Muon, masks that grow fewer, and a mean of the weights over most of the run."""
+    return replace(
+        config,
+        optimizer=replace(config.optimizer, muon=MuonConfig(), bias_correction=True),
+        masking=replace(config.masking, initial_masked_lm_prob=0.3),
+        averaging=AveragingConfig(tail_fraction=0.8),
+    )
+
+
+@pytest.mark.timeout(600)
+def test_kills_change_nothing_of_a_fast_recipe(nano: PretrainConfig, tmp_path: Path) -> None:
+    config = replace(nano, steps=160, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
+    _kill_until_done(_with_all_ingredients(config), tmp_path, kills=2, seed=4)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [2, 3])
@@ -99,7 +122,7 @@ def test_sixty_kills_change_nothing(nano: PretrainConfig, tmp_path: Path, seed: 
 def test_a_signal_saves_and_leaves_within_ten_seconds(
     nano: PretrainConfig, tmp_path: Path, number: signal.Signals
 ) -> None:
-    config = replace(nano, steps=300, checkpoints=CheckpointConfig())
+    config = replace(nano, steps=160, checkpoints=CheckpointConfig())
     settings = _write_settings(config, tmp_path / "settings.toml")
     assert not _finish(_start(tmp_path / "whole", *settings))
     process = _start(tmp_path / "stopped", *settings)

@@ -17,6 +17,7 @@ from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.pretraining.config import GoogleInstancesConfig, PretrainConfig
 from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import read_state, resolve_checkpoint
 from cloze.training.metrics_log import read_metrics
 
@@ -106,6 +107,26 @@ def test_going_on_from_a_checkpoint_starts_with_its_weights(nano: PretrainConfig
     assert start["masked_lm_loss"] == pytest.approx(end["masked_lm_loss"], abs=0.2)
 
 
+def test_masks_made_beforehand_cannot_grow_fewer() -> None:
+    overrides = ["data=somewhere", "steps=10", "google_instances.dupe_factor=1"]
+    with pytest.raises(InputError, match="initial_masked_lm_prob"):
+        configuration.load(PretrainConfig, None, [*overrides, "masking.initial_masked_lm_prob=0.3"])
+
+
+def test_the_mean_of_the_weights_is_what_was_measured(nano: PretrainConfig, tmp_path: Path) -> None:
+    measured = {
+        name: pretrain(replace(nano, averaging=averaging), tmp_path / name)
+        for name, averaging in (("last", None), ("mean", AveragingConfig(tail_fraction=0.5)))
+    }
+    last, mean = _weights(tmp_path / "last"), _weights(tmp_path / "mean")
+    assert any(not torch.equal(tensor, mean[name]) for name, tensor in last.items())
+    kept = load_file(resolve_checkpoint(tmp_path / "mean") / "training" / "average.safetensors")
+    assert int(kept["count"]) == 12
+    assert torch.equal(kept["bert.pooler.weight"], last["bert.pooler.dense.weight"])
+    assert measured["mean"]["loss"] != measured["last"]["loss"]
+    assert resume_pretraining(tmp_path / "mean") == measured["mean"]
+
+
 def test_without_pairs_only_words_are_learned(nano: PretrainConfig, tmp_path: Path) -> None:
     measured = pretrain(
         replace(nano, steps=8, pairs=replace(nano.pairs, next_sentence=False)), tmp_path / "run"
@@ -150,6 +171,9 @@ def test_every_recipe_loads(recipe: Path) -> None:
         ("phases=[{max_seq_length=1024, fraction=1.0}]", "max_position_embeddings"),
         ("micro_batch_tokens=100", "micro_batch_tokens"),
         ("masking.masked_lm_prob=1.5", "masked_lm_prob"),
+        ("masking.initial_masked_lm_prob=1.5", "initial_masked_lm_prob"),
+        ("averaging.tail_fraction=2", "tail_fraction"),
+        ("optimizer.muon.learning_rate=2", "learning_rate"),
         ("optimizer.learning_rat=1", "Did you mean optimizer.learning_rate"),
     ],
 )

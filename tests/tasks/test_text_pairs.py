@@ -74,7 +74,6 @@ def test_all_pairs_of_a_step_go_through_the_model_together(nano_checkpoint: Path
         f"train={tmp_path / 'a.tsv'}",
         f"dev={tmp_path / 'a.tsv'}",
         "max_seq_length=16",
-        "micro_batch_tokens=16",
         "batch_size=12",
     ]
     task, config = load_finetuning("text-pairs", None, settings)
@@ -82,7 +81,8 @@ def test_all_pairs_of_a_step_go_through_the_model_together(nano_checkpoint: Path
     prepared = prepare(task, config, nano_checkpoint, world, SILENT)
     work = FinetuningWork(task=prepared.task, data=prepared.data, config=config, world=world)
     sizes = [
-        [batch.num_targets for batch in work.step_data(0, Position(0, 0, start)).batches] for start in (0, 12)
+        [batch.num_targets for batch in work.step_data(0, Position(0, 0, start), 16).batches]
+        for start in (0, 12)
     ]
     assert sizes == [[12], [4]]
 

@@ -56,7 +56,7 @@ class LineWork:
         self.at_batch = lambda index: None
         self.poison: set[int] = set()
 
-    def step_data(self, progress: float, position: Position) -> StepData[int]:
+    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[int]:
         batches = [position.index * MICRO_BATCHES + i for i in range(MICRO_BATCHES)]
         return StepData(batches, 10, Position(0, 0, position.index + 1), f"batch {position.index}")
 
@@ -105,6 +105,7 @@ def _trainer(
         evaluation_config=EvaluationConfig(times=3, log_every_steps=1),
         seed=1,
         compute_dtype=torch.float32,
+        micro_batch_tokens=1,
         progress=SILENT,
         world=World(torch.device("cpu")),
         state=state,

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import tyro
 
 from cloze.errors import InputError
 from cloze.progress import Progress
+
+if TYPE_CHECKING:  # it imports what --help can do without
+    from cloze.executor import Workers
 
 Output: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-o"], help_behavior_hint="(required)")]
 OptionalOutput: TypeAlias = Annotated[
@@ -62,6 +65,32 @@ class Common:
 Flags: TypeAlias = Annotated[Common, tyro.conf.arg(name=""), tyro.conf.ConsolidateSubcommandArgs]
 
 
+def default_workers() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Where the work is done."""
+
+    workers: int = default_workers()
+    """Processes."""
+    executor: Literal["local", "ray"] = "local"
+    """On this machine, or on the Ray cluster that RAY_ADDRESS names; each of its processors is then a worker."""
+
+    def __call__(self) -> "Workers":
+        """Return the same, as the library takes it."""
+        if self.executor == "local":
+            return self.workers
+        from cloze.ray_cluster import RayCluster
+
+        return RayCluster()
+
+
+PoolFlags: TypeAlias = Annotated[Pool, tyro.conf.arg(name="")]
+
+
 def required(value: Value | None, flag: str, *, verb: str) -> Value:
     """Return the value of a flag that only some uses of a verb can do without.
 
@@ -96,8 +125,3 @@ def find_recipe(name: str | None, folder: str = "") -> Path | None:
             return recipe
     known = ", ".join(recipe.stem for recipe in recipes)
     raise InputError(f"no recipe {name!r}", where="--config", remedy=f"Give a TOML file, or one of {known}")
-
-
-def default_workers() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

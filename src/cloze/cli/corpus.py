@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from cloze.cli.common import Corpus, Flags, OptionalOutput, OptionalPath, default_workers, required
+from cloze.cli.common import (
+    Corpus,
+    Flags,
+    OptionalOutput,
+    OptionalPath,
+    PoolFlags,
+    required,
+)
 from cloze.cli.reading import ReadingFlags, look
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ def run(
     validation_fraction: float = 0.005,
     append: bool = False,
     task: Annotated[str | None, tyro.conf.arg(metavar="I/N", help_behavior_hint="")] = None,
-    workers: int = default_workers(),
+    pool: PoolFlags,
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
@@ -42,12 +49,12 @@ def run(
         validation_fraction: share of the documents held out from training.
         append: add to the data set that is there, which stays as it is.
         task: do the share of task I of N, as in 3/8; then "cloze corpus merge" makes the data set of all.
-        workers: processes.
+        pool: where the work is done.
         overwrite: replace the output where it exists, and what is left of a build with other settings.
         flags: flags of every verb.
     """
     if reading.dry_run or reading.validate:
-        look(corpus, reading, workers=workers, flags=flags)
+        look(corpus, reading, workers=pool(), flags=flags)
         return
     from cloze.corpus.build import BuildConfig, build_dataset, build_task
     from cloze.corpus.stage import Task
@@ -68,7 +75,7 @@ def run(
             config,
             task=Task.parse(task),
             append=append,
-            workers=workers,
+            workers=pool(),
             overwrite=overwrite,
             progress=flags.progress,
         )
@@ -80,7 +87,7 @@ def run(
         output,
         config,
         append=append,
-        workers=workers,
+        workers=pool(),
         overwrite=overwrite,
         progress=flags.progress,
     )

@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 import tyro
 
-from cloze.cli.common import Device, Flags, Model, OptionalPath, Output
+from cloze.cli.common import Device, Flags, Model, OptionalPath, Output, Pool, PoolFlags
 from cloze.cli.vectors import VectorFlags
 from cloze.errors import InputError
+
+_IN_THIS_PROCESS = Pool(1)
 
 
 def run(
@@ -22,7 +24,7 @@ def run(
     idf_from: OptionalPath = None,
     text_column: Annotated[str, tyro.conf.arg(metavar="NAME")] = "text",
     dtype: Literal["float32", "float16"] = "float32",
-    workers: int = 1,
+    pool: PoolFlags = _IN_THIS_PROCESS,
     device: Device = "auto",
     overwrite: bool = False,
     flags: Flags,
@@ -38,7 +40,7 @@ def run(
         idf_from: a text in which pieces are counted for idf_mean; without one, the input itself.
         text_column: name of the column with the text, where the input is a table.
         dtype: number format of the output.
-        workers: processes, for a machine with many cores and no accelerator.
+        pool: where the work is done.
         device: cpu, cuda, mps or auto.
         overwrite: replace the output where it exists.
         flags: flags of every verb.
@@ -54,7 +56,7 @@ def run(
         text_column=text_column,
         idf_source=idf_from,
         storage=dtype,
-        workers=workers,
+        workers=pool(),
         device=device,
     )
     found = embed_file(

@@ -12,6 +12,7 @@ from cloze.corpus.formats import TextFormat
 
 if TYPE_CHECKING:  # it imports what --help can do without
     from cloze.corpus.sources import ReadingConfig
+    from cloze.executor import Workers
 
 _LINES_SHOWN = 3
 _CHARACTERS_SHOWN = 200
@@ -51,7 +52,7 @@ class Reading:
 ReadingFlags: TypeAlias = Annotated[Reading, tyro.conf.arg(name="")]
 
 
-def look(inputs: Sequence[str], reading: Reading, *, workers: int, flags: Common) -> None:
+def look(inputs: Sequence[str], reading: Reading, *, workers: "Workers", flags: Common) -> None:
     """Do what --dry-run or --validate asks for.
 
     Raises:

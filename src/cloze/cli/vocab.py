@@ -1,6 +1,6 @@
 """`cloze vocab`: learn a WordPiece vocabulary from text."""
 
-from cloze.cli.common import Corpus, Flags, OptionalOutput, default_workers, required
+from cloze.cli.common import Corpus, Flags, OptionalOutput, PoolFlags, required
 from cloze.cli.reading import ReadingFlags, look
 
 
@@ -12,7 +12,7 @@ def run(
     reading: ReadingFlags,
     size: int = 30_522,
     cased: bool = False,
-    workers: int = default_workers(),
+    pool: PoolFlags,
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
@@ -24,12 +24,12 @@ def run(
         reading: what the text files hold.
         size: word pieces, special ones included.
         cased: keep upper case and accents.
-        workers: processes.
+        pool: where the work is done.
         overwrite: replace the output where it exists.
         flags: flags of every verb.
     """
     if reading.dry_run or reading.validate:
-        look(corpus, reading, workers=workers, flags=flags)
+        look(corpus, reading, workers=pool(), flags=flags)
         return
     from cloze.corpus.vocabulary import train_vocabulary
 
@@ -40,7 +40,7 @@ def run(
         reading=reading.config,
         size=size,
         lowercase=not cased,
-        workers=workers,
+        workers=pool(),
         overwrite=overwrite,
         progress=flags.progress,
     )

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from cloze.cli.common import Corpus, Flags, OptionalInteger, OptionalPath, Output, default_workers
+from cloze.cli.common import (
+    Corpus,
+    Flags,
+    OptionalInteger,
+    OptionalPath,
+    Output,
+    PoolFlags,
+)
 
 if TYPE_CHECKING:
     from cloze.corpus.extension import Extension
@@ -22,7 +29,7 @@ def run(
     output: Output,
     words: OptionalPath = None,
     add: OptionalInteger = None,
-    workers: int = default_workers(),
+    pool: PoolFlags,
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
@@ -34,7 +41,7 @@ def run(
         output: directory for the extended vocabulary.
         words: a file with a word a line, all to be added.
         add: add so many words, the most frequent of the text that are no piece.
-        workers: processes.
+        pool: where the work is done.
         overwrite: replace the output where it exists.
         flags: flags of every verb.
     """
@@ -46,7 +53,7 @@ def run(
         words=words,
         inputs=corpus,
         number=add,
-        workers=workers,
+        workers=pool(),
         overwrite=overwrite,
         progress=flags.progress,
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from cloze.cli.common import Corpus, Flags, default_workers
+from cloze.cli.common import Corpus, Flags, PoolFlags
 
 _VOCABULARY_ROWS = {
     "pieces": "pieces",
@@ -39,7 +39,7 @@ def run(
         tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="TEXT", help_behavior_hint="")
     ] = (),
     beside: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="VOCAB…", help_behavior_hint="")] = (),
-    workers: int = default_workers(),
+    pool: PoolFlags,
     flags: Flags,
 ) -> None:
     """Show what is in a vocabulary and what it does to a text.
@@ -52,7 +52,7 @@ def run(
         corpus: text to measure it on: files, folders or globs; - is stdin.
         text: a text to show the pieces of; may be given again.
         beside: other vocabularies to show beside it.
-        workers: processes.
+        pool: where the work is done.
         flags: flags of every verb.
     """
     from cloze.corpus.word_counts import Normalization, count_text
@@ -61,7 +61,7 @@ def run(
 
     directories = [vocabulary, *beside]
     tokenizers = [Tokenizer.load(directory) for directory in directories]
-    counts = count_text(corpus, tokenizers, workers=workers, progress=flags.progress) if corpus else {}
+    counts = count_text(corpus, tokenizers, workers=pool(), progress=flags.progress) if corpus else {}
     found: list[dict[str, Any]] = []
     for directory, tokenizer in zip(directories, tokenizers, strict=True):
         facts: dict[str, Any] = {

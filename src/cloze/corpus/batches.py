@@ -1,6 +1,7 @@
 """Instances packed end to end, and the sources that they are read from.
 
-A source is a pure function: the same (epoch, positions) give the same batch, in whatever order they are asked for.
+A source is a pure function: the same (epoch, positions, progress) give the same batch, in whatever order they
+are asked for.
 
 Shapes: T tokens in the packed batch, B sequences, P masked positions, S segments of a sequence (A and B, or one).
 """
@@ -63,8 +64,8 @@ class InstanceSource(Protocol):
     def num_instances(self, epoch: int) -> int:
         """Return how many instances an epoch has."""
 
-    def batch(self, epoch: int, positions: Integers) -> PackedBatch:
-        """Return the instances at these positions of an epoch."""
+    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PackedBatch:
+        """Return the instances at these positions of an epoch, masked as when a share `progress` of a run is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,10 @@ def take(source: InstanceSource, cursor: Cursor, count: int) -> tuple[list[tuple
 
 
 def micro_batches(
-    source: InstanceSource, epoch: int, positions: Integers, max_tokens: int
+    source: InstanceSource, epoch: int, positions: Integers, max_tokens: int, *, progress: float = 1.0
 ) -> Iterator[PackedBatch]:
     """Cut instances into batches of at most `max_tokens` tokens, like lengths together."""
-    batch = source.batch(epoch, positions)
+    batch = source.batch(epoch, positions, progress=progress)
     bounds = batch.cu_seqlens
     start = 0
     while start < len(positions):
@@ -157,7 +158,7 @@ class DrawnInstances:
         kept_a = np.minimum(a_length, np.maximum(room - b_length, room - room // 2))
         return kept_a, np.minimum(b_length, room - kept_a)
 
-    def batch(self, epoch: int, positions: Integers) -> PackedBatch:
+    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PackedBatch:
         """Return the instances at these positions: pairs of the epoch's plan, cut to length and masked.
 
         Differs: Google removes each surplus piece from the front or the back by the toss of a coin; here the number
@@ -190,7 +191,7 @@ class DrawnInstances:
             cu_seqlens,
             is_text_T,
             mix(_MASKS, after=random_B),
-            self.masking,
+            self.masking.at(progress),
             max_predictions_per_seq=self.max_predictions_per_seq,
             is_continuation=self._is_continuation,
             mask_id=self.tokenizer.mask_id,

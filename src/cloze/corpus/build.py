@@ -29,6 +29,7 @@ from cloze.corpus.stage import MakePart, Stage, Task
 from cloze.corpus.store import Dataset, Digests, Integers, Shard, offsets_of, write_shard
 from cloze.corpus.streams import STDIN
 from cloze.errors import InputError
+from cloze.executor import Workers
 from cloze.progress import SILENT, Bar, Progress
 from cloze.text.sentences import check_language, split_sentences
 from cloze.text.splitters import load_splitter
@@ -66,7 +67,7 @@ def build_dataset(
     config: BuildConfig = BuildConfig(),
     *,
     append: bool = False,
-    workers: int = 1,
+    workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> Summary:
@@ -80,7 +81,7 @@ def build_dataset(
         output: directory of the data set.
         config: how it is read, cleaned, split and held out.
         append: add to the data set that is there. What it has stays as it is, and what it holds out.
-        workers: processes.
+        workers: processes, or a cluster.
         overwrite: replace the output, and what is left of a build with other settings.
         progress: where to tell how far it is.
 
@@ -115,7 +116,7 @@ def build_task(
     *,
     task: Task,
     append: bool = False,
-    workers: int = 1,
+    workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> None:

@@ -14,6 +14,7 @@ from cloze.corpus.sources import ReadingConfig, plan_stretches
 from cloze.corpus.vocabulary import KIND
 from cloze.corpus.word_counts import Normalization, count_text
 from cloze.errors import InputError
+from cloze.executor import Workers
 from cloze.progress import SILENT, Progress
 from cloze.text.inspection import cut_words, describe_text
 from cloze.text.learner import LEAST_COUNT
@@ -60,7 +61,7 @@ def extend_vocabulary(
     inputs: Sequence[str | Path] = (),
     number: int | None = None,
     reading: ReadingConfig = ReadingConfig(),
-    workers: int = 1,
+    workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> Extension:
@@ -73,7 +74,7 @@ def extend_vocabulary(
         inputs: text: files, folders, globs, or - for stdin.
         number: of the words of the text that are cut or [UNK], add the most frequent ones.
         reading: what the inputs hold and how it is cleaned.
-        workers: processes.
+        workers: processes, or a cluster.
         overwrite: replace the output.
         progress: where to tell how far it is.
 

@@ -3,7 +3,7 @@
 Shapes: T tokens in the packed batch, B sequences, L tokens of the longest, P masked positions, W chosen words.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ class MaskingConfig:
 
     masked_lm_prob: float = 0.15
     """Share of a sequence's pieces that are predicted."""
+    initial_masked_lm_prob: float | None = None
+    """That share at the beginning of a run; from there it falls on a line to `masked_lm_prob`. None: it is the same
+    throughout. Held-out text is always masked as at the end."""
     mask_token_prob: float = 0.8
     """Of these, the share that [MASK] replaces."""
     random_token_prob: float = 0.1
@@ -34,10 +37,19 @@ class MaskingConfig:
     def __post_init__(self) -> None:
         if not 0 < self.masked_lm_prob < 1:
             raise ValueError(f"masked_lm_prob {self.masked_lm_prob} is not between 0 and 1")
+        if self.initial_masked_lm_prob is not None and not 0 < self.initial_masked_lm_prob < 1:
+            raise ValueError(f"initial_masked_lm_prob {self.initial_masked_lm_prob} is not between 0 and 1")
         if min(self.mask_token_prob, self.random_token_prob) < 0:
             raise ValueError("mask_token_prob and random_token_prob must not be negative")
         if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:
             raise ValueError("mask_token_prob and random_token_prob add up to more than 1")
+
+    def at(self, progress: float) -> "MaskingConfig":
+        """Return the rates when a share `progress` in [0, 1] of a run is over."""
+        if self.initial_masked_lm_prob is None:
+            return self
+        share = progress * self.masked_lm_prob + (1 - progress) * self.initial_masked_lm_prob
+        return replace(self, masked_lm_prob=share, initial_masked_lm_prob=None)
 
 
 def mask_tokens(

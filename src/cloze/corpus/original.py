@@ -334,8 +334,8 @@ class MaterialisedInstances:
         """Return how many instances there are, in any epoch."""
         return len(self._order)
 
-    def batch(self, epoch: int, positions: Integers) -> PackedBatch:
-        """Return the instances at these positions, the longest first."""
+    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PackedBatch:
+        """Return the instances at these positions, the longest first; their masks are always the same."""
         numbers = self._order[positions]
         numbers = numbers[np.argsort(-self._lengths[numbers], kind="stable")]
         lengths_B = self._lengths[numbers]

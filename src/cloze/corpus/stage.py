@@ -32,7 +32,7 @@ from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import Stretch, total_bytes
 from cloze.corpus.streams import STDIN
 from cloze.errors import InputError
-from cloze.executor import map_unordered
+from cloze.executor import Workers, map_unordered, num_workers
 from cloze.progress import SILENT, Bar, Progress
 
 _PLAN = "build.json"
@@ -159,7 +159,7 @@ class Stage:
         stretches: Sequence[Stretch],
         make: MakePart,
         *,
-        workers: int,
+        workers: Workers,
         bar: Bar,
         task: Task = ALONE,
     ) -> Iterator[Record]:
@@ -170,7 +170,7 @@ class Stage:
         Args:
             stretches: as the stage was begun with.
             make: a top-level function, or a `partial` of one.
-            workers: processes.
+            workers: processes, or a cluster.
             bar: advances by the bytes read from disk, and by those of stretches that are finished.
             task: of a job array; the default does everything.
 
@@ -182,7 +182,7 @@ class Stage:
         shares = _shares(dict(zip(self.keys, stretches, strict=True)), task)
         to_do = [share for share in shares if not self._is_through(share.key, names, share)]
         bar.advance(sum(s.stretch.size_bytes for s in shares) - sum(s.stretch.size_bytes for s in to_do))
-        if 1 < workers <= len(to_do) // 2:
+        if 1 < num_workers(workers) <= len(to_do) // 2:
             finish = partial(_finish_share, directory=self.directory, make=make)
             for share, made in map_unordered(finish, to_do, workers=workers):
                 bar.advance(share.stretch.size_bytes)
@@ -198,7 +198,7 @@ class Stage:
         stretches: Sequence[Stretch],
         make: MakePart,
         *,
-        workers: int,
+        workers: Workers,
         bar: Bar,
         progress: Progress,
     ) -> Iterator[Record]:

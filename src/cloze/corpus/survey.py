@@ -9,7 +9,7 @@ from cloze.corpus.documents import Document
 from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import Stretch, total_bytes
 from cloze.errors import InputError
-from cloze.executor import map_unordered
+from cloze.executor import Workers, map_unordered
 from cloze.progress import SILENT, Progress
 
 
@@ -37,7 +37,7 @@ def survey(
     stretches: Sequence[Stretch],
     cleaning: CleaningConfig,
     *,
-    workers: int = 1,
+    workers: Workers = 1,
     progress: Progress = SILENT,
 ) -> Survey:
     """Read and clean all of a text, and write nothing.

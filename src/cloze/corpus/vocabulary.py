@@ -20,6 +20,7 @@ from cloze.corpus.documents import Document
 from cloze.corpus.sources import ReadingConfig, describe_formats, plan_stretches
 from cloze.corpus.stage import Part
 from cloze.errors import InputError
+from cloze.executor import Workers
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.text.vocabulary import learn_vocabulary
@@ -38,7 +39,7 @@ def train_vocabulary(
     reading: ReadingConfig = ReadingConfig(),
     size: int = 30_522,
     lowercase: bool = True,
-    workers: int = 1,
+    workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> Tokenizer:
@@ -50,7 +51,7 @@ def train_vocabulary(
         reading: what the inputs hold and how it is cleaned.
         size: pieces, special ones included.
         lowercase: False keeps case and accents.
-        workers: processes.
+        workers: processes, or a cluster.
         overwrite: replace the output.
         progress: where to tell how far it is.
 

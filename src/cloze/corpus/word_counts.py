@@ -14,7 +14,7 @@ from cloze.corpus.documents import in_parts
 from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import ReadingConfig, Stretch, plan_stretches, total_bytes
 from cloze.errors import InputError
-from cloze.executor import map_unordered
+from cloze.executor import Workers, map_unordered
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.text.words import count_words
@@ -48,7 +48,7 @@ def count_text(
     tokenizers: Sequence[Tokenizer],
     *,
     reading: ReadingConfig = ReadingConfig(),
-    workers: int = 1,
+    workers: Workers = 1,
     progress: Progress = SILENT,
 ) -> dict[Normalization, "Counter[str]"]:
     """Count the words of a text, once for each way in which the tokenizers change it.
@@ -57,7 +57,7 @@ def count_text(
         inputs: files, folders, globs, or - for stdin.
         tokenizers: whose words are counted.
         reading: what the inputs hold and how it is cleaned.
-        workers: processes.
+        workers: processes, or a cluster.
         progress: where to tell how far it is.
 
     Raises:

@@ -20,11 +20,13 @@ from cloze.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class LayerAttention:
-    """What one layer computes before it looks at any value, in float32 on the CPU."""
+    """What one layer makes of its input before it mixes any pieces, in float32 on the CPU."""
 
     query: Tensor
     """[N, T, H]."""
     key: Tensor
+    """[N, T, H]."""
+    value: Tensor
     """[N, T, H]."""
 
     @property
@@ -67,6 +69,7 @@ def attention_map(model: BertModel, tokenizer: Tokenizer, text: str, pair: str |
     layers = []
     for layer, hidden_TD in zip(model.layers, output.hidden_states[:-1], strict=True):
         assert isinstance(layer, BertLayer)
-        query_TNH, key_TNH, _ = layer.project(hidden_TD)
-        layers.append(LayerAttention(query_TNH.transpose(0, 1).cpu(), key_TNH.transpose(0, 1).cpu()))
+        layers.append(
+            LayerAttention(*(each.transpose(0, 1).float().cpu() for each in layer.project(hidden_TD)))
+        )
     return AttentionMap(tuple(encoding.tokens), tuple(encoding.token_type_ids), tuple(layers))

@@ -23,7 +23,7 @@ import torch
 from cloze.artifacts import refuse_existing, write_file
 from cloze.corpus.streams import STDIN, is_compressed
 from cloze.errors import InputError
-from cloze.executor import map_ordered
+from cloze.executor import Workers, map_ordered, num_workers
 from cloze.inference.embed import Embedder, EmbeddingConfig, Vectors
 from cloze.progress import SILENT, Progress
 from cloze.tasks.tables import count_rows, is_table, read_lines, read_rows
@@ -80,8 +80,8 @@ class FileConfig:
     """Where pieces are counted for idf_mean; None is the input itself, which is then read twice."""
     storage: Literal["float32", "float16"] = "float32"
     """Number format of the vectors in the file."""
-    workers: int = 1
-    """Processes, of a machine without an accelerator."""
+    workers: Workers = 1
+    """Processes, of a machine without an accelerator; or a cluster."""
     device: str = "auto"
     """cpu, cuda, mps or auto."""
 
@@ -113,12 +113,14 @@ def embed_file(
     """
     refuse_existing(output, overwrite=overwrite, directory=False)
     write = _writer(output, file.of)
-    if file.workers < 1:
+    if num_workers(file.workers) < 1:
         raise InputError(f"{file.workers} is less than 1", where="workers")
     embedder = Embedder.load(model, config, device=file.device)
     if file.workers != 1 and embedder.device.type != "cpu":
-        what = f"{file.workers} processes cannot share a device of {embedder.device.type}"
-        raise InputError(what, where="workers", remedy="Leave --workers out, or say --device cpu")
+        what = f"several processes cannot share a device of {embedder.device.type}"
+        raise InputError(
+            what, where="workers", remedy="Leave --workers and --executor out, or say --device cpu"
+        )
     if config.pooling == "idf_mean":
         if file.idf_source is None and str(source) == STDIN:
             what = "stdin can be read only once, and idf_mean counts pieces first"
@@ -185,7 +187,8 @@ def _work(
     """Return what makes rows of a part, here or in a worker, which reads the model itself."""
     if file.workers == 1:
         return partial(_rows_of, embedder, file.of)
-    threads = max(1, (os.cpu_count() or 1) // file.workers)
+    # a cluster gives each part one processor
+    threads = max(1, (os.cpu_count() or 1) // file.workers) if isinstance(file.workers, int) else 1
     return partial(_rows_of_worker, model, config, embedder.idf, file.of, threads)
 
 

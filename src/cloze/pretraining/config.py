@@ -6,6 +6,7 @@ from typing import Literal
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
 from cloze.model.bert import SIZES, BertConfig
+from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distribution import DistributionConfig
 from cloze.training.loop import EvaluationConfig
@@ -121,6 +122,8 @@ class PretrainConfig:
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     google_instances: GoogleInstancesConfig | None = None
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    averaging: AveragingConfig | None = None
+    """The weights that are evaluated and saved are a mean over the last steps; None: they are the last ones."""
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     distribution: DistributionConfig = field(default_factory=DistributionConfig)
@@ -137,6 +140,10 @@ class PretrainConfig:
             self.budget_seconds is not None and self.budget_seconds <= 0
         ):
             raise ValueError("steps and budget_seconds must be positive")
+        if self.google_instances is not None and self.masking.initial_masked_lm_prob is not None:
+            raise ValueError(
+                "masking.initial_masked_lm_prob: google_instances are masked before training begins"
+            )
         if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
             raise ValueError("the fractions of the phases do not add up to 1")
         longest = max(phase.max_seq_length for phase in self.phases)

@@ -122,7 +122,6 @@ def _measure(
         held_out=list(micro_batches(source, 0, positions, config.micro_batch_tokens)),
         unigram_nats=unigram_nats(documents, dataset.vocab_size).to(device),
         next_sentence=config.pairs.next_sentence,
-        micro_batch_tokens=config.micro_batch_tokens,
         world=World(device),
     )
     sums: dict[str, float] = defaultdict(float)

@@ -38,7 +38,6 @@ class PretrainingWork:
         unigram_nats: for every piece, minus the logarithm of its share of the training text: what knowing
             frequencies alone would lose on it.
         next_sentence: whether the instances are pairs.
-        micro_batch_tokens: tokens that pass through the model at once.
         world: the ranks of the run, of which this one has its share of every step.
         old_held_out: batches of held-out instances of the text that the model knows from before.
     """
@@ -47,7 +46,6 @@ class PretrainingWork:
     held_out: Sequence[PackedBatch]
     unigram_nats: Tensor
     next_sentence: bool
-    micro_batch_tokens: int
     world: World
     old_held_out: Sequence[PackedBatch] = ()
 
@@ -56,7 +54,7 @@ class PretrainingWork:
         """The measures whose sum is the loss."""
         return ("masked_lm_loss", "next_sentence_loss") if self.next_sentence else ("masked_lm_loss",)
 
-    def step_data(self, progress: float, position: Position) -> PretrainingStep:
+    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> PretrainingStep:
         """Return the next `batch_size` instances of the phase that `progress` lies in."""
         number = self._phase_at(progress)
         if number != position.phase:
@@ -64,8 +62,11 @@ class PretrainingWork:
         phase, source = self.phases[number]
         cursor = Cursor(position.epoch, position.index)
         parts, after = take(source, cursor, phase.batch_size)
-        own = _share(parts, self.world)
-        batches = [b for part in own for b in micro_batches(source, *part, self.micro_batch_tokens)]
+        batches = [
+            batch
+            for part in _share(parts, self.world)
+            for batch in micro_batches(source, *part, micro_batch_tokens, progress=progress)
+        ]
         num_tokens, num_predictions, num_pairs = self.world.sums(
             sum(len(batch.input_ids) for batch in batches),
             sum(len(batch.masked_lm_ids) for batch in batches),

@@ -204,7 +204,6 @@ def _train(
         old_held_out=material.old_held_out,
         unigram_nats=material.unigram_nats,
         next_sentence=config.pairs.next_sentence,
-        micro_batch_tokens=config.micro_batch_tokens,
         world=world,
     )
     world.by_first(lambda: write_environment(run, world, compute_dtype))
@@ -225,10 +224,12 @@ def _train(
         evaluation_config=config.evaluation,
         seed=config.seed,
         compute_dtype=compute_dtype,
+        micro_batch_tokens=config.micro_batch_tokens,
         progress=progress,
         world=world,
         distribution_config=config.distribution,
         state=state,
+        averaging_config=config.averaging,
     )
     return trainer.train(resume_from=checkpoint)
 

@@ -166,6 +166,7 @@ def _train(
         ),
         seed=config.seed,
         compute_dtype=compute_dtype,
+        micro_batch_tokens=config.micro_batch_tokens,
         progress=progress,
         world=world,
         distribution_config=config.distribution,

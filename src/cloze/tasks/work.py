@@ -45,7 +45,7 @@ class FinetuningWork:
         """The last one takes what is left."""
         return -(-len(self.features) // self.config.batch_size)
 
-    def step_data(self, progress: float, position: Position) -> FinetuningStep:
+    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> FinetuningStep:
         """Return this rank's share of the next `batch_size` features of the epoch's order."""
         end = position.index + self.config.batch_size
         indices = self._order_of(position.epoch)[position.index : end]
@@ -53,7 +53,7 @@ class FinetuningWork:
         has_share = len(own) > 0  # the last step of an epoch may have fewer features than there are ranks
         features = [self.features[i] for i in (own if has_share else indices[:1])]
         lengths = [feature.num_tokens for feature in features]
-        max_tokens = sum(lengths) if self.task.compares_examples else self.config.micro_batch_tokens
+        max_tokens = sum(lengths) if self.task.compares_examples else micro_batch_tokens
         batches = [
             self.task.batch([features[i] for i in indices]) for indices in by_length(lengths, max_tokens)
         ]

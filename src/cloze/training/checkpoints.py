@@ -26,6 +26,7 @@ Pointer: TypeAlias = Literal["latest", "best"]
 
 _CHECKPOINTS = "checkpoints"
 _MOST_POINTER_BYTES = 1 << 12
+_AVERAGE = "training/average.safetensors"
 _OPTIMIZER = "training/optimizer.safetensors"
 _STATE = "training/state.json"
 
@@ -69,6 +70,8 @@ class TrainingState:
     position: Position = Position()
     best_merit: tuple[float, ...] = ()
     best_step: int | None = None
+    micro_batch_tokens: int | None = None
+    """What is left of the setting after memory ran out; None where it never did."""
 
 
 def save_checkpoint(
@@ -76,6 +79,8 @@ def save_checkpoint(
     state: TrainingState,
     averages: Mapping[str, Tensor],
     write_model: Callable[[Path], None],
+    *,
+    average: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write the checkpoint of `state.step` whole, and make `latest` and `best` point to what they name.
 
@@ -84,6 +89,7 @@ def save_checkpoint(
         state: of the last completed step.
         averages: of the optimizer, as `optimizer_averages` names them.
         write_model: puts config, weights, tokenizer and card into a directory.
+        average: where the weights written are a mean, what is needed to go on with it.
 
     Raises:
         RunError: the disk is full or cannot be written; earlier checkpoints stand.
@@ -93,6 +99,8 @@ def save_checkpoint(
         write_model(directory)
         (directory / "training").mkdir()
         write_weights(dict(averages), directory / _OPTIMIZER)
+        if average is not None:
+            write_weights(dict(average), directory / _AVERAGE)
         (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     artifacts.write_text(run / "latest", _checkpoint_name(state.step) + "\n")
     if state.best_step is not None:
@@ -169,13 +177,15 @@ def read_state(checkpoint: Path) -> TrainingState:
 
 def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Put the optimizer's averages of a checkpoint in place."""
-    tensors = safetensors.torch.load_file(checkpoint / _OPTIMIZER)
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            optimizer.state[parameter] = {
-                "step": tensors[f"step/{name}"].to(parameter.device),
-                **{key: like(parameter, tensors[f"{key}/{name}"]) for key in ("exp_avg", "exp_avg_sq")},
-            }
+    parameters = dict(model.named_parameters())
+    for key_and_name, tensor in safetensors.torch.load_file(checkpoint / _OPTIMIZER).items():
+        key, name = key_and_name.split("/", 1)
+        optimizer.state[parameters[name]][key] = like(parameters[name], tensor)
+
+
+def read_average(checkpoint: Path) -> dict[str, Tensor]:
+    """Read what `save_checkpoint` wrote of a mean of weights."""
+    return safetensors.torch.load_file(checkpoint / _AVERAGE)
 
 
 def optimizer_averages(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:

@@ -11,7 +11,7 @@ first, a request to stop that of any, losses are sums over all. The first alone 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from torch.utils import deterministic
 from cloze import artifacts
 from cloze.errors import RunError
 from cloze.progress import Bar, Progress
+from cloze.training.averaging import AveragingConfig, TailAverage
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     CheckpointConfig,
@@ -32,13 +33,20 @@ from cloze.training.checkpoints import (
     load_optimizer,
     optimizer_averages,
     prune_checkpoints,
+    read_average,
     save_checkpoint,
 )
 from cloze.training.distribution import DistributionConfig, World
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
-from cloze.training.memory import memory_errors
+from cloze.training.memory import give_back_cached_memory, is_out_of_memory, memory_errors
 from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
-from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
+from cloze.training.optimizer import (
+    OptimizerConfig,
+    build_optimizer,
+    clip_gradients,
+    learning_rate_at,
+    set_learning_rate,
+)
 from cloze.training.precision import autocast
 from cloze.training.replicas import Replica, gather, replicate
 
@@ -83,8 +91,13 @@ class StepData(Generic[Batch]):
 class Work(Protocol[Batch]):
     """What is trained."""
 
-    def step_data(self, progress: float, position: Position) -> StepData[Batch]:
-        """Return this rank's share of the step that begins when a share `progress` of the run is over."""
+    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[Batch]:
+        """Return this rank's share of the step that begins when a share `progress` of the run is over.
+
+        Args:
+            micro_batch_tokens: a micro-batch has at most so many, or is one sequence; how the step is cut is all
+                that this decides.
+        """
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -111,7 +124,10 @@ class Trainer(Generic[Batch]):
         run: the run's directory.
         write_model: puts config, weights, tokenizer and card into a checkpoint's directory.
         compute_dtype: the format of matrix products.
-        world: the ranks of the run, and how they share it.
+        micro_batch_tokens: tokens that pass through the model at once, until memory runs out.
+        averaging_config: which mean of the weights is evaluated and saved in their place; None takes them as they are.
+        world: the ranks of the run.
+        distribution_config: how they share it.
     """
 
     model: nn.Module
@@ -124,10 +140,13 @@ class Trainer(Generic[Batch]):
     evaluation_config: EvaluationConfig
     seed: int
     compute_dtype: torch.dtype
+    micro_batch_tokens: int
     progress: Progress
     world: World
     distribution_config: DistributionConfig = field(default_factory=DistributionConfig)
     state: TrainingState = field(default_factory=TrainingState)
+    averaging_config: AveragingConfig | None = None
+    _average: TailAverage | None = field(init=False, default=None)
     _replica: Replica = field(init=False)
     _optimizer: torch.optim.Optimizer = field(init=False)
     _log: MetricsLog | None = field(init=False, default=None)
@@ -146,12 +165,16 @@ class Trainer(Generic[Batch]):
 
         Raises:
             Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last completed step.
-            RunError: the loss stayed infinite or NaN, memory ran out, or the disk is full.
+            RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
         self._replica = replicate(self.model, self.world, self.distribution_config)
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
         if resume_from is not None:
             load_optimizer(resume_from, self.model, self._optimizer)
+        if self.averaging_config is not None:
+            self._average = TailAverage(self.model, self.averaging_config)
+            if resume_from is not None:
+                self._average.restore(read_average(resume_from))
         self._saved_step = self.state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
         with catch_signals() as stop, deterministic_algorithms(), memory_errors(), bar as shown:
@@ -220,32 +243,21 @@ class Trainer(Generic[Batch]):
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
         started = time.monotonic()
         learning_rate = learning_rate_at(progress, self.optimizer_config)
-        data = self.work.step_data(progress, self.state.position)
-        torch.manual_seed((self.seed << 32) + (self.state.step + self.world.rank * _BETWEEN_RANKS) % _SEEDS)
-        self._optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=next(self.model.parameters()).device)
-        self.model.train()
-        sums = Sums()
-        for batch, counts, more in self._passes(data):
-            if stop and self.world.size == 1:  # several leave together, between steps
-                raise _StopAskedFor
-            with self._replica.accumulating(more=more):
-                with autocast(total.device, self.compute_dtype):
-                    loss, measures = self._replica.use(partial(self.work.loss, batch=batch, step=data))
-                (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
-            if counts:
-                total += loss.detach()
-                sums.add(measures)
-        (total_loss,) = self.world.sums(total.item())
+        data = self._step_data(progress, self.state.micro_batch_tokens or self.micro_batch_tokens)
+        while (found := self._loss_of(data, stop)) is None:
+            data = self._smaller_micro_batches(progress, data)
+        own_loss, sums = found
+        (total,) = self.world.sums(own_loss)
         norm = clip_gradients(self.model.parameters(), self.optimizer_config.max_grad_norm)
-        if math.isfinite(total_loss) and math.isfinite(norm.item()):
-            for group in self._optimizer.param_groups:
-                group["lr"] = learning_rate
+        if math.isfinite(total) and math.isfinite(norm.item()):
+            set_learning_rate(self._optimizer, learning_rate)
             self._optimizer.step()
+            if self._average is not None:
+                self._average.update(progress)
             self._skipped_in_a_row = 0
             self._window.add(sums, learning_rate, norm.item(), data.num_tokens, time.monotonic() - started)
         else:
-            self._skip(data.name, total_loss, norm.item())
+            self._skip(data.name, total, norm.item())
         self.state = replace(
             self.state,
             step=self.state.step + 1,
@@ -254,14 +266,41 @@ class Trainer(Generic[Batch]):
             position=data.next_position,
         )
 
-    def _passes(self, data: StepData[Batch]) -> Iterator[tuple[Batch, bool, bool]]:
-        """Yield each batch that passes through the model, whether it counts, and whether more will follow."""
-        own = len(data.batches) if data.has_share else 0
-        passes = len(data.batches)
-        if self._replica.in_step:
-            passes = max(self.world.gather(passes))
-        for number in range(passes):
-            yield data.batches[number % len(data.batches)], number < own, number + 1 < passes
+    def _step_data(self, progress: float, micro_batch_tokens: int) -> StepData[Batch]:
+        return self.work.step_data(progress, self.state.position, micro_batch_tokens)
+
+    def _loss_of(self, data: StepData[Batch], stop: StopRequest) -> tuple[float, "Sums"] | None:
+        """Return the step's loss and measures, and add up its gradients; None where memory does not suffice."""
+        torch.manual_seed((self.seed << 32) + (self.state.step + self.world.rank * _BETWEEN_RANKS) % _SEEDS)
+        self._optimizer.zero_grad(set_to_none=True)
+        self.model.train()
+        try:
+            # several ranks leave together, between steps
+            heard = stop if self.world.size == 1 else None
+            return add_up_gradients(self._replica, self.work, data, self.compute_dtype, heard)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error) or self.world.size > 1:  # the others cannot begin the step again
+                raise
+            return None  # the caller begins again: in here the error still holds on to tensors
+
+    def _smaller_micro_batches(self, progress: float, data: StepData[Batch]) -> StepData[Batch]:
+        """Cut the step's instances into more micro-batches than those of `data`; the run keeps to that size."""
+        self._optimizer.zero_grad(set_to_none=True)
+        give_back_cached_memory(next(self.model.parameters()).device)
+        tokens = self.state.micro_batch_tokens or self.micro_batch_tokens
+        while tokens > 1:
+            tokens //= 2
+            smaller = self._step_data(progress, tokens)
+            if len(smaller.batches) > len(data.batches):
+                self.state = replace(self.state, micro_batch_tokens=tokens)
+                step = self.state.step + 1
+                self._record("halved", step, micro_batch_tokens=tokens, reason="out of memory")
+                self.progress.note(
+                    f"warning: out of memory at step {step}: micro_batch_tokens is {tokens:,} from here"
+                )
+                return smaller
+        what = f"out of memory at step {self.state.step + 1} with one sequence at a time"
+        raise RunError(what, where=self.run, remedy="Use shorter sequences or a smaller model")
 
     def _skip(self, name: str, loss: float, norm: float) -> None:
         """Leave the weights as they are; give up when it happens again and again."""
@@ -300,9 +339,10 @@ class Trainer(Generic[Batch]):
         self.model.eval()
         sums = Sums()
         device = next(self.model.parameters()).device
-        with self._replica.without_gradients(), autocast(device, self.compute_dtype):
-            batches = self._replica.use(self.work.evaluate)
-            while (measures := self._replica.use(lambda _: next(batches, None))) is not None:
+        replica = self._replica
+        with self._mean_in_place(), replica.without_gradients(), autocast(device, self.compute_dtype):
+            batches = replica.use(self.work.evaluate)
+            while (measures := replica.use(lambda _: next(batches, None))) is not None:
                 if self.world.any(stop):
                     raise _StopAskedFor
                 sums.add(measures)
@@ -316,6 +356,9 @@ class Trainer(Generic[Batch]):
         self._save()
         return measured
 
+    def _mean_in_place(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._average is None else self._average.in_place()
+
     def _save_due(self) -> bool:
         every_steps = self.checkpoint_config.every_steps
         if every_steps is not None and self.state.step % every_steps == 0:
@@ -326,15 +369,52 @@ class Trainer(Generic[Batch]):
         if self._saved_step == self.state.step:
             return
         self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
-        averages = gather(optimizer_averages(self.model, self._optimizer), keep=self.world.is_first)
-        model = self._replica.whole(keep=self.world.is_first)
-        self.world.by_first(lambda: self._write_checkpoint(averages, model))
+        with self._mean_in_place():
+            averages = gather(optimizer_averages(self.model, self._optimizer), keep=self.world.is_first)
+            model = self._replica.whole(keep=self.world.is_first)
+            self.world.by_first(lambda: self._write_checkpoint(model, averages))
         self._saved_step = self.state.step
         self._saved_at = time.monotonic()
 
-    def _write_checkpoint(self, averages: Mapping[str, Tensor], model: nn.Module) -> None:
-        save_checkpoint(self.run, self.state, averages, lambda directory: self.write_model(directory, model))
+    def _write_checkpoint(self, model: nn.Module, averages: Mapping[str, Tensor]) -> None:
+        save_checkpoint(
+            self.run,
+            self.state,
+            averages,
+            lambda directory: self.write_model(directory, model),
+            average=None if self._average is None else self._average.tensors(),
+        )
         prune_checkpoints(self.run, self.checkpoint_config)
+
+
+def add_up_gradients(
+    replica: Replica,
+    work: Work[Batch],
+    data: StepData[Batch],
+    compute_dtype: torch.dtype,
+    stop: StopRequest | None = None,
+) -> tuple[float, "Sums"]:
+    """Pass a step's micro-batches through the model; its parameters' gradients grow by theirs.
+
+    Returns:
+        This rank's share of the step's loss, and what was measured.
+    """
+    total = torch.zeros((), device=next(replica.model.parameters()).device)
+    sums = Sums()
+    passes = replica.num_passes(len(data.batches))
+    for number in range(passes):
+        if stop:
+            raise _StopAskedFor
+        batch = data.batches[number % len(data.batches)]
+        counts = data.has_share and number < len(data.batches)  # else the other ranks need this one's company
+        with replica.accumulating(more=number + 1 < passes):
+            with autocast(total.device, compute_dtype):
+                loss, measures = replica.use(partial(work.loss, batch=batch, step=data))
+            (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
+        if counts:
+            total += loss.detach()
+            sums.add(measures)
+    return total.item(), sums
 
 
 class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves the middle of a step)

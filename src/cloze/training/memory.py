@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
+
 from cloze.errors import RunError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
@@ -34,9 +36,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     return refused or isinstance(error, MemoryError)
 
 
+def give_back_cached_memory(device: torch.device) -> None:
+    """Let an accelerator's allocator cut its free blocks anew."""
+    if device.type != "cpu":
+        torch.accelerator.empty_cache()
+
+
 @contextmanager
 def memory_errors() -> Iterator[None]:
-    """Turn a refusal of memory in a training step into one line for the user."""
+    """Turn a refusal of memory that smaller micro-batches did not cure into one line for the user."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

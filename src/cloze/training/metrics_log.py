@@ -31,7 +31,7 @@ class MetricsLog:
         """Append one line.
 
         Args:
-            kind: "train", "validation" or "skipped".
+            kind: "train", "validation", "skipped" or "halved".
             step: completed optimizer steps.
             values: numbers, or text where a number would not say it.
         """

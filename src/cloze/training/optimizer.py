@@ -1,11 +1,13 @@
 """Google's optimizer and schedule: Adam without bias correction, decoupled decay, a clipped global norm."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from cloze.errors import InputError
+from cloze.training.muon import HiddenMatrix, Muon, MuonConfig
 from cloze.training.replicas import assembled
 
 # AdamW divides by 1 - beta ** step. Far from its start that is exactly 1, and its fused kernels then compute
@@ -33,6 +35,8 @@ class OptimizerConfig:
     """Adam's own correction of its young averages, which Google's code leaves out."""
     max_grad_norm: float = 1.0
     """Gradients whose global norm is larger are scaled down to it."""
+    muon: MuonConfig | None = None
+    """Train the matrices in the encoder's layers with Muon; the settings above are then for all else."""
 
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate < 1:
@@ -45,13 +49,15 @@ class OptimizerConfig:
             raise ValueError("epsilon and max_grad_norm must be positive, weight_decay not negative")
 
 
-def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """Build Google's AdamWeightDecayOptimizer over the trainable parameters of `model`.
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """Build Google's AdamWeightDecayOptimizer over the trainable parameters of `model`, but for Muon's share.
 
     Differs: parameters are spared from decay by their shape, not by a pattern over names: the vectors of BERT
     are exactly its biases and LayerNorms.
     """
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    matrices = [] if config.muon is None else list(_hidden_matrices(model))
+    taken = {matrix.parameter for matrix in matrices}
+    parameters = [p for p in model.parameters() if p.requires_grad and p not in taken]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -66,7 +72,25 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ad
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
-    return optimizer
+    if config.muon is None:
+        return optimizer
+    if not matrices:
+        raise InputError("optimizer.muon: the model has no layer to train", remedy="Leave the setting out")
+    relative_rate = config.muon.learning_rate / config.learning_rate
+    return Muon(matrices, optimizer, config.muon, relative_rate=relative_rate)
+
+
+def _hidden_matrices(model: nn.Module) -> Iterator[HiddenMatrix]:
+    """Yield the trainable matrices of the encoder's layers; embeddings, pooler and heads stand outside of these."""
+    for name, parameter in model.named_parameters():
+        if "layers" in name.split(".") and parameter.ndim == 2 and parameter.requires_grad:
+            yield HiddenMatrix(parameter, num_parts=3 if "query_key_value" in name else 1)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give AdamW's parameters a rate, and Muon's theirs in proportion."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("relative_rate", 1.0)
 
 
 def learning_rate_at(progress: float, config: OptimizerConfig) -> float:

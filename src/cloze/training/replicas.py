@@ -21,8 +21,10 @@ Result = TypeVar("Result")
 class Replica(Protocol):
     """A rank's part in training a model."""
 
-    in_step: bool
-    """Whether all ranks must use the model equally often."""
+    model: nn.Module
+
+    def num_passes(self, own: int) -> int:
+        """Return how often a rank with so many micro-batches must pass one through the model in a step."""
 
     def use(self, compute: Callable[[nn.Module], Result]) -> Result:
         """Compute something with the model; on all ranks where it is shared out."""
@@ -46,9 +48,9 @@ def replicate(model: nn.Module, world: World, config: DistributionConfig) -> Rep
         config: how several share the work.
     """
     if world.size == 1:
-        return _Alone(model)
+        return Alone(model)
     reduce_dtype = torch.bfloat16 if config.reduce_dtype == "bfloat16" else torch.float32
-    return _Sharded(model, reduce_dtype) if config.sharded else _Replicated(model, reduce_dtype)
+    return _Sharded(model, world, reduce_dtype) if config.sharded else _Replicated(model, reduce_dtype)
 
 
 def assembled(tensor: Tensor) -> Tensor:
@@ -68,9 +70,9 @@ def gather(tensors: Iterable[tuple[str, Tensor]], *, keep: bool) -> dict[str, Te
 
 
 def like(parameter: Tensor, whole: Tensor) -> Tensor:
-    """Return a whole tensor where and as a parameter is: this rank's part of it, where that is a part."""
+    """Return a whole tensor where and as a parameter is: this rank's part of it, where that is a part; counts stay."""
     whole = whole.to(parameter.device)
-    if not _is_part(parameter):
+    if not _is_part(parameter) or whole.ndim == 0:
         return whole
     from torch.distributed.tensor import DTensor, distribute_tensor  # which takes most of a second to import
 
@@ -82,23 +84,31 @@ def _is_part(tensor: Tensor) -> bool:
     return hasattr(tensor, "full_tensor")
 
 
-class _Alone:
-    in_step = False
+class Alone:
+    """A rank that is the only one."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._model = model
+        self.model = model
+
+    def num_passes(self, own: int) -> int:
+        """Return `own`."""
+        return own
 
     def use(self, compute: Callable[[nn.Module], Result]) -> Result:
-        return compute(self._model)
+        """Compute something with the model."""
+        return compute(self.model)
 
     def without_gradients(self) -> AbstractContextManager[Any]:
+        """Return torch's inference mode."""
         return torch.inference_mode()
 
     def accumulating(self, *, more: bool) -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
         return nullcontext()
 
     def whole(self, *, keep: bool) -> nn.Module:
-        return self._model
+        """Return the model."""
+        return self.model
 
 
 class _Door(nn.Module):
@@ -112,7 +122,7 @@ class _Door(nn.Module):
         return compute(self.model)
 
 
-class _Replicated(_Alone):
+class _Replicated(Alone):
     """Every rank has the whole model; gradients are summed in buckets while the backward pass still runs."""
 
     def __init__(self, model: nn.Module, reduce_dtype: torch.dtype) -> None:
@@ -150,13 +160,12 @@ def _sum_bucket(
 class _Sharded:
     """Every rank has a part of each weight; a layer is put together when it is its turn."""
 
-    in_step = True
-
-    def __init__(self, model: nn.Module, reduce_dtype: torch.dtype) -> None:
+    def __init__(self, model: nn.Module, world: World, reduce_dtype: torch.dtype) -> None:
         from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
         self._shapes = copy.deepcopy(model).to("meta")
-        self._model = model
+        self.model = model
+        self._world = world
         policy = MixedPrecisionPolicy(reduce_dtype=reduce_dtype)
         for module in model.modules():
             if isinstance(module, nn.ModuleList):
@@ -168,6 +177,9 @@ class _Sharded:
             if isinstance(module, FSDPModule):
                 module.set_gradient_divide_factor(1.0)
                 module.set_force_sum_reduction_for_comms(enable=True)
+
+    def num_passes(self, own: int) -> int:
+        return max(self._world.gather(own))  # every pass puts layers together, by all ranks
 
     def use(self, compute: Callable[[nn.Module], Result]) -> Result:
         result: Result = self._engine(compute)
@@ -182,7 +194,7 @@ class _Sharded:
         yield
 
     def whole(self, *, keep: bool) -> nn.Module:
-        weights = gather(self._model.state_dict().items(), keep=keep)
+        weights = gather(self.model.state_dict().items(), keep=keep)
         if keep:
             self._shapes.load_state_dict(weights, assign=True)
         return self._shapes

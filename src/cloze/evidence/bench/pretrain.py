@@ -350,10 +350,9 @@ def _first_step(
         held_out=(),
         unigram_nats=torch.empty(0),
         next_sentence=settings.pairs.next_sentence,
-        micro_batch_tokens=settings.micro_batch_tokens,
         world=World(device),
     )
-    return work, work.step_data(0.0, Position())
+    return work, work.step_data(0.0, Position(), settings.micro_batch_tokens)
 
 
 def _invent_documents(benchmark: PretrainBenchmark, shard: Path) -> tuple[Documents, Tokenizer]:

@@ -1,0 +1,61 @@
+"""How well each piece of a text begins, or ends, the answer to a question: what an answer is chosen from.
+
+Shapes: L tokens of a sequence, P pieces of the text.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from cloze.inference.answer import QuestionAnswerer
+from cloze.tasks.contexts import Paragraph
+from cloze.tasks.predict import logits_of
+from cloze.tasks.span import SpanQuestion, SpanTask
+from cloze.tasks.task import Array
+from cloze.tasks.windows import window_of_most_context
+
+_MAX_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScores:
+    """The two logits of every piece of a text."""
+
+    pieces: tuple[str, ...]
+    start_logits: tuple[float, ...]
+    """[P]."""
+    end_logits: tuple[float, ...]
+    """[P]."""
+    null_score: float
+    """Of no answer: the sum of both logits of [CLS], in the window where that is lowest."""
+
+
+@torch.inference_mode()
+def span_scores(answerer: QuestionAnswerer, question: str, context: str) -> SpanScores:
+    """Score every piece of a text, in the window that shows most of what is around it.
+
+    Source:
+        Devlin et al. 2019, 4.2: S·T_i and E·T_i.
+    """
+    task = answerer.task
+    assert isinstance(task, SpanTask)
+    example = SpanQuestion("0", question, Paragraph(context))
+    features = task.features(example, answerer.tokenizer, max_seq_length=answerer.max_seq_length)
+    outputs: dict[int, Array] = {}
+    for indices, batch, logits in logits_of(task, answerer.model, features, max_tokens=_MAX_TOKENS):
+        outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
+    ids_P = features[0].context.input_ids
+    logits_P2 = np.zeros((len(ids_P), 2))
+    best_window_P = window_of_most_context([feature.window for feature in features])
+    for number, feature in enumerate(features):
+        start, length = feature.window.start, feature.window.length
+        own_L2 = outputs[number][feature.first_token :][:length]
+        shown_L = best_window_P[start : start + length] == number
+        logits_P2[start : start + length][shown_L] = own_L2[shown_L]
+    return SpanScores(
+        tuple(answerer.tokenizer.pieces[i] for i in ids_P),
+        tuple(logits_P2[:, 0].tolist()),
+        tuple(logits_P2[:, 1].tolist()),
+        min(float(outputs[number][0].sum()) for number in range(len(features))),
+    )

@@ -1,0 +1,122 @@
+"""Mapping a function over data on a Ray cluster: the same functions and results as in processes of this machine."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from cloze.errors import InputError, RunError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_ITEMS_PER_WORKER = 2
+_RETRIES = 5
+"""Of an item whose worker or machine was lost; one that kills every worker must come to an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayCluster:
+    """The cluster that this process belongs to, or that the variable RAY_ADDRESS names; else one on this machine.
+
+    Ray finds the machines, moves items and results, and does again what a lost machine was at. cloze must be
+    installed on each of them, and the paths that a function reads and writes must be the same files everywhere.
+    """
+
+    num_cpus: float = 1
+    """That an item takes."""
+    num_gpus: float = 0
+
+    @property
+    def num_workers(self) -> int:
+        """How many items the machines that are there now can work on at once."""
+        resources = _ray().cluster_resources()
+        by_cpu = resources.get("CPU", 0) / self.num_cpus
+        fitting = min(by_cpu, resources.get("GPU", 0) / self.num_gpus) if self.num_gpus else by_cpu
+        if fitting < 1:
+            what = f"no machine of the Ray cluster has {self.num_cpus:g} CPUs and {self.num_gpus:g} GPUs to spare"
+            raise InputError(what, where="executor")
+        return int(fitting)
+
+    def map_unordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield `function(item)` for each item, in the order in which they are done; two a worker are under way."""
+        with self._submitting(function) as (submit, pending):
+            for item in items:
+                pending.append(submit(item))
+                if len(pending) >= _ITEMS_PER_WORKER * self.num_workers:
+                    yield _take_one_that_is_done(pending)
+            while pending:
+                yield _take_one_that_is_done(pending)
+
+    def map_ordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield `function(item)` for each item, in their order; four a worker are under way or wait for their turn."""
+        with self._submitting(function) as (submit, pending):
+            for item in items:
+                pending.append(submit(item))
+                if len(pending) >= 2 * _ITEMS_PER_WORKER * self.num_workers:
+                    yield _result(pending.popleft())
+            while pending:
+                yield _result(pending.popleft())
+
+    @contextmanager
+    def _submitting(
+        self, function: Callable[[Item], Result]
+    ) -> Iterator[tuple[Callable[[Item], Any], deque[Any]]]:
+        """Yield what begins an item, and a queue for those under way; they are given up where an error leaves it."""
+        ray = _ray()
+        pending: deque[Any] = deque()
+        task = ray.remote(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=_RETRIES)(
+            lambda item: function(item)
+        )
+        try:
+            yield task.remote, pending
+        finally:
+            for reference in pending:
+                ray.cancel(reference, force=True)
+
+
+def _take_one_that_is_done(pending: deque[Any]) -> Any:
+    (done, *_), _ = _ray().wait(list(pending), num_returns=1)
+    pending.remove(done)
+    return _result(done)
+
+
+def _result(reference: Any) -> Any:
+    ray = _ray()
+    try:
+        return ray.get(reference)
+    except (
+        ray.exceptions.RayTaskError
+    ) as error:  # the function's own, with the stack of another machine as its text
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        what = f"an item was lost {_RETRIES + 1} times: {str(error).splitlines()[0]}"
+        raise RunError(
+            what, where="ray", remedy="Run it again; what is finished is not done again"
+        ) from error
+
+
+def _ray() -> Any:
+    """Return Ray, connected.
+
+    Raises:
+        InputError: it is not installed, or the cluster does not answer.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise InputError(
+            "needs the package ray", where="executor", remedy="Say pip install 'cloze-bert[ray]'"
+        ) from None
+    if not ray.is_initialized():
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+        try:
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            what = f"no Ray cluster to be had: {str(error).splitlines()[0]}"
+            raise InputError(
+                what, where="executor", remedy="Begin one with ray start --head, or unset RAY_ADDRESS"
+            ) from error
+    return ray

@@ -1,0 +1,127 @@
+"""The door: what every request passes before a route sees it. Whatever is refused here has cost next to nothing."""
+
+import asyncio
+import hmac
+from time import perf_counter
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cloze.serving.engine import Engine
+from cloze.serving.errors import overloaded, refusal
+from cloze.serving.limits import Limits
+from cloze.serving.metrics import Metrics
+from cloze.serving.strict_json import check_json
+
+_OPEN = ("/", "/health", "/favicon.ico")
+_OPEN_FOLDER = "/page/"  # files of the package; the page asks for the key itself
+
+
+class Door:
+    """Checks the key, the room in the queue, and size and form of the body; counts what comes and goes."""
+
+    def __init__(
+        self, app: ASGIApp, *, engine: Engine, limits: Limits, metrics: Metrics, api_key: str | None
+    ) -> None:
+        self._app = app
+        self._engine = engine
+        self._limits = limits
+        self._metrics = metrics
+        self._api_key = None if api_key is None else api_key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it here."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = perf_counter(), 500
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, send_counted)
+        finally:
+            self._metrics.count(scope["path"], status, perf_counter() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        answer = self._refuse_unread(scope, headers)
+        if answer is None and scope["method"] == "POST":
+            body = await self._read(receive)
+            answer = body if isinstance(body, Response) else self._refuse_body(body)
+            if not isinstance(body, Response):
+                receive = _replayed(body, receive)
+        await (answer or self._app)(scope, receive, send)
+
+    def _refuse_unread(self, scope: Scope, headers: Headers) -> Response | None:
+        """Say what speaks against a request by its head alone."""
+        path = scope["path"]
+        if self._api_key is not None and path not in _OPEN and not path.startswith(_OPEN_FOLDER):
+            scheme, _, key = headers.get("authorization", "").partition(" ")
+            is_right = hmac.compare_digest(key.strip().encode(), self._api_key)
+            if scheme.lower() != "bearer" or not is_right:
+                what = "give the key of this server: Authorization: Bearer KEY"
+                return refusal(401, what, "Unauthorized", {"WWW-Authenticate": "Bearer"})
+        if scope["method"] != "POST":
+            return None
+        if not self._engine.is_alive:
+            return refusal(503, "the server is being stopped", "Unhealthy")
+        if self._engine.is_full:
+            return overloaded()
+        said = headers.get("content-length", "0")
+        if said.isdecimal() and int(said) > self._limits.body_bytes:
+            return self._too_large()
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return refusal(415, "the body is not JSON: send Content-Type: application/json", "Validation")
+        return None
+
+    async def _read(self, receive: Receive) -> bytes | Response:
+        """Return the body; what the request says of its length is not relied on."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while True:
+                    message = await receive()
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > self._limits.body_bytes:
+                        return self._too_large()
+                    parts.append(part)
+                    if not message.get("more_body", False):  # the end, or whoever asked has gone
+                        return b"".join(parts)
+        except TimeoutError:
+            return refusal(408, f"no whole request in {self._limits.body_seconds:g} seconds", "Timeout")
+
+    def _refuse_body(self, body: bytes) -> Response | None:
+        try:
+            check_json(body, depth=self._limits.json_depth)
+        except ValueError as error:
+            what = (
+                "half a character (a lone surrogate)" if isinstance(error, UnicodeEncodeError) else str(error)
+            )
+            return refusal(422, f"body: {what}", "Validation")
+        return None
+
+    def _too_large(self) -> Response:
+        what = f"a body of more than {self._limits.body_bytes:,} bytes"
+        return refusal(413, what, "Validation", {"Connection": "close"})
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that has been read, then goes on."""
+    is_read = False
+
+    async def replay() -> Message:
+        nonlocal is_read
+        if is_read:
+            return await receive()
+        is_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

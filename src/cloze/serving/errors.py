@@ -1,0 +1,113 @@
+"""What a server says when it does not answer: `{"error": …, "error_type": …}`, in one line.
+
+The codes and types are those of text-embeddings-inference where it has them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from cloze.errors import ClozeError
+from cloze.serving.engine import ComputationFailed, DeadlineExceeded, Overloaded
+
+ErrorType: TypeAlias = Literal[
+    "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
+]
+
+_MOST_CHARACTERS = 500
+_RETRY_SECONDS = 1
+
+
+class ErrorBody(BaseModel):
+    """Why there is no answer."""
+
+    error: str
+    error_type: ErrorType
+
+
+DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": text}
+    for status, text in {
+        400: "No input",
+        401: "No key, or a wrong one",
+        408: "The request did not arrive in time",
+        413: "Larger than the limits that /info states",
+        415: "Not JSON",
+        422: "Not what the route takes",
+        424: "The computation failed",
+        429: "Too many requests wait: come again",
+        503: "The server is being stopped",
+        504: "The request waited too long",
+    }.items()
+}
+"""For the OpenAPI description of every route that computes."""
+
+
+def refusal(
+    status: int, error: str, error_type: ErrorType, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an answer that is none."""
+    line = " ".join(error.split())[:_MOST_CHARACTERS]
+    return Response(
+        json.dumps({"error": line, "error_type": error_type}), status, headers, media_type="application/json"
+    )
+
+
+def overloaded() -> Response:
+    """Return the answer to who comes when the queue is full."""
+    what = "too many requests wait for the model: come again"
+    return refusal(429, what, "Overloaded", {"Retry-After": str(_RETRY_SECONDS)})
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Have an application tell errors of its routes in our form."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        return _invalid(error.errors())
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        kind: ErrorType = "NotFound" if error.status_code in (404, 405) else "Validation"
+        return refusal(error.status_code, str(error.detail), kind, error.headers)
+
+    @app.exception_handler(ClozeError)
+    async def wrong_input(_: Request, error: ClozeError) -> Response:
+        return refusal(422, str(error), "Validation")
+
+    @app.exception_handler(Overloaded)
+    async def full(_: Request, __: Overloaded) -> Response:
+        return overloaded()
+
+    @app.exception_handler(DeadlineExceeded)
+    async def late(_: Request, __: DeadlineExceeded) -> Response:
+        return refusal(504, "the request waited too long for the model", "Timeout")
+
+    @app.exception_handler(ComputationFailed)
+    async def failed(_: Request, error: ComputationFailed) -> Response:
+        return refusal(424, f"the computation failed: {error}", "Backend")
+
+
+def _invalid(errors: Sequence[Any]) -> Response:
+    """Tell what is wrong with a request; of the branches of a union the one that came nearest."""
+    by_kind = {error["type"]: error for error in reversed(errors)}
+    for kind, status, error_type in (
+        ("too_long", 413, "Validation"),
+        ("string_too_long", 413, "Validation"),
+        ("too_short", 400, "Empty"),
+    ):
+        if kind in by_kind:
+            return refusal(status, _line(by_kind[kind]), error_type)  # type: ignore[arg-type]
+    deepest = max(errors, key=lambda error: len(error["loc"]))
+    return refusal(422, _line(deepest), "Validation")
+
+
+def _line(error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"][1:] if "[" not in str(part)) or "body"
+    return f"{place}: {error['msg']}"

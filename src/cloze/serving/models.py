@@ -1,0 +1,197 @@
+"""What is served: checkpoints by name, each with all that it can answer, on one copy of its encoder."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cloze.errors import InputError
+from cloze.inference.answer import QuestionAnswerer
+from cloze.inference.embed import Embedder
+from cloze.inference.explain import check_explainable
+from cloze.inference.fill import FillMask
+from cloze.inference.next_sentence import NextSentence
+from cloze.inference.predictor import Predictor
+from cloze.inference.tag import EntityTagger
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.checkpoint import CONFIG_FILE, read_json, read_weights
+from cloze.tasks.config import load_task
+from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.multiple_choice import MultipleChoice
+from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.sequence_classification import SequenceClassification
+from cloze.tasks.span import SpanTask
+from cloze.tasks.tagging import Tagging
+from cloze.tasks.text_regression import TextRegression
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import resolve_checkpoint
+
+_TASK_OF_ARCHITECTURE = {
+    "BertForSequenceClassification": "classification",
+    "BertForTokenClassification": "tagging",
+    "BertForQuestionAnswering": "squad_v1",
+    "BertForMultipleChoice": "swag",
+}
+"""What a model that another program fine-tuned is taken to be for."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A loaded checkpoint, and what it can do: whatever is None it cannot."""
+
+    name: str
+    """As requests call it."""
+    directory: Path
+    tokenizer: Tokenizer
+    embedder: Embedder
+    fill_mask: FillMask | None
+    next_sentence: NextSentence | None
+    predictor: Predictor | None
+    """Of the task that it was fine-tuned for."""
+
+    @classmethod
+    def load(cls, name: str, directory: Path, *, device: str = "auto") -> "ServedModel":
+        """Read a checkpoint, or a run: its best, else its newest one.
+
+        Raises:
+            InputError: there is no such model, or it is damaged.
+        """
+        checkpoint = resolve_checkpoint(resolve_checkpoint(directory, "best"))
+        embedder = Embedder.load(checkpoint, device=device)
+        weights = read_weights(checkpoint).keys()
+        fill_mask = next_sentence = None
+        if any(weight.startswith("cls.predictions.") for weight in weights):
+            fill_mask = FillMask.load(checkpoint, device=device)
+        if any(weight.startswith("cls.seq_relationship.") for weight in weights):
+            next_sentence = NextSentence.load(checkpoint, device=device)
+        served = cls(
+            name=name,
+            directory=directory,
+            tokenizer=embedder.tokenizer,
+            embedder=embedder,
+            fill_mask=fill_mask,
+            next_sentence=next_sentence,
+            predictor=_load_predictor(checkpoint, device=device),
+        )
+        for head in (fill_mask, next_sentence, served.predictor):
+            if head is not None and isinstance(getattr(head.model, "bert", None), BertModel):
+                head.model.bert = embedder.model  # the same weights: one copy of them is enough
+        return served
+
+    @property
+    def encoder(self) -> BertModel:
+        """The encoder that all its heads stand on."""
+        return self.embedder.model
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.encoder.config
+
+    @property
+    def task(self) -> Any:
+        """What it was fine-tuned for, or None."""
+        return None if self.predictor is None else self.predictor.task
+
+    @property
+    def abilities(self) -> tuple[str, ...]:
+        """The routes that it answers, without their slash; `encode` where one can look into it."""
+        able = {
+            "encode": True,
+            "embed": True,
+            "fill": self.fill_mask is not None,
+            "next-sentence": self.next_sentence is not None,
+            "predict": isinstance(self.task, SequenceClassification | MultiLabel | TextRegression),
+            "rerank": isinstance(self.task, PassageRanking | TextRegression),
+            "tag": isinstance(self.task, Tagging),
+            "answer": isinstance(self.task, SpanTask),
+            "choose": isinstance(self.task, MultipleChoice),
+            "explain": self.predictor is not None and _is_explainable(self.predictor),
+        }
+        return tuple(name for name, is_able in able.items() if is_able)
+
+    @property
+    def answerer(self) -> QuestionAnswerer:
+        """What answers questions.
+
+        Raises:
+            InputError: it does not.
+        """
+        if self.predictor is None or not isinstance(self.task, SpanTask):
+            raise InputError(f"{self.name!r} answers no questions", where="model")
+        own = self.predictor
+        return QuestionAnswerer(own.model, own.tokenizer, own.task, own.max_seq_length)
+
+    @property
+    def tagger(self) -> EntityTagger:
+        """What finds entities.
+
+        Raises:
+            InputError: it does not.
+        """
+        if self.predictor is None or not isinstance(self.task, Tagging):
+            raise InputError(f"{self.name!r} tags no words", where="model")
+        own = self.predictor
+        return EntityTagger(own.model, own.tokenizer, own.task, own.max_seq_length)
+
+
+def load_models(directories: Mapping[str, Path], *, device: str = "auto") -> dict[str, ServedModel]:
+    """Read models by the names that requests give them, the default one first.
+
+    Raises:
+        InputError: one is missing or damaged.
+    """
+    return {name: ServedModel.load(name, path, device=device) for name, path in directories.items()}
+
+
+def find_model(models: Mapping[str, ServedModel], name: str | None, ability: str) -> ServedModel:
+    """Return the model that a request names, or the first one that can answer it.
+
+    Raises:
+        InputError: there is none of that name, or it cannot.
+    """
+    able = [model for model in models.values() if ability in model.abilities]
+    if name is not None and name not in models:
+        raise InputError(f"no model {name!r} is served", where="model", remedy=_named(models))
+    found = next(iter(able), None) if name is None else models[name]
+    if found is None or found not in able:
+        what = f"no model here answers /{ability}" if name is None else f"{name!r} does not answer /{ability}"
+        raise InputError(
+            what, where="model", remedy=_WANTED[ability] if not able else _named(m.name for m in able)
+        )
+    return found
+
+
+_WANTED = {
+    "embed": "Serve any encoder",
+    "encode": "Serve any encoder",
+    "fill": "Serve a pre-trained model, with its masked-word head",
+    "next-sentence": "Serve a pre-trained model, with its next-sentence head",
+    "predict": "Serve a classifier or a regression of texts: cloze finetune classification",
+    "rerank": "Serve a ranker: cloze finetune ranking",
+    "tag": "Serve a tagger: cloze finetune tagging",
+    "answer": "Serve a model that answers questions: cloze finetune squad_v2",
+    "choose": "Serve a model that chooses: cloze finetune swag",
+    "explain": "Serve a classifier or a regression of texts: cloze finetune classification",
+}
+"""What would have to be served."""
+
+
+def _named(names: Iterable[str]) -> str:
+    return f"What is served and can is {', '.join(names)}"
+
+
+def _load_predictor(checkpoint: Path, *, device: str) -> Predictor | None:
+    if load_task(checkpoint) is not None:
+        return Predictor.load(checkpoint, device=device)
+    architectures = read_json(checkpoint / CONFIG_FILE).get("architectures") or [""]
+    task = _TASK_OF_ARCHITECTURE.get(str(architectures[0]))
+    return None if task is None else Predictor.load(checkpoint, task, device=device)
+
+
+def _is_explainable(predictor: Predictor) -> bool:
+    try:
+        check_explainable(predictor)
+    except InputError:
+        return False
+    return True

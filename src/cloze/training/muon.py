@@ -1,0 +1,136 @@
+"""Muon: the step of a matrix is its momentum with every singular value brought to about one.
+
+Shapes: K matrices of one shape, M rows, N columns, M <= N.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cloze.training.precision import resolve_dtype
+
+# of the odd polynomial a x + b x^3 + c x^5 that brings each singular value to between 0.7 and 1.2 within five rounds
+_A, _B, _C = 3.4445, -4.7750, 2.0315
+_RMS_OF_ADAM = 0.2  # about how long an entry of AdamW's step is, at rate 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MuonConfig:
+    """Settings of Muon, for the matrices in the encoder's layers.
+
+    Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon; the rate's scale and the decay as in Liu et al. 2025
+        (arXiv 2502.16982), so that a rate means what it means to AdamW.
+    """
+
+    learning_rate: float = 1e-3
+    """The peak; the schedule is that of the other parameters."""
+    momentum: float = 0.95
+    weight_decay: float = 0.1
+    """Decoupled, as AdamW's."""
+    newton_schulz_steps: int = 5
+    """Rounds of making the momentum orthogonal."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.learning_rate < 1:
+            raise ValueError(f"learning_rate {self.learning_rate} is not between 0 and 1")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum {self.momentum} is not in [0, 1)")
+        if self.weight_decay < 0 or self.newton_schulz_steps < 1:
+            raise ValueError("weight_decay must not be negative, newton_schulz_steps must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenMatrix:
+    """A parameter that Muon trains: one matrix, or several below each other that are none of each other's business."""
+
+    parameter: nn.Parameter
+    num_parts: int = 1
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon for the hidden matrices and AdamW for all else, as one optimizer.
+
+    Args:
+        matrices: what Muon trains.
+        others: AdamW over the other parameters; it steps with this one and shares its state.
+        config: of Muon.
+        relative_rate: the peak of Muon's rate, divided by that of AdamW's.
+
+    Differs: matrices of one shape are made orthogonal in one batch, and a wide one with its transposed like; query,
+        key and value, which are one parameter, each by itself.
+    """
+
+    def __init__(
+        self,
+        matrices: Sequence[HiddenMatrix],
+        others: torch.optim.AdamW,
+        config: MuonConfig,
+        *,
+        relative_rate: float,
+    ) -> None:
+        group = {"params": [matrix.parameter for matrix in matrices], "lr": 0.0}
+        super().__init__([{**group, "relative_rate": relative_rate}], {})
+        self._own_group = self.param_groups[0]
+        self.param_groups += others.param_groups
+        self.state = others.state
+        self._matrices = matrices
+        self._others = others
+        self._config = config
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take one step with every parameter that has a gradient."""
+        self._others.step()
+        by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for matrix in self._matrices:
+            parameter = matrix.parameter
+            if parameter.grad is None:
+                continue
+            for part, direction in zip(
+                parameter.chunk(matrix.num_parts),
+                self._direction(parameter).chunk(matrix.num_parts),
+                strict=True,
+            ):
+                is_wide = part.shape[0] <= part.shape[1]
+                wide = (part, direction) if is_wide else (part.T, direction.T)
+                by_shape[tuple(wide[0].shape)].append(wide)
+        rate = self._own_group["lr"]
+        for shape, pairs in by_shape.items():
+            step_KMN = orthogonalize(
+                torch.stack([direction for _, direction in pairs]), self._config.newton_schulz_steps
+            )
+            for (part, _), step_MN in zip(pairs, step_KMN, strict=True):
+                part.mul_(1 - rate * self._config.weight_decay)
+                part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(shape) ** 0.5)
+
+    def _direction(self, parameter: nn.Parameter) -> Tensor:
+        """Return Nesterov's momentum after the new gradient."""
+        assert parameter.grad is not None
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        state["momentum"].lerp_(parameter.grad, 1 - self._config.momentum)
+        return parameter.grad.lerp(state["momentum"], self._config.momentum)
+
+
+def orthogonalize(matrices: Tensor, num_steps: int) -> Tensor:
+    """Bring the singular values of each matrix to about one, by Newton and Schulz's iteration.
+
+    The products are in bfloat16 where the device multiplies it natively: the result need not be exact.
+
+    Args:
+        matrices: [K, M, N], with no more rows than columns.
+        num_steps: rounds; five bring values from 0.001 of the largest to between 0.7 and 1.2.
+
+    Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
+    """
+    x_KMN = matrices.to(resolve_dtype("auto", matrices.device))
+    x_KMN = x_KMN / (x_KMN.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(num_steps):
+        gram_KMM = x_KMN @ x_KMN.mT
+        polynomial_KMM = torch.baddbmm(gram_KMM, gram_KMM, gram_KMM, beta=_B, alpha=_C)
+        x_KMN = torch.baddbmm(x_KMN, polynomial_KMM, x_KMN, beta=_A)
+    return x_KMN.to(matrices.dtype)

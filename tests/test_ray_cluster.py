@@ -1,0 +1,141 @@
+"""The same bytes from a Ray cluster as from one process, also when one of its machines is lost."""
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from cloze import artifacts
+from cloze.corpus import sources
+from cloze.corpus.build import BuildConfig, build_dataset
+from cloze.corpus.sources import ReadingConfig
+from cloze.corpus.vocabulary import train_vocabulary
+from cloze.errors import InputError, RunError
+from cloze.executor import map_ordered, map_unordered
+from cloze.ray_cluster import RayCluster
+
+pytest.importorskip("ray", reason="needs the package ray")
+
+# Ray's own modules leave sockets and files to the garbage collector, and name what they will not need any more
+pytestmark = [pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.long]
+
+
+@pytest.fixture
+def two_machines() -> Iterator[Any]:
+    """A cluster of two machines with a processor each, as Ray's own tests have them; this process belongs to one."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before
+
+
+def _square(number: int) -> int:
+    return number * number
+
+
+def _fail(number: int) -> int:
+    if number == 3:
+        raise InputError("three", where="here")
+    return number
+
+
+def _die(number: int) -> int:
+    if number == 3:
+        os._exit(9)
+    return number
+
+
+def split_slowly(paragraph: str) -> list[str]:
+    time.sleep(0.01)
+    return [f"{part}." for part in paragraph.split(".") if part]
+
+
+def test_a_cluster_maps_as_processes_do(two_machines: Any) -> None:
+    cluster = RayCluster()
+    assert cluster.num_workers == 2
+    assert sorted(map_unordered(_square, range(9), workers=cluster)) == [n * n for n in range(9)]
+    assert list(map_ordered(_square, iter(range(9)), workers=cluster)) == [n * n for n in range(9)]
+    drawn = []
+
+    def items() -> Iterator[int]:
+        for number in range(30):
+            drawn.append(number)
+            yield number
+
+    next(map_unordered(_square, items(), workers=cluster))
+    assert len(drawn) <= 4
+    with pytest.raises(InputError, match="here: three"):
+        list(map_unordered(_fail, range(9), workers=cluster))
+    with pytest.raises(RunError, match="an item was lost 6 times"):
+        list(map_unordered(_die, [3], workers=cluster))
+    with pytest.raises(InputError, match=r"0\.5 GPUs"):
+        _ = RayCluster(num_gpus=0.5).num_workers
+
+
+def _lose_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:
+    """Kill one, when some of the work is done."""
+    deadline = time.monotonic() + 120
+    while (done := len(list(parts.glob("*-[0-9]*.json")))) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
+    done_before.append(done)
+
+
+def test_the_bytes_are_those_of_one_process_when_a_machine_is_lost(
+    two_machines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "_STRETCH_BYTES", 1000)
+    words = [
+        "the",
+        "river",
+        "ran",
+        "down",
+        "from",
+        "hills",
+        "to",
+        "sea",
+        "while",
+        "people",
+        "of",
+        "town",
+        "slept",
+    ]
+    for number in range(12):
+        lines = [f"{' '.join(words[(number + i * j) % 13] for j in range(9))}." for i in range(60)]
+        (tmp_path / f"text-{number:02}.txt").write_text("\n".join(f"{a} {b}" for a, b in pairwise(lines)))
+    inputs = [tmp_path / "text-*.txt"]
+    reading = ReadingConfig(text_format="files")
+    for name, workers in (("alone", 1), ("cluster", RayCluster())):
+        train_vocabulary(inputs, tmp_path / f"vocab-{name}", reading=reading, size=45, workers=workers)
+    config = BuildConfig(reading=reading, splitter=f"{Path(__file__).stem}:{split_slowly.__name__}")
+    build_dataset(inputs, tmp_path / "vocab-alone", tmp_path / "data-alone", config)
+    done_before: list[int] = []
+    loss = Thread(target=_lose_a_machine, args=(two_machines, tmp_path / "data-cluster.parts", done_before))
+    loss.start()
+    build_dataset(inputs, tmp_path / "vocab-alone", tmp_path / "data-cluster", config, workers=RayCluster())
+    loss.join()
+    assert 3 <= done_before[0] < len(list((tmp_path / "data-alone").glob("*.arrow"))) - 2
+    for kind in ("vocab", "data"):
+        alone, cluster = (
+            artifacts.verify(tmp_path / f"{kind}-{name}").files for name in ("alone", "cluster")
+        )
+        assert alone == cluster

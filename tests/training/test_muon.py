@@ -1,0 +1,102 @@
+"""Muon beside torch's own, and what belongs to it."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cloze.errors import InputError
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.heads import BertForPreTraining
+from cloze.training import muon
+from cloze.training.muon import HiddenMatrix, Muon, MuonConfig, orthogonalize
+from cloze.training.optimizer import OptimizerConfig, build_optimizer, set_learning_rate
+
+NANO = BertConfig(
+    vocab_size=50, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20
+)
+
+
+def _singular_values(matrices: Tensor) -> Tensor:
+    return torch.linalg.svdvals(matrices.float())
+
+
+def test_singular_values_come_near_one() -> None:
+    torch.manual_seed(0)
+    values = _singular_values(orthogonalize(torch.randn(3, 16, 40), 5))
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+
+
+def test_steps_are_those_of_torchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tall, wide and square at once; torch multiplies in bfloat16 everywhere, hence the tolerance."""
+    monkeypatch.setattr(muon, "resolve_dtype", lambda precision, device: torch.bfloat16)
+    torch.manual_seed(1)
+    shapes = [(20, 12), (12, 20), (12, 12), (20, 12)]
+    ours = [nn.Parameter(torch.randn(*shape)) for shape in shapes]
+    theirs = [nn.Parameter(parameter.detach().clone()) for parameter in ours]
+    rest = nn.Parameter(torch.zeros(3))
+    config = MuonConfig(learning_rate=0.02, weight_decay=0.1)
+    optimizer = Muon(
+        [HiddenMatrix(parameter) for parameter in ours],
+        torch.optim.AdamW([rest]),
+        config,
+        relative_rate=config.learning_rate,
+    )
+    reference = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    set_learning_rate(optimizer, 1.0)
+    for _ in range(4):
+        for our, their in zip(ours, theirs, strict=True):
+            our.grad = torch.randn_like(our)
+            their.grad = our.grad.clone()
+        optimizer.step()
+        reference.step()
+    for our, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(our, their, rtol=0, atol=2e-3)
+
+
+def test_query_key_and_value_are_made_orthogonal_apart() -> None:
+    torch.manual_seed(2)
+    start = torch.randn(36, 12)
+    gradient = torch.randn(36, 12)
+    together, apart = nn.Parameter(start.clone()), [nn.Parameter(part) for part in start.clone().chunk(3)]
+    together.grad = gradient
+    for parameter, part in zip(apart, gradient.chunk(3), strict=True):
+        parameter.grad = part.clone()
+    for matrices in ([HiddenMatrix(together, 3)], [HiddenMatrix(parameter) for parameter in apart]):
+        optimizer = Muon(
+            matrices, torch.optim.AdamW([nn.Parameter(torch.zeros(1))]), MuonConfig(), relative_rate=1.0
+        )
+        set_learning_rate(optimizer, 0.1)
+        optimizer.step()
+    torch.testing.assert_close(together.detach(), torch.cat([part.detach() for part in apart]))
+    assert not torch.equal(together.detach(), start)
+
+
+def test_the_layers_matrices_are_muons_and_all_else_adams() -> None:
+    torch.manual_seed(3)
+    model = BertForPreTraining(BertModel(NANO))
+    config = OptimizerConfig(learning_rate=1e-3, bias_correction=True, muon=MuonConfig(learning_rate=5e-3))
+    optimizer = build_optimizer(model, config)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    set_learning_rate(optimizer, 5e-4)
+    optimizer.step()
+    by_muon = {name for name, p in model.named_parameters() if set(optimizer.state[p]) == {"momentum"}}
+    kinds = ("query_key_value", "attention_output", "intermediate", "output")
+    assert by_muon == {f"bert.layers.{layer}.{kind}.weight" for layer in range(2) for kind in kinds}
+    by_adam = {name for name, p in model.named_parameters() if "exp_avg" in optimizer.state[p]}
+    assert by_adam == {name for name, _ in model.named_parameters()} - by_muon
+    assert {group["lr"] for group in optimizer.param_groups} == {5e-4, 2.5e-3}
+
+
+def test_a_model_without_layers_has_nothing_for_muon() -> None:
+    with pytest.raises(InputError, match=r"optimizer\.muon.*no layer"):
+        build_optimizer(nn.Linear(3, 5), OptimizerConfig(muon=MuonConfig()))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"learning_rate": 0.0}, {"momentum": 1.0}, {"weight_decay": -1.0}, {"newton_schulz_steps": 0}]
+)
+def test_settings_of_muon_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        MuonConfig(**wrong)
