@@ -238,23 +238,13 @@ class Trainer(Generic[Batch]):
         """Return the step's loss and measures, and add up its gradients; None where memory does not suffice."""
         torch.manual_seed((self.seed << 32) + self.state.step)
         self._optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=next(self.model.parameters()).device)
         self.model.train()
-        sums = Sums()
         try:
-            for batch in data.batches:
-                if stop:
-                    raise _StopAskedFor
-                with autocast(total.device, self.compute_dtype):
-                    loss, measures = self.work.loss(self.model, batch, data)
-                loss.backward()  # type: ignore[no-untyped-call]
-                total += loss.detach()
-                sums.add(measures)
+            return add_up_gradients(self.model, self.work, data, self.compute_dtype, stop)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             return None  # the caller begins again: in here the error still holds on to tensors
-        return total.item(), sums
 
     def _smaller_micro_batches(self, progress: float, data: StepData[Batch]) -> StepData[Batch]:
         """Cut the step's instances into more micro-batches than those of `data`; the run keeps to that size."""
@@ -351,6 +341,31 @@ class Trainer(Generic[Batch]):
         prune_checkpoints(self.run, self.checkpoint_config)
         self._saved_step = self.state.step
         self._saved_at = time.monotonic()
+
+
+def add_up_gradients(
+    model: nn.Module,
+    work: Work[Batch],
+    data: StepData[Batch],
+    compute_dtype: torch.dtype,
+    stop: StopRequest | None = None,
+) -> tuple[float, "Sums"]:
+    """Pass a step's micro-batches through the model; its parameters' gradients grow by theirs.
+
+    Returns:
+        The step's loss, and what was measured.
+    """
+    total = torch.zeros((), device=next(model.parameters()).device)
+    sums = Sums()
+    for batch in data.batches:
+        if stop:
+            raise _StopAskedFor
+        with autocast(total.device, compute_dtype):
+            loss, measures = work.loss(model, batch, data)
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += loss.detach()
+        sums.add(measures)
+    return total.item(), sums
 
 
 class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves the middle of a step)
