@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long lint format clean
+.PHONY: demo test test-long lint format docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cloze demo
@@ -24,6 +24,9 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+docs: $(VENV)/.installed-dev  # the site, in build/docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky docs build/docs
 
 clean:
 	rm -rf $(VENV) build dist demo-run

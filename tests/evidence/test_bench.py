@@ -13,7 +13,6 @@ from cloze.cli import main
 from cloze.corpus.build import build_dataset
 from cloze.errors import InputError, RunError
 from cloze.evidence.bench.corpus import bench_corpus
-from cloze.evidence.bench.flops import Workload, pretraining_step_flops
 from cloze.evidence.bench.harness import (
     Check,
     Comparison,
@@ -32,6 +31,7 @@ from cloze.evidence.describe import describe
 from cloze.model.bert import BertConfig
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
+from cloze.training.cost import Workload, pretraining_step_flops
 
 NANO = PretrainBenchmark(size="tiny", batch_size=6, max_seq_length=24, vocab_size=300)
 

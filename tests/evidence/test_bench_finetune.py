@@ -10,8 +10,8 @@ from cloze import artifacts
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.evidence.bench import finetune
-from cloze.evidence.bench.finetune import paired_difference
 from cloze.evidence.bench.trainer import build_padded_model
+from cloze.evidence.differences import paired_difference
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_model_files
 from cloze.model.heads import (

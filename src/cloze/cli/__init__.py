@@ -32,6 +32,7 @@ VERBS = {
     "predict": "predictions of a fine-tuned model, as JSON lines",
     "glue-submission": "the eleven files of GLUE's server in a zip",
     "reproduce": "a table of the BERT paper with your models' scores beside the published ones",
+    "study": "runs of pre-training that differ in what is asked about, compared over the same seeds",
     "fill": "fill in the [MASK]s of a text",
     "next": "say whether sentence B follows sentence A",
     "embed": "vectors of texts or of their words",

@@ -41,6 +41,7 @@ def run(
     settings: Settings = (),
     validate: bool = False,
     print_config: bool = False,
+    dry_run: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     flags: Flags,
@@ -67,11 +68,13 @@ def run(
         settings: one setting, as in --set max_seq_length=256; may be given several times.
         validate: read and check all data, name the first line that is wrong, and stop.
         print_config: print the resolved settings as TOML and stop.
+        dry_run: say what memory and time the run would take, judged by a few steps, and stop.
         resume: go on with the run in the output directory.
         overwrite: replace the run in the output directory.
         flags: flags of every verb.
     """
     from cloze import config as configuration
+    from cloze.cli.plans import print_plan
     from cloze.tasks import finetune as finetuning
     from cloze.tasks.config import PAPER_GRID, load_finetuning, to_toml
     from cloze.training.memory import keep_freed_memory
@@ -101,6 +104,8 @@ def run(
     resolved = load_finetuning(task, find_recipe(config, "finetuning"), overrides)
     if print_config:
         print(to_toml(*resolved), end="")
+    elif dry_run:
+        print_plan(finetuning.plan_finetuning(*resolved, progress=flags.progress), flags)
     elif validate:
         report = asdict(finetuning.validate(*resolved, progress=flags.progress))
         text = "\n".join(["the data are right", *(f"  {name:<16} {value}" for name, value in report.items())])

@@ -23,6 +23,7 @@ def run(
     seed: OptionalInteger = None,
     settings: Settings = (),
     print_config: bool = False,
+    dry_run: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     flags: Flags,
@@ -42,13 +43,15 @@ def run(
         seed: of weights, pairs, masks and dropout.
         settings: one setting, as in --set optimizer.learning_rate=2e-5; may be given several times.
         print_config: print the resolved settings as TOML and stop.
+        dry_run: say what memory and time the run would take, judged by a few steps, and stop.
         resume: go on with the run in the output directory.
         overwrite: replace the run in the output directory.
         flags: flags of every verb.
     """
     from cloze import config as configuration
+    from cloze.cli.plans import print_plan
     from cloze.pretraining.config import PretrainConfig
-    from cloze.pretraining.run import pretrain, resume_pretraining
+    from cloze.pretraining.run import plan_pretraining, pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
     from cloze.training.memory import keep_freed_memory
 
@@ -72,6 +75,9 @@ def run(
         resolved = configuration.load(PretrainConfig, find_recipe(config), overrides)
         if print_config:
             print(configuration.to_toml(resolved), end="")
+            return
+        if dry_run:
+            print_plan(plan_pretraining(resolved, progress=flags.progress), flags)
             return
         result = pretrain(resolved, output, overwrite=overwrite, progress=flags.progress)
     text = "\n".join([f"wrote {output}", *(f"  {name:<24} {value:.4f}" for name, value in result.items())])

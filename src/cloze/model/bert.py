@@ -129,7 +129,7 @@ class BertEmbeddings(nn.Module):
     """Word piece + segment + position, normalised (figure 2 of the paper).
 
     Source:
-        google-research/bert modeling.py:385, 428 @eedf571.
+        Devlin et al. 2019, 3 and figure 2; google-research/bert modeling.py:385, 428 @eedf571.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -159,7 +159,7 @@ class BertLayer(nn.Module):
     """Self-attention, then a feed-forward layer; each with dropout, a residual connection and LayerNorm.
 
     Source:
-        Vaswani et al. 2017, 3.1; google-research/bert modeling.py:752 @eedf571.
+        Devlin et al. 2019, 3; Vaswani et al. 2017, 3.1; google-research/bert modeling.py:752 @eedf571.
 
     Differs:
         Query, key and value are one matrix product.

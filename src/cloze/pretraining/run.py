@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +26,21 @@ from cloze.pretraining.objective import PretrainingWork
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.budget import Budget, Clock, Steps
-from cloze.training.checkpoints import TrainingState, newest_checkpoint, read_state, resolve_checkpoint
+from cloze.training.checkpoints import (
+    Position,
+    TrainingState,
+    newest_checkpoint,
+    read_state,
+    resolve_checkpoint,
+)
+from cloze.training.cost import Workload
 from cloze.training.distribution import World, join_world
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
+from cloze.training.memory import available_memory
 from cloze.training.model_card import CARD, CardFacts, DataUsed, model_card
-from cloze.training.precision import resolve_dtype
+from cloze.training.plan import MemoryPlan, Rehearsal, RunPlan, Stretch, evaluation_seconds, plan_memory
+from cloze.training.precision import resolve_device, resolve_dtype
 
 _HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
 
@@ -126,6 +136,64 @@ def _open(config: PretrainConfig, world: World) -> Dataset:
     return Dataset.open(path, verify=False)
 
 
+def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> RunPlan:
+    """Say whether a run fits in memory and how long it will take, from a few micro-batches; nothing is written.
+
+    Raises:
+        InputError: as `pretrain`.
+    """
+    dataset = Dataset.open(Path(config.data))
+    _fingerprint(config, dataset)
+    config = replace(config, google_instances=None)  # drawn ones are as long, and need not be built
+    material = _material(config, dataset, World(resolve_device(config.device)))
+    dtype = resolve_dtype(config.precision, material.world.device)
+    available = available_memory(material.world.device)
+    model = _initial_model(config, material, progress).to(material.world.device)
+    work = _work(config, material, Path(), progress)
+    steps = [
+        work.step_data(end - phase.fraction / 2, Position(number), config.micro_batch_tokens)
+        for number, (phase, end) in enumerate(
+            zip(config.phases, accumulate(phase.fraction for phase in config.phases), strict=True)
+        )
+    ]
+    rehearsal = Rehearsal(model, work, config.optimizer, dtype)
+
+    def memory() -> MemoryPlan:
+        plans = [
+            plan_memory(
+                model,
+                model.config,
+                [Workload.of(batch) for batch in step.batches],
+                dtype,
+                rehearsal.optimizer,
+                available=available,
+                kept_copies=int(config.averaging is not None),
+            )
+            for step in steps
+        ]
+        return max(plans, key=lambda plan: plan.activations)
+
+    stretches: list[Stretch] = []
+    for phase, step in zip(config.phases, steps, strict=True) if memory().fits else ():
+        progress.note(f"timing steps of sequences up to {phase.max_seq_length} tokens")
+        seconds = rehearsal.step_seconds(step)
+        if config.steps is not None:
+            number = round(phase.fraction * config.steps)
+        else:
+            assert config.budget_seconds is not None
+            number = int(phase.fraction * config.budget_seconds / seconds)
+        name = f"sequences up to {phase.max_seq_length} tokens"
+        stretches.append(Stretch(name, number, step.num_tokens, seconds))
+    held_out = sum(len(batch.input_ids) for batch in (*material.held_out, *material.old_held_out))
+    return RunPlan(
+        device=str(material.world.device),
+        dtype=str(dtype).removeprefix("torch."),
+        memory=memory(),
+        stretches=tuple(stretches),
+        evaluation_seconds=config.evaluation.times * evaluation_seconds(held_out, stretches[-1:]),
+    )
+
+
 def _fingerprint(config: PretrainConfig, dataset: Dataset) -> str:
     """Return what identifies the data set's content; refuse one that is not the one the settings name."""
     found = artifacts.sha256_of(dataset.path / artifacts.MANIFEST)
@@ -195,17 +263,7 @@ def _train(
 ) -> dict[str, float]:
     world, tokenizer = material.world, material.tokenizer
     compute_dtype = resolve_dtype(config.precision, world.device)
-    work = PretrainingWork(
-        phases=[
-            (phase, _instances(config, number, phase, material, run, progress))
-            for number, phase in enumerate(config.phases)
-        ],
-        held_out=material.held_out,
-        old_held_out=material.old_held_out,
-        unigram_nats=material.unigram_nats,
-        next_sentence=config.pairs.next_sentence,
-        world=world,
-    )
+    work = _work(config, material, run, progress)
     world.by_first(lambda: write_environment(run, world, compute_dtype))
     facts = _card_facts(config, material)
 
@@ -232,6 +290,20 @@ def _train(
         averaging_config=config.averaging,
     )
     return trainer.train(resume_from=checkpoint)
+
+
+def _work(config: PretrainConfig, material: _Material, run: Path, progress: Progress) -> PretrainingWork:
+    return PretrainingWork(
+        phases=[
+            (phase, _instances(config, number, phase, material, run, progress))
+            for number, phase in enumerate(config.phases)
+        ],
+        held_out=material.held_out,
+        old_held_out=material.old_held_out,
+        unigram_nats=material.unigram_nats,
+        next_sentence=config.pairs.next_sentence,
+        world=material.world,
+    )
 
 
 def _budget(config: PretrainConfig) -> Budget:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from cloze import artifacts
 from cloze.config import to_table
 from cloze.errors import InputError
@@ -14,10 +16,14 @@ from cloze.tasks.config import FinetuneConfig, load_finetuning
 from cloze.tasks.data import with_files
 from cloze.tasks.run import Prepared, begin_directory, begin_run, precompute, prepare, resume_run
 from cloze.tasks.task import AnyTask
-from cloze.tasks.trials import make_trials
-from cloze.training.checkpoints import newest_checkpoint, resolve_checkpoint
+from cloze.tasks.trials import make_trials, trials_of
+from cloze.tasks.work import FinetuningWork
+from cloze.training.checkpoints import Position, newest_checkpoint, resolve_checkpoint
+from cloze.training.cost import Workload
 from cloze.training.distribution import World, join_world
-from cloze.training.precision import resolve_device
+from cloze.training.memory import available_memory
+from cloze.training.plan import MemoryPlan, Rehearsal, RunPlan, Stretch, evaluation_seconds, plan_memory
+from cloze.training.precision import resolve_device, resolve_dtype
 
 
 def finetune(
@@ -135,6 +141,56 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
         len(sequences),
         max(sequence.num_tokens for sequence in sequences),
         to_table(prepared.task),
+    )
+
+
+def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
+    """Say whether a run fits in memory and how long it will take, from a few micro-batches; nothing is written.
+
+    Of several runs, over seeds or a grid, the first tells of the others.
+
+    Raises:
+        InputError: as `finetune`; or the encoder does not learn, so that there is little to plan.
+    """
+    check_task(task)
+    config = with_files(task, config)
+    world = World(resolve_device(config.device))
+    prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
+    trials = [trial for own in trials_of(config).values() for trial in own]
+    dtype = resolve_dtype(config.precision, world.device)
+    available = available_memory(world.device)
+    generator = torch.Generator().manual_seed(config.seed)
+    encoder = load_model(prepared.start)
+    model = prepared.task.head(encoder, generator=generator).to(world.device)
+    if not any(parameter.requires_grad for parameter in encoder.parameters()):
+        raise InputError("its encoder does not learn: there is little to plan", where=task.name)
+    work = FinetuningWork(task=prepared.task, data=prepared.data, config=trials[0], world=world)
+    step = work.step_data(0.0, Position(), config.micro_batch_tokens)
+    micro_batches = [Workload.of_packed(batch.packed) for batch in step.batches]
+    rehearsal = Rehearsal(model, work, config.optimizer, dtype)
+
+    def memory() -> MemoryPlan:
+        return plan_memory(
+            model, encoder.config, micro_batches, dtype, rehearsal.optimizer, available=available
+        )
+
+    stretches: tuple[Stretch, ...] = ()
+    if memory().fits:
+        progress.note("timing steps")
+        seconds = rehearsal.step_seconds(step)
+        steps = trials[0].epochs * work.steps_per_epoch
+        if config.budget_seconds is not None:
+            steps = min(steps, int(config.budget_seconds / seconds))
+        stretches = (Stretch(f"{trials[0].epochs} epochs", steps, step.num_tokens, seconds),)
+    dev_tokens = sum(feature.num_tokens for own in prepared.data.dev_features for feature in own)
+    evaluations = trials[0].epochs * config.evaluations_per_epoch + 1  # and the best checkpoint's
+    return RunPlan(
+        device=str(world.device),
+        dtype=str(dtype).removeprefix("torch."),
+        memory=memory(),
+        stretches=stretches,
+        evaluation_seconds=evaluations * evaluation_seconds(dev_tokens, stretches),
+        runs=len(trials),
     )
 
 

@@ -34,7 +34,7 @@ class Prediction:
 class SequenceClassification(TextTask[Prediction]):
     """A softmax over the labels, from the pooled [CLS] (Devlin et al. 2019, 4.1).
 
-    Source: google-research/bert run_classifier.py @eedf571.
+    Source: Devlin et al. 2019, 4.1; google-research/bert run_classifier.py @eedf571.
     """
 
     main_metric: ClassVar[str] = "accuracy"

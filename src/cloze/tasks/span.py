@@ -101,7 +101,7 @@ class SpanPrediction:
 class SpanTask(Task[SpanQuestion, SpanFeature, SpanBatch, SpanPrediction]):
     """A vector for the beginning of the answer and one for its end (Devlin et al. 2019, 4.2 and 4.3).
 
-    Source: google-research/bert run_squad.py @eedf571.
+    Source: Devlin et al. 2019, 4.2 and 4.3; google-research/bert run_squad.py @eedf571.
 
     Differs: the softmax is over the sequence, where Google's runs over its padding as well.
     """

@@ -91,7 +91,7 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
         InputError: the text has fewer different pieces, or `size` is smaller than reserved pieces and
             alphabet.
 
-    Source: BERT sec. 3; see `cloze.text.learner`.
+    Source: Devlin et al. 2019, 3; see `cloze.text.learner`.
     """
     reserved = reserved_pieces(size)
     usable = {w: n for w, n in word_counts.items() if len(w) <= MAX_WORD_CHARS and w != UNK}

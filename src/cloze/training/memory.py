@@ -4,6 +4,7 @@ import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -12,6 +13,7 @@ from cloze.errors import RunError
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 _NEVER = 2**31 - 1
 _LARGE = 2**30
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _REFUSALS = ("can't allocate memory", "out of memory")  # torch's on the CPU, and on GPUs
 
 
@@ -40,6 +42,25 @@ def give_back_cached_memory(device: torch.device) -> None:
     """Let an accelerator's allocator cut its free blocks anew."""
     if device.type != "cpu":
         torch.accelerator.empty_cache()
+
+
+def available_memory(device: torch.device) -> int | None:
+    """Return the bytes that could be taken without swapping; None where the system or the device does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if device.type != "cpu" or not _MEMINFO.exists():
+        return None
+    fields = dict(line.split(":") for line in _MEMINFO.read_text("ascii").splitlines())
+    free = int(fields["MemAvailable"].split()[0]) * 1024
+    return min([free, *_cgroup_rest()])
+
+
+def _cgroup_rest() -> list[int]:
+    """Return what a container's limit leaves, where there is one."""
+    limit, used = _CGROUP / "memory.max", _CGROUP / "memory.current"
+    if not limit.exists() or limit.read_text("ascii").strip() == "max":
+        return []
+    return [int(limit.read_text("ascii")) - int(used.read_text("ascii"))]
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from cloze.evidence.bench.harness import (
     require_peers,
 )
 from cloze.evidence.bench.trainer import build_padded_model, train_with_trainer
+from cloze.evidence.differences import paired_difference
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
@@ -42,7 +43,6 @@ _SETTINGS, _OUTCOMES = "settings.json", "outcomes.json"
 _TOLERANCE = 1e-4
 """How far logits of the same weights may be apart, in float32."""
 _COMPARED_SEQUENCES = 32
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,27 +184,6 @@ def _keep(parts: Path | None, outcomes: Iterable[Outcome]) -> None:
         artifacts.write_text(
             parts / _OUTCOMES, json.dumps([asdict(outcome) for outcome in outcomes], indent=1)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """By how much the first of two is better in the mean, over pairs."""
-
-    mean: float
-    low: float
-    """The ends of the interval that holds the true mean with a confidence of 95%, by Student's t."""
-    high: float
-
-
-def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> PairedDifference:
-    """Return the mean difference of pairs and its confidence interval; at least two pairs."""
-    from scipy import stats
-
-    differences = [our - their for our, their in zip(ours, theirs, strict=True)]
-    mean = fmean(differences)
-    error = stdev(differences) / len(differences) ** 0.5
-    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(differences) - 1)) * error
-    return PairedDifference(mean, mean - half, mean + half)
 
 
 def _scores(outcomes: Sequence[Outcome]) -> list[float]:

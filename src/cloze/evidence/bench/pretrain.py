@@ -14,7 +14,6 @@ from torch import Tensor
 
 from cloze.corpus.batches import DrawnInstances, PackedBatch
 from cloze.corpus.store import Dataset, Documents, Shard, write_shard
-from cloze.evidence.bench.flops import Workload, pretraining_step_flops
 from cloze.evidence.bench.harness import (
     LEAST_ROUNDS,
     Check,
@@ -37,10 +36,12 @@ from cloze.progress import SILENT, Progress
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import Position
+from cloze.training.cost import Workload, pretraining_step_flops
 from cloze.training.distribution import World
-from cloze.training.loop import deterministic_algorithms
+from cloze.training.loop import add_up_gradients, deterministic_algorithms
 from cloze.training.optimizer import build_optimizer, clip_gradients
 from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype
+from cloze.training.replicas import Alone
 
 _TOLERANCES = MappingProxyType({torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)})
 """By number format: how far the losses, in nats, and the gradient norms, relatively, may be apart."""
@@ -205,14 +206,9 @@ class _Ours:
 
     def _backward(self) -> tuple[float, float]:
         self.optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.work.world.device)
-        for batch in self.data.batches:
-            with autocast(self.work.world.device, self.dtype):
-                loss, _ = self.work.loss(self.model, batch, self.data)
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
+        loss, _ = add_up_gradients(Alone(self.model), self.work, self.data, self.dtype)
         norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
-        return total.item(), norm.item()
+        return loss, norm.item()
 
 
 def _build_ours(

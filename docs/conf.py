@@ -1,0 +1,41 @@
+"""How the site is built: `make docs`, or sphinx-build docs build/docs."""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+project = "cloze"
+author = "The cloze authors"
+project_copyright = f"{author}, Apache-2.0"
+release = metadata.version("cloze-bert")
+
+extensions = ["myst_nb", "sphinx.ext.viewcode", "generated"]
+exclude_patterns = ["extensions", "theme"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # the notebooks hold their outputs; a test runs them
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # nothing on the site comes from another host
+suppress_warnings = ["myst.header"]
+
+add_module_names = False
+toc_object_entries = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 90
+viewcode_follow_imported_members = False
+viewcode_line_numbers = True
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!cloze\.).*"),  # the standard library, torch, numpy: other sites
+]
+
+html_theme = "furo"
+html_title = "cloze"
+html_static_path = ["theme"]
+html_css_files = ["cloze.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#2f5fb3", "color-brand-content": "#2f5fb3"},
+    "dark_css_variables": {"color-brand-primary": "#8ab4f8", "color-brand-content": "#8ab4f8"},
+}

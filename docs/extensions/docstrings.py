@@ -1,0 +1,261 @@
+"""What the source says of itself: public names, signatures and docstrings, read from the code without running it.
+
+A docstring of cloze is Markdown with a few headed parts (Shapes, Args, Returns, Yields, Raises, Source, Differs).
+"""
+
+import ast
+import builtins
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+_HEADINGS = ("Shapes", "Args", "Returns", "Yields", "Raises", "Source", "Differs")
+_HEADING = re.compile(rf"^({'|'.join(_HEADINGS)}):[ ]?(.*)$")
+_PRIVATE_PARAMETERS = ("self", "cls")
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """A docstring, taken apart."""
+
+    text: str
+    """What stands before the first headed part."""
+    parts: dict[str, str]
+    """The headed parts by their heading, in their order."""
+
+    @property
+    def summary(self) -> str:
+        """The first sentence, or what stands before the first blank line where that is shorter."""
+        paragraph = " ".join(self.text.split("\n\n")[0].split())
+        return re.split(r"(?<=[.?!])\s+(?=[A-Z])", paragraph, maxsplit=1)[0]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A public function, class, method, field or constant."""
+
+    kind: str
+    """The directive of Sphinx's Python domain that describes it."""
+    module: str
+    name: str
+    """Within the module: `Tokenizer.encode`."""
+    signature: str
+    """From the opening parenthesis on; empty where there is none."""
+    annotation: str | None
+    value: str | None
+    docstring: Docstring
+    members: tuple["Definition", ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """The dotted name by which others link to it."""
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module with its public definitions."""
+
+    name: str
+    docstring: Docstring
+    definitions: tuple[Definition, ...]
+
+    def walk(self) -> Iterator[Definition]:
+        """Yield the definitions and their members."""
+        for definition in self.definitions:
+            yield definition
+            yield from definition.members
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Take a docstring apart; a headed part ends with the paragraph that is not indented under it."""
+    before: list[str] = []
+    parts: dict[str, list[str]] = {}
+    current, after_blank = before, False
+    for line in textwrap.dedent(_indent_first_line(text or "")).strip().splitlines():
+        heading = _HEADING.match(line)
+        if heading:
+            current = parts.setdefault(heading[1], [])
+            current.append(heading[2])
+        else:
+            if after_blank and line and not line.startswith(" ") and current is not before:
+                current = before
+                current.append("")
+            current.append(line)
+        after_blank = not line
+    joined = {name: _dedent_after_first(lines) for name, lines in parts.items()}
+    return Docstring("\n".join(before).strip(), joined)
+
+
+@cache
+def read_module(name: str) -> Module:
+    """Read a module by its dotted name."""
+    tree = _parse(name)
+    reader = _Reader(name, _homes_of_types(name, tree))
+    definitions = _each_once(list(reader.definitions(tree.body)))
+    return Module(name, read_docstring(ast.get_docstring(tree)), tuple(definitions))
+
+
+@cache
+def modules_of(package: str) -> tuple[Module, ...]:
+    """Read all modules below a package, the package's own file left out."""
+    root = SOURCE / Path(*package.split("."))
+    if root.with_suffix(".py").is_file():
+        return (read_module(package),)
+    names = (".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in sorted(root.rglob("*.py")))
+    return tuple(read_module(name) for name in names if not name.endswith("__init__"))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    module: str
+    homes: dict[str, str]
+    """Where the names that the module's annotations mention come from."""
+
+    def definitions(self, body: list[ast.stmt], prefix: str = "") -> Iterator[Definition]:
+        for i, node in enumerate(body):
+            name = _name_of(node)
+            if name is None or name.startswith("_"):
+                continue
+            following = body[i + 1] if i + 1 < len(body) else None
+            if isinstance(node, ast.FunctionDef):
+                yield self._function(node, prefix)
+            elif isinstance(node, ast.ClassDef):
+                yield self._class(node)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                text = _bare_string(following)
+                if text is not None or (prefix and isinstance(node, ast.AnnAssign)):
+                    yield self._variable(node, name, prefix, text)
+
+    def _function(self, node: ast.FunctionDef, prefix: str) -> Definition:
+        decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
+        is_property = bool(decorators & {"property", "cached_property", "functools.cached_property"})
+        returns = None if node.returns is None else self._annotation(node.returns)
+        kind = "function"
+        if prefix:
+            flavours = {"classmethod": "classmethod", "staticmethod": "staticmethod"}
+            kind = next((flavours[each] for each in decorators if each in flavours), "method")
+        signature = "" if is_property else self._signature(node, bound=bool(prefix), returns=returns)
+        return Definition(
+            "property" if is_property else kind,
+            self.module,
+            prefix + node.name,
+            signature,
+            returns if is_property else None,
+            None,
+            read_docstring(ast.get_docstring(node)),
+        )
+
+    def _class(self, node: ast.ClassDef) -> Definition:
+        own = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+        signature = self._signature(own["__init__"], bound=True) if "__init__" in own else ""
+        members = list(self.definitions(node.body, prefix=f"{node.name}."))
+        if "__call__" in own:
+            members.insert(0, self._function(own["__call__"], f"{node.name}."))
+        docstring = read_docstring(ast.get_docstring(node))
+        is_exception = node.name.endswith("Error")
+        kind = "exception" if is_exception else "class"
+        return Definition(
+            kind, self.module, node.name, signature, None, None, docstring, tuple(_each_once(members))
+        )
+
+    def _variable(
+        self, node: ast.Assign | ast.AnnAssign, name: str, prefix: str, text: str | None
+    ) -> Definition:
+        annotation = self._annotation(node.annotation) if isinstance(node, ast.AnnAssign) else None
+        value = None if node.value is None else _short(ast.unparse(node.value))
+        kind = "attribute" if prefix else "data"
+        return Definition(kind, self.module, prefix + name, "", annotation, value, read_docstring(text))
+
+    def _signature(self, node: ast.FunctionDef, *, bound: bool, returns: str | None = None) -> str:
+        arguments = ast.parse(ast.unparse(node)).body[0]
+        assert isinstance(arguments, ast.FunctionDef)
+        spoken = arguments.args
+        positional = [*spoken.posonlyargs, *spoken.args]
+        if bound and positional and positional[0].arg in _PRIVATE_PARAMETERS:
+            (spoken.posonlyargs or spoken.args).pop(0)
+        for argument in (*spoken.posonlyargs, *spoken.args, *spoken.kwonlyargs, spoken.vararg, spoken.kwarg):
+            if argument is not None and argument.annotation is not None:
+                argument.annotation = ast.parse(self._annotation(argument.annotation), mode="eval").body
+        arrow = "" if returns is None else f" -> {returns}"
+        return f"({ast.unparse(spoken)}){arrow}"
+
+    def _annotation(self, node: ast.expr) -> str:
+        """Write a type with the dotted names of what cloze defines, so that the site can link to it."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node = ast.parse(node.value, mode="eval").body
+        copy = ast.parse(ast.unparse(node), mode="eval")
+        return ast.unparse(_Qualify(self.homes).visit(copy).body)
+
+
+class _Qualify(ast.NodeTransformer):
+    def __init__(self, homes: dict[str, str]) -> None:
+        self.homes = homes
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.parse(self.homes.get(node.id, node.id), mode="eval").body
+
+
+@cache
+def _parse(module: str) -> ast.Module:
+    path = SOURCE / Path(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def _public_classes(module: str) -> frozenset[str]:
+    named = (node.name for node in _parse(module).body if isinstance(node, ast.ClassDef))
+    return frozenset(name for name in named if not name.startswith("_"))
+
+
+def _homes_of_types(name: str, tree: ast.Module) -> dict[str, str]:
+    """Return the dotted names of the types that a module's annotations may mention, Python's own and those of cloze."""
+    homes = {each: f"builtins.{each}" for each, value in vars(builtins).items() if isinstance(value, type)}
+    homes |= {each: f"{name}.{each}" for each in _public_classes(name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cloze."):
+            assert node.module is not None
+            for alias in node.names:
+                if alias.name in _public_classes(node.module):
+                    homes[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return homes
+
+
+def _name_of(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return node.name
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _bare_string(node: ast.stmt | None) -> str | None:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return node.value.value if isinstance(node.value.value, str) else None
+    return None
+
+
+def _each_once(members: list[Definition]) -> Iterator[Definition]:
+    """Leave out what stands twice: the declarations before an overloaded function, the setter of a property."""
+    last = {member.name: member for member in members}
+    yield from last.values()
+
+
+def _short(value: str, longest: int = 60) -> str | None:
+    return value if len(value) <= longest and "\n" not in value else None
+
+
+def _indent_first_line(text: str) -> str:
+    first, _, rest = text.partition("\n")
+    indents = [len(line) - len(line.lstrip()) for line in rest.splitlines() if line.strip()]
+    return " " * min(indents, default=0) + first + "\n" + rest
+
+
+def _dedent_after_first(lines: list[str]) -> str:
+    first, *rest = lines
+    return (first + "\n" + textwrap.dedent("\n".join(rest))).strip()

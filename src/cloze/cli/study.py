@@ -1,0 +1,58 @@
+"""`cloze study STUDY`: the runs of a study, and its record."""
+
+from typing import Annotated, TypeAlias
+
+import tyro
+
+from cloze.cli.common import Flags, OptionalOutput, OptionalPath, Settings, find_recipe, required
+
+Seeds: TypeAlias = Annotated[
+    tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="INT", help_behavior_hint="")
+]
+
+
+def run(
+    study: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STUDY")],
+    /,
+    *,
+    data: OptionalPath = None,
+    output: OptionalOutput = None,
+    settings: Settings = (),
+    seed: Seeds = (),
+    dry_run: bool = False,
+    flags: Flags,
+) -> None:
+    """Pre-train the variants of a study over the same seeds, and write a record that compares them.
+
+    How long it takes is said beforehand. Stopped or killed, the same command goes on.
+
+    Args:
+        study: a TOML file, or the name of a study that comes with cloze: fast, fast-rates.
+        data: the data set that `cloze corpus` wrote (required).
+        output: directory of the runs and the record (required).
+        settings: one setting of every run, as in --set budget_seconds=600; may be given several times.
+        seed: make the runs of this seed alone, beside another command for others; may be given several times.
+        dry_run: say what would be run and how long it takes, and stop.
+        flags: flags of every verb.
+    """
+    from cloze.evidence.study import describe_plan, plan_study, read_study, run_study
+    from cloze.training.memory import keep_freed_memory
+
+    data = required(data, "--data", verb="study")
+    output = required(output, "--output", verb="study")
+    path = find_recipe(study, "studies")
+    assert path is not None
+    found = read_study(path, settings)
+    if dry_run:
+        runs = [each for each in plan_study(found, data, output) if each.seed in (seed or found.seeds)]
+        flags.print(
+            {
+                "runs": [str(each.directory) for each in runs],
+                "seconds": sum(each.seconds_left for each in runs),
+            },
+            describe_plan(runs),
+        )
+        return
+    keep_freed_memory()
+    record = run_study(found, data, output, seeds=seed, progress=flags.progress)
+    flags.print({"record": str(record)}, f"wrote {record}")

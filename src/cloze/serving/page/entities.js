@@ -1,0 +1,80 @@
+// @ts-check
+/** Entities: names of people, places and what else a tagger knows, marked in the text. */
+
+import { afterTyping, element, examples, field, percent, textBox } from "./dom.js";
+import { section } from "./section.js";
+import { answers, ask } from "./server.js";
+
+/** @type {[string, string][]} */
+const EXAMPLES = [
+  ["A biography", "Marie Curie was born in Warsaw and moved to Paris, where she taught at the Sorbonne with Pierre Curie."],
+  ["Sports", "Real Madrid beat Manchester United 3 to 1 in London on Wednesday, and Zidane praised the Spanish side."],
+];
+
+/** @type {import("./main.js").View} */
+export const entitiesView = {
+  id: "entities",
+  title: "Entities",
+  build: (models) => [
+    section({
+      title: "Who, where, what",
+      lead: "A tagger says of every word whether it is part of a name, and of what kind; hover a mark to see how sure it is.",
+      needs: "tag",
+      missing: "No model here finds entities.",
+      command: "cloze serve -m RUN, where RUN is of cloze finetune tagging",
+      models,
+      build,
+    }),
+  ],
+};
+
+/** @typedef {{type: string, text: string, start: number, end: number, probability: number}} Entity */
+
+/**
+ * @param {HTMLElement} body
+ * @param {() => import("./models.js").Model} model
+ */
+function build(body, model) {
+  const box = textBox(EXAMPLES[0][1], 3);
+  const result = element("div", { class: "card", "aria-live": "polite" });
+  const show = answers(result);
+  const refresh = () =>
+    show(async (signal) => {
+      const text = box.value;
+      const [found] = await ask("tag", { model: model().name, inputs: [text] }, signal);
+      return [element("p", { class: "running entities" }, ...marked(text, found)), count(found)];
+    });
+  box.addEventListener("input", afterTyping(refresh));
+  body.append(
+    field("Text", box),
+    examples(EXAMPLES, (text) => {
+      box.value = text;
+      refresh();
+    }),
+    result,
+  );
+  return refresh;
+}
+
+/**
+ * @param {string} text
+ * @param {Entity[]} entities
+ */
+function marked(text, entities) {
+  let end = 0;
+  const parts = entities.flatMap((entity) => {
+    const before = text.slice(end, entity.start);
+    end = entity.end;
+    const title = `${entity.type}, ${percent(entity.probability)}`;
+    return [before, element("mark", { title }, text.slice(entity.start, end), element("i", {}, entity.type))];
+  });
+  return [...parts, text.slice(end)];
+}
+
+/** @param {Entity[]} entities */
+function count(entities) {
+  const kinds = [...new Set(entities.map(({ type }) => type))].map(
+    (kind) => `${entities.filter(({ type }) => type === kind).length} ${kind}`,
+  );
+  return element("p", { class: "remark" }, kinds.length ? `Found: ${kinds.join(", ")}.` : "Found none.");
+}

@@ -1,0 +1,271 @@
+"""A study at a nano size: what it runs, in which order, what its record says, and that a kill loses nothing."""
+
+import json
+import lzma
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.corpus.build import BuildConfig, build_dataset
+from cloze.corpus.sources import ReadingConfig
+from cloze.corpus.vocabulary import train_vocabulary
+from cloze.errors import InputError
+from cloze.evidence.study import plan_study, read_study, run_study
+from cloze.evidence.study_record import Compared, write_study_record
+from cloze.training.checkpoints import resolve_checkpoint
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STUDIES = sorted((REPOSITORY / "src/cloze/recipes/studies").glob("*.toml"))
+NANO = """
+title = "Whether it runs"
+base = "plain"
+seeds = [4, 5]
+
+[settings]
+steps = 8
+precision = "float32"
+device = "cpu"
+
+[settings.model]
+num_hidden_layers = 1
+hidden_size = 24
+num_attention_heads = 3
+intermediate_size = 40
+max_position_embeddings = 32
+
+[[settings.phases]]
+max_seq_length = 32
+fraction = 1.0
+batch_size = 8
+
+[settings.optimizer]
+learning_rate = 1e-3
+
+[settings.evaluation]
+times = 4
+max_instances = 20
+log_every_steps = 1
+
+[variants.plain]
+
+[variants.muon.optimizer.muon]
+learning_rate = 1e-2
+
+[variants.no-pairs.pairs]
+next_sentence = false
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("study")
+    text = directory / "novel.txt"
+    source = REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
+    with lzma.open(source, "rt", encoding="utf-8-sig") as stream:
+        paragraphs = [line.strip() for line in stream if len(line) > 80][:200]
+    groups = ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
+    text.write_text("\n\n".join(groups) + "\n", encoding="utf-8")
+    train_vocabulary([text], directory / "vocab", size=400)
+    config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
+    build_dataset([text], directory / "vocab", directory / "data", config)
+    return directory / "data"
+
+
+@pytest.fixture
+def nano(tmp_path: Path) -> Path:
+    path = tmp_path / "nano.toml"
+    path.write_text(NANO)
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study, run to its end."""
+    directory = tmp_path_factory.mktemp("done")
+    (directory / "nano.toml").write_text(NANO)
+    run_study(read_study(directory / "nano.toml"), data, directory / "out")
+    return directory / "out"
+
+
+def _results(output: Path) -> dict[str, Any]:
+    return json.loads((output / "record/results.json").read_text())
+
+
+def test_runs_are_made_seed_by_seed_and_compared(done: Path) -> None:
+    results = _results(done)
+    made = [(run["seed"], run["variant"]) for run in results["runs"]]
+    assert made == [(seed, name) for seed in (4, 5) for name in ("plain", "muon", "no-pairs")]
+    plain, muon, no_pairs = results["rows"]
+    assert [row["seeds"] for row in results["rows"]] == [2, 2, 2]
+    assert "difference" not in plain["pairs"]
+    assert muon["pairs"]["difference"]["low"] < muon["pairs"]["difference"]["mean"]
+    assert muon["pairs"]["difference"]["mean"] == pytest.approx(
+        muon["pairs"]["mean"] - plain["pairs"]["mean"]
+    )
+    assert plain["share_of_time"] <= 1.0
+    assert "share_of_time" not in no_pairs
+    for run in results["runs"]:
+        assert len(run["masked_lm_losses"]) == 4
+        if run["variant"] == "no-pairs":
+            assert run["segments"]["masked_lm_loss"] == pytest.approx(run["masked_lm_losses"][-1], rel=1e-4)
+        else:
+            assert run["pairs"]["masked_lm_loss"] == pytest.approx(run["masked_lm_losses"][-1], rel=1e-4)
+
+
+def test_the_record_is_a_page_with_its_curves_and_what_was_run(done: Path) -> None:
+    artifacts.verify(done / "record", kind="record")
+    page = (done / "record/README.md").read_text()
+    assert page.startswith("# Whether it runs\n\n| variant | seeds |")
+    rows = [line for line in page.splitlines() if line.startswith(("| plain", "| muon", "| no-pairs"))]
+    assert [row.count("|") for row in rows] == [11, 11, 11]
+    assert "curves.svg" in page
+    assert ">no-pairs<" in (done / "record/curves.svg").read_text()
+    again = read_study(done / "record/study.toml")
+    assert plan_study(again, _data_of(done), done)[0].is_finished
+
+
+def _data_of(output: Path) -> Path:
+    text = (output / "runs/plain/seed-4/run.toml").read_text()
+    return Path(next(line for line in text.splitlines() if line.startswith("data = ")).split('"')[1])
+
+
+def test_what_is_finished_is_not_run_again(done: Path, nano: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (done / "runs").rglob("*")}
+    record = (done / "record/results.json").read_bytes()
+    run_study(read_study(nano), _data_of(done), done)
+    assert {path: path.stat().st_mtime_ns for path in (done / "runs").rglob("*")} == before
+    assert (done / "record/results.json").read_bytes() == record
+
+
+def test_seeds_can_be_made_apart(done: Path, data: Path, nano: Path, tmp_path: Path) -> None:
+    study = read_study(nano)
+    for seed in (5, 4):
+        run_study(study, data, tmp_path / "out", seeds=[seed])
+    assert [run["masked_lm_losses"] for run in _results(tmp_path / "out")["runs"]] == [
+        run["masked_lm_losses"] for run in _results(done)["runs"]
+    ]
+    with pytest.raises(InputError, match="seed 9 is none of the study's"):
+        run_study(study, data, tmp_path / "out", seeds=[9])
+
+
+@pytest.mark.timeout(300)
+def test_killed_and_stopped_the_same_command_goes_on(
+    done: Path, data: Path, nano: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    command = [sys.executable, "-m", "cloze", "study", str(nano), "--data", str(data), "-o", str(output)]
+    for number, wait_for in (
+        (signal.SIGKILL, "runs/plain/seed-4/metrics.jsonl"),
+        (signal.SIGTERM, "runs/no-pairs/seed-4/metrics.jsonl"),
+    ):
+        process = subprocess.Popen([*command, "--quiet"], stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + 120
+        while not (output / wait_for).exists() and time.monotonic() < end and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=120)
+        if number == signal.SIGTERM and process.returncode == 130:
+            assert errors.startswith("error: stopped by SIGTERM")
+            assert "The same command goes on." in errors
+    assert subprocess.run([*command, "--quiet"], check=True, capture_output=True).stderr == b""
+    for run in sorted((done / "runs").glob("*/seed-*")):
+        one, other = (
+            load_file(resolve_checkpoint(each) / "model.safetensors")
+            for each in (run, output / run.relative_to(done))
+        )
+        assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_a_dry_run_says_how_long_it_takes(
+    nano: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = NANO.replace("steps = 8", "budget_seconds = 600")
+    nano.write_text(text)
+    assert main(["study", str(nano), "--data", "D", "-o", str(tmp_path / "out"), "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("6 runs: 3 variants, 2 seeds; 1:00:00 of training left")
+    run = tmp_path / "out/runs/plain/seed-4"
+    run.mkdir(parents=True)
+    (run / "metrics.jsonl").write_text('{"kind": "train", "step": 9, "seconds": 120.0}\n')
+    arguments = ["--set", "budget_seconds=300", "--seed", "4", "--dry-run", "--json"]
+    assert main(["study", str(nano), "--data", "D", "-o", str(tmp_path / "out"), *arguments]) == 0
+    assert json.loads(capsys.readouterr().out)["seconds"] == 3 * 300 - 120
+    assert not (tmp_path / "out/record").exists()
+
+
+def test_a_run_with_other_settings_is_not_taken_for_one_of_the_study(done: Path, nano: Path) -> None:
+    nano.write_text(NANO.replace("learning_rate = 1e-2", "learning_rate = 2e-2"))
+    with pytest.raises(InputError, match=r"muon/seed-4: was run with other settings"):
+        run_study(read_study(nano), _data_of(done), done)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('base = "plain"', 'base = "plane"', "'plane' is none of the variants"),
+        ("seeds = [4, 5]", "seeds = [4, 4]", "seeds must be different whole numbers"),
+        ("seeds = [4, 5]", "seed = 4", "unknown key seed|seeds is missing"),
+        ("[variants.plain]", "[variants.'a/b']\n[variants.plain]", "not only letters"),
+        ("[variants.plain]", "[variants.plain]\nseed = 3", "sets seed or data"),
+    ],
+)
+def test_what_is_wrong_with_a_study_is_one_line(nano: Path, old: str, new: str, message: str) -> None:
+    nano.write_text(NANO.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        read_study(nano)
+
+
+def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path, tmp_path: Path) -> None:
+    nano.write_text(NANO.replace("next_sentence = false", "next_sentense = false"))
+    with pytest.raises(InputError, match=r"the variant no-pairs: unknown key pairs\.next_sentense"):
+        run_study(read_study(nano), data, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_study_that_comes_with_cloze_can_be_planned(path: Path, tmp_path: Path) -> None:
+    study = read_study(path)
+    runs = plan_study(study, tmp_path / "data", tmp_path / "out")
+    assert len(runs) == len(study.variants) * len(study.seeds)
+
+
+def _compared(variant: str, seed: int, losses: tuple[float, ...]) -> Compared:
+    return Compared(
+        variant=variant,
+        seed=seed,
+        held_out_as="the same",
+        seconds=(10.0, 20.0, 30.0),
+        masked_lm_losses=losses,
+        steps=30,
+        tokens=3_000_000,
+        pairs={"masked_lm_loss": losses[-1], "next_sentence_accuracy": 0.5},
+        segments={"masked_lm_loss": losses[-1]},
+        environment={"processor": "P", "threads": 1, "compute_dtype": "float32", "versions": {"torch": "2"}},
+    )
+
+
+def test_the_table_says_when_a_variant_came_to_where_the_base_ended(tmp_path: Path) -> None:
+    runs = [
+        _compared("base", 1, (6.0, 5.0, 4.0)),
+        _compared("fast", 1, (5.0, 3.0, 2.0)),  # 4 is half way from 10 s to 20 s
+        _compared("slow", 1, (7.0, 6.0, 5.0)),
+        _compared("base", 2, (6.0, 5.0, 4.2)),
+        _compared("fast", 2, (4.2, 3.0, 2.0)),
+    ]
+    write_study_record("T", "base", "", runs, tmp_path / "record")
+    rows = {row["variant"]: row for row in json.loads((tmp_path / "record/results.json").read_text())["rows"]}
+    assert rows["fast"]["shares_of_time"] == pytest.approx([0.5, 1 / 3])
+    assert rows["slow"]["share_of_time"] is None
+    assert rows["base"]["share_of_time"] == 1.0
+    assert rows["fast"]["pairs"]["difference"]["mean"] == pytest.approx(-2.1)
+    page = (tmp_path / "record/README.md").read_text()
+    assert "| fast | 2 | 30 | 3.0 | 2.000 ± 0.000 | -2.100 (-3.371 to -0.829) |" in page
+    assert "| slow | 1 | 30 | 3.0 | 5.000 | - | 5.000 | - | 0.500 | never |" in page

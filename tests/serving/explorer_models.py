@@ -1,0 +1,89 @@
+"""Small random models, one for each view of the explorer, and a run to watch."""
+
+import json
+import string
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from cloze import artifacts
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.checkpoint import write_model_files
+from cloze.model.heads import (
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from cloze.tasks.classification import Classification
+from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.squad import SquadV2
+from cloze.tasks.tags import OwnTags
+from cloze.tasks.task import AnyTask
+from cloze.text.tokenizer import Tokenizer
+
+WORDS = (
+    "the a she was born in london man went to store he bought milk bank river money of it is london film warm"
+)
+PIECES = (
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", "?"),
+    *string.ascii_lowercase,
+    *string.digits,
+    *(f"##{character}" for character in string.ascii_lowercase + string.digits),
+    *(word for word in dict.fromkeys(WORDS.split()) if len(word) > 1),
+)
+CONFIG = BertConfig(
+    vocab_size=len(PIECES),
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=32,
+    max_position_embeddings=256,
+    initializer_range=0.3,
+)
+
+
+def make_models(directory: Path) -> dict[str, Path]:
+    """Write a model for each view; return where they are by their names."""
+    generator = torch.Generator().manual_seed(5)
+
+    def encoder() -> BertModel:
+        return BertModel(CONFIG, generator=generator)
+
+    labels, tags = ("blame", "praise"), ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    made: dict[str, tuple[nn.Module, AnyTask | None]] = {
+        "pretrained": (BertForPreTraining(encoder(), generator=generator), None),
+        "answers": (BertForQuestionAnswering(encoder(), generator=generator), SquadV2(null_threshold=0.5)),
+        "tagger": (
+            BertForTokenClassification(encoder(), num_labels=len(tags), generator=generator),
+            OwnTags(labels=tags),
+        ),
+        "classifier": (
+            BertForSequenceClassification(encoder(), num_labels=len(labels), generator=generator),
+            Classification(labels=labels),
+        ),
+    }
+    return {name: _write(directory / name, model, task) for name, (model, task) in made.items()}
+
+
+def _write(path: Path, model: nn.Module, task: AnyTask | None) -> Path:
+    with artifacts.write_directory(path, kind="checkpoint") as directory:
+        names = () if task is None else task.class_names
+        write_model_files(directory, model, Tokenizer.from_pieces(PIECES), labels=names)
+        if task is not None:
+            (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=128)))
+    return path
+
+
+def make_run(path: Path, *, steps: int = 40) -> Path:
+    """Write the metrics of a run."""
+    path.mkdir()
+    with (path / "metrics.jsonl").open("w") as stream:
+        for step in range(1, steps + 1):
+            row = {"kind": "train", "step": step, "masked_lm_loss": 9 - step / 10, "learning_rate": 1e-4}
+            stream.write(json.dumps(row | {"tokens": 4096 * step, "seconds": 1.5 * step}) + "\n")
+            if step % 10 == 0:
+                held_out = {"masked_lm_loss": 9 - step / 12, "masked_lm_unigram_loss": 7.0}
+                stream.write(json.dumps({"kind": "validation", "step": step, **held_out}) + "\n")
+    return path
