@@ -134,6 +134,9 @@ class PretrainConfig:
 
     def __post_init__(self) -> None:
         check_license(self.license)
+        self.distribution.check(
+            {"optimizer.muon": self.optimizer.muon is not None, "averaging": self.averaging is not None}
+        )
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("a run takes either steps or a budget: say --steps 10000 or --budget 30m")
         if (self.steps is not None and self.steps < 1) or (

@@ -99,6 +99,7 @@ class FinetuneConfig:
 
     def __post_init__(self) -> None:
         check_license(self.license)
+        self.distribution.check({"optimizer.muon": self.optimizer.muon is not None})
         for name in ("epochs", "batch_size", "seeds", "evaluations_per_epoch", "log_every_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")

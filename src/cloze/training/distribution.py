@@ -8,7 +8,7 @@ world of one, which tells nobody anything.
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -42,6 +42,19 @@ class DistributionConfig:
     that one device has no memory for. Results are the same but for rounding."""
     reduce_dtype: Literal["float32", "bfloat16"] = "float32"
     """The format in which gradients are sent and summed; bfloat16 halves what is sent."""
+
+    def check(self, asked_for: Mapping[str, bool]) -> None:
+        """Refuse settings that need each weight whole.
+
+        Args:
+            asked_for: for each such setting, whether it is on.
+
+        Raises:
+            ValueError: one is, and weights shall be shared out.
+        """
+        for name, is_on in asked_for.items():
+            if is_on and self.sharded:
+                raise ValueError(f"{name} needs whole weights: leave it out, or distribution.sharded")
 
 
 @dataclass(frozen=True, slots=True)

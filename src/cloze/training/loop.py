@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -406,10 +405,14 @@ def add_up_gradients(
         if stop:
             raise _StopAskedFor
         batch = data.batches[number % len(data.batches)]
+
+        def compute(model: nn.Module, batch: Batch = batch) -> tuple[Tensor, Measures]:
+            return work.loss(model, batch, data)
+
         counts = data.has_share and number < len(data.batches)  # else the other ranks need this one's company
         with replica.accumulating(more=number + 1 < passes):
             with autocast(total.device, compute_dtype):
-                loss, measures = replica.use(partial(work.loss, batch=batch, step=data))
+                loss, measures = replica.use(compute)
             (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
         if counts:
             total += loss.detach()

@@ -185,8 +185,11 @@ class _Sharded:
         result: Result = self._engine(compute)
         return result
 
-    def without_gradients(self) -> AbstractContextManager[Any]:
-        return torch.no_grad()  # weights that were put together in inference mode could not be trained
+    @contextmanager
+    def without_gradients(self) -> Iterator[None]:
+        with torch.no_grad():  # weights that were put together in inference mode could not be trained
+            yield
+        self._engine.reshard()  # type: ignore[operator]  # which else the backward pass does
 
     @contextmanager
     def accumulating(self, *, more: bool) -> Iterator[None]:
