@@ -78,8 +78,8 @@ def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Pa
         (2, DistributionConfig(), 1e-6),
         (3, DistributionConfig(), 1e-6),
         (2, SHARDED, 1e-6),
-        (2, DistributionConfig(reduce_dtype="bfloat16"), 1e-3),
-        (2, DistributionConfig(sharded=True, reduce_dtype="bfloat16"), 1e-3),
+        pytest.param(2, DistributionConfig(reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.long),
+        pytest.param(2, replace(SHARDED, reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.long),
     ],
     ids=["two", "three", "sharded", "bfloat16", "sharded-bfloat16"],
 )
@@ -105,7 +105,11 @@ def test_any_width_is_the_same_run(
         assert shapes[0] == shapes[1]
 
 
-@pytest.mark.parametrize("distribution", [DistributionConfig(), SHARDED], ids=["replicated", "sharded"])
+@pytest.mark.parametrize(
+    "distribution",
+    [DistributionConfig(), pytest.param(SHARDED, marks=pytest.mark.long)],
+    ids=["replicated", "sharded"],
+)
 def test_a_run_goes_on_at_another_width(
     quiet: PretrainConfig, alone: Path, tmp_path: Path, distribution: DistributionConfig
 ) -> None:
@@ -213,7 +217,7 @@ def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:
     raise AssertionError(f"no step {step} in {seconds} seconds")
 
 
-@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.long)])
 def test_a_killed_rank_ends_the_others_and_is_named(
     nano: PretrainConfig, tmp_path: Path, killed: int
 ) -> None:
@@ -304,6 +308,7 @@ def _kill_and_restart(nano: PretrainConfig, tmp_path: Path, *, kills: int) -> No
     _assert_same_bits(tmp_path / "whole", run)
 
 
+@pytest.mark.long
 def test_two_launchers_are_two_machines(nano: PretrainConfig, tmp_path: Path) -> None:
     assert Ranks(2, pretrain, nano, tmp_path / "one-machine").join() == [0, 0]
     settings = _settings(nano, tmp_path / "settings.toml")

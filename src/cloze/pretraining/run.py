@@ -71,7 +71,9 @@ def pretrain(
     with join_world(config.device) as world:
         progress = progress if world.is_first else SILENT
         if world.restarts and world.by_first(lambda: _is_run_of(config, run)):
-            return _resume(config, run, world, progress)
+            return _resume(
+                configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG), run, world, progress
+            )
         world.by_first(
             lambda: artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
         )
