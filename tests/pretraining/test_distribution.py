@@ -138,9 +138,9 @@ def test_a_run_goes_on_at_another_width(
 class Recorded(DrawnInstances):
     """Notes which instances were asked for."""
 
-    def batch(self, epoch: int, positions: Integers) -> PackedBatch:
+    def batch(self, epoch: int, positions: Integers, **settings: float) -> PackedBatch:
         self.asked += [(epoch, int(position)) for position in positions]
-        return DrawnInstances.batch(self, epoch, positions)
+        return DrawnInstances.batch(self, epoch, positions, **settings)
 
 
 def test_every_instance_is_one_ranks(nano: PretrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
