@@ -33,7 +33,7 @@ from docstrings import SOURCE, Definition, Docstring, Module, modules_of, read_m
 
 REPOSITORY = SOURCE.parent
 _MARKER = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
-_PICTURE = re.compile(r"^!\[([^\]]*)\]\((?:\.\./)*pictures/([\w-]+)\.svg\)$", re.MULTILINE)
+_PICTURE = re.compile(r"^!\[(.*)\]\((?:\.\./)*pictures/([\w-]+)\.svg\)$", re.MULTILINE)
 _RECORD_LINK = re.compile(r"\]\((?:\.\./)+records/")
 _PAPER = "Devlin et al. 2019"
 _SECTION = re.compile(r"(?<!table )(?<!figure )\b((?:[3-5](?:\.\d)?|A\.\d)(?: \(task \d\))?)(?!\d|\.\d)")
@@ -226,6 +226,7 @@ def _lines(source: str) -> str:
 # The command line
 
 _BORDERS = re.compile("\x1b\\[[0-9;]*m|[╭╮╰╯│]")
+BAR = "\\|"  # within a cell
 _COMMON = ("--quiet", "--json", "--debug", "-h")
 
 
@@ -272,9 +273,9 @@ def _flags(entries: str) -> Iterator[str]:
     """Yield a row of a table for each flag, positional argument or subcommand of a frame."""
     for entry in re.split(r"\n {1,2}(?=[-A-Z{•])", "\n" + entries):
         name, _, told = re.sub(r" {2,}|\n", "\0", entry.strip(" •\n"), count=1).partition("\0")
-        told = " ".join(told.split()).removesuffix("(default: False)").strip()
+        told = re.sub(r"\(default: (?:False)?\)$", "", " ".join(told.split())).strip()
         if told:
-            yield f"| `{name}` | {told.replace('|', chr(92) + '|')} |"
+            yield " | ".join(("", f"`{name.replace('|', BAR)}`", told.replace("|", BAR), "")).strip()
 
 
 def tasks(_: str) -> str:
