@@ -16,6 +16,10 @@ def run(
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(aliases=["-m"], metavar="[NAME=]DIR", help_behavior_hint="(required)"),
     ],
+    watch: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(metavar="[NAME=]RUN", help_behavior_hint=""),
+    ] = (),
     host: str = "127.0.0.1",
     port: int = 8080,
     api_key_file: OptionalPath = None,
@@ -27,6 +31,8 @@ def run(
     Args:
         model: a checkpoint or a run, and what requests call it; may be given several times, and the first is the
             default.
+        watch: a run whose curves the page shows while it trains, and what the page calls it; those among the models
+            are shown anyway.
         host: the address to listen on; 0.0.0.0 is open to all of your network.
         port: 0 takes one that is free.
         api_key_file: a file whose first line is what requests have to know, as Authorization: Bearer KEY.
@@ -39,9 +45,10 @@ def run(
     from cloze.serving.limits import Limits
     from cloze.serving.run import read_api_key, serve
 
-    directories = _named(required(model, "--model", verb="serve"))
+    directories = _named(required(model, "--model", verb="serve"), flag="--model")
     serve(
         directories,
+        _named(watch, flag="--watch"),
         Limits(),
         host=host,
         port=port,
@@ -54,14 +61,14 @@ def run(
     )
 
 
-def _named(models: tuple[str, ...]) -> dict[str, Path]:
+def _named(given: tuple[str, ...], *, flag: str) -> dict[str, Path]:
     """Return directories by the names that requests give them: their own where nothing is said."""
     directories: dict[str, Path] = {}
-    for each in models:
+    for each in given:
         name, equals, path = each.partition("=")
         directory = Path(path if equals else each)
         name = name if equals else directory.resolve().name
         if name in directories:
-            raise InputError(f"two models are called {name!r}", where="--model", remedy="Say NAME=DIR")
+            raise InputError(f"two are called {name!r}", where=flag, remedy="Say NAME=DIR")
         directories[name] = directory
     return directories

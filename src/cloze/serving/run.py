@@ -20,6 +20,7 @@ _BACKLOG = 2048  # connections that wait to be taken
 
 def serve(
     directories: Mapping[str, Path],
+    watched: Mapping[str, Path],
     limits: Limits,
     *,
     host: str,
@@ -33,6 +34,7 @@ def serve(
 
     Args:
         directories: checkpoints or runs, by the names that requests give them; the first is the default.
+        watched: runs that the page shows, by their names; those among the models are shown, too.
         limits: what is taken.
         host: the address to listen on.
         port: 0 takes one that is free.
@@ -42,11 +44,14 @@ def serve(
         tell: is told the address, once it answers.
 
     Raises:
-        InputError: a model is missing or damaged.
+        InputError: a model is missing or damaged, or a run is missing.
         RunError: the address is taken.
     """
+    for path in watched.values():
+        if not path.is_dir():
+            raise InputError("no such run", where=path)
     models = load_models(directories, device=device)
-    runs = {name: path for name, path in directories.items() if (path / METRICS).exists()}
+    runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
     app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs)
     config = uvicorn.Config(
         app,
