@@ -43,6 +43,7 @@ VERBS = {
     "export": "make an ONNX graph of a model, checked against torch",
     "info": "what a directory is, and whether its files are as they were written",
     "report": "the curves of a run in one HTML file",
+    "plan": "hours, network and storage of a pre-training run on many accelerators, by calculation",
     "bench": "side-by-side speed measurements",
 }
 
