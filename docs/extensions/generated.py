@@ -3,13 +3,14 @@
 | line | becomes |
 |---|---|
 | `api cloze.model` | every public name of a room, with signature and docstring |
+| `foundations` | the same for the modules that stand below the rooms |
 | `public` | the names that `import cloze` offers |
 | `sources 3.1 (task 1)` | what follows this section of the paper, by the "Source:" of the docstrings |
 | `code` | what follows Google's released code, file by file |
 | `papers` | what follows other papers and programs |
 | `commands` | every verb with every flag, from the command line's own help |
 | `tasks` | every registered task |
-| `recipes pretraining`, `recipes finetuning` | every recipe with what it says of itself |
+| `recipes pretraining`, `recipes finetuning`, `recipes studies` | every recipe with what it says of itself |
 | `table records/…/README.md 2` | the second table of a record |
 | `block records/…/README.md 1` | the first block of output in it |
 
@@ -31,15 +32,8 @@ from unittest.mock import patch
 from docstrings import SOURCE, Definition, Docstring, Module, modules_of, read_module
 
 REPOSITORY = SOURCE.parent
-ROOMS = (
-    "cloze.errors", "cloze.config", "cloze.artifacts", "cloze.progress", "cloze.executor", "cloze.text", "cloze.corpus",
-    "cloze.metrics", "cloze.model", "cloze.training", "cloze.pretraining", "cloze.tasks", "cloze.inference",
-    "cloze.export", "cloze.serving", "cloze.evidence",
-)  # fmt: skip
-"""What has a page in the reference, from the bottom up."""
-
 _MARKER = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
-_PICTURE = re.compile(r"^!\[([^\]]*)\]\((?:\.\./)*pictures/([\w-]+)\.svg\)$", re.MULTILINE)
+_PICTURE = re.compile(r"^!\[(.*)\]\((?:\.\./)*pictures/([\w-]+)\.svg\)$", re.MULTILINE)
 _RECORD_LINK = re.compile(r"\]\((?:\.\./)+records/")
 _PAPER = "Devlin et al. 2019"
 _SECTION = re.compile(r"(?<!table )(?<!figure )\b((?:[3-5](?:\.\d)?|A\.\d)(?: \(task \d\))?)(?!\d|\.\d)")
@@ -61,6 +55,18 @@ def fill_in(text: str) -> str:
 def api(package: str) -> str:
     """Describe every public name of a package, module by module."""
     return "\n\n".join(_module(module) for module in modules_of(package) if module.definitions)
+
+
+def foundations(_: str) -> str:
+    """Describe every public name of the modules that belong to no room."""
+    return "\n\n".join(api(module) for module in rooms() if not (SOURCE / Path(*module.split("."))).is_dir())
+
+
+def rooms() -> list[str]:
+    """Return the packages and single modules that have a place in the reference: all but the verbs and the demo."""
+    found = (path for path in sorted((SOURCE / "cloze").iterdir()) if path.suffix in ("", ".py"))
+    names = [path.stem for path in found if path.suffix or (path / "__init__.py").is_file()]
+    return [f"cloze.{name}" for name in names if not name.startswith("_") and name not in ("cli", "demo")]
 
 
 def public(_: str) -> str:
@@ -161,8 +167,8 @@ def _items(text: str) -> str:
 
 def cited() -> Iterator[tuple[str, Docstring, str]]:
     """Yield a link, the docstring and the Source of all that names one."""
-    for room in ROOMS:
-        for module in modules_of(room) if _exists(room) else ():
+    for room in rooms():
+        for module in modules_of(room):
             if "Source" in module.docstring.parts:
                 yield f"{{py:mod}}`{module.name}`", module.docstring, module.docstring.parts["Source"]
             for definition in module.walk():
@@ -217,14 +223,10 @@ def _lines(source: str) -> str:
     )
 
 
-def _exists(room: str) -> bool:
-    path = SOURCE / Path(*room.split("."))
-    return path.is_dir() or path.with_suffix(".py").is_file()
-
-
 # The command line
 
 _BORDERS = re.compile("\x1b\\[[0-9;]*m|[╭╮╰╯│]")
+BAR = "\\|"  # within a cell
 _COMMON = ("--quiet", "--json", "--debug", "-h")
 
 
@@ -248,15 +250,16 @@ def _help_of(verb: str, *words: str) -> str:
     from cloze.cli import module_of
     from cloze.cli.usage import parse
 
-    printed = io.StringIO()
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # else the frames are of other characters
     run: Callable[..., None] = import_module(module_of(verb)).run
     with patch.dict(os.environ, {"COLUMNS": "300"}), redirect_stdout(printed), suppress(SystemExit):
         parse(run, verb, [*words, "--help"])
-    return "\n".join(_BORDERS.sub("", line).rstrip() for line in printed.getvalue().splitlines())
+    printed.seek(0)
+    return "\n".join(_BORDERS.sub("", line).rstrip() for line in printed.read().splitlines())
 
 
 def _describe_help(text: str) -> str:
-    usage, *boxes = re.split(r"^─ ([\w ]+) ─+$", text, flags=re.MULTILINE)
+    usage, *boxes = re.split(r"^─ ([\w ]+) ─+$", re.sub("(?m)^─+$", "", text), flags=re.MULTILINE)
     command, _, description = usage.partition("\n")
     parts = [textwrap.dedent(description).strip(), f"```text\n{command.removeprefix('usage: ')}\n```"]
     for entries in boxes[1::2]:
@@ -270,9 +273,9 @@ def _flags(entries: str) -> Iterator[str]:
     """Yield a row of a table for each flag, positional argument or subcommand of a frame."""
     for entry in re.split(r"\n {1,2}(?=[-A-Z{•])", "\n" + entries):
         name, _, told = re.sub(r" {2,}|\n", "\0", entry.strip(" •\n"), count=1).partition("\0")
-        told = " ".join(told.split()).removesuffix("(default: False)").strip()
+        told = re.sub(r"\(default: (?:False)?\)$", "", " ".join(told.split())).strip()
         if told:
-            yield f"| `{name}` | {told.replace('|', chr(92) + '|')} |"
+            yield " | ".join(("", f"`{name.replace('|', BAR)}`", told.replace("|", BAR), "")).strip()
 
 
 def tasks(_: str) -> str:
@@ -330,6 +333,7 @@ def inline_picture(name: str, alternative: str) -> str:
 
 GENERATORS: dict[str, Callable[[str], str]] = {
     "api": api,
+    "foundations": foundations,
     "public": public,
     "sources": sources,
     "code": code,

@@ -186,7 +186,9 @@ def test_a_pretraining_step_in_several_micro_batches_is_still_the_same(monkeypat
         return config
 
     monkeypatch.setattr(PretrainBenchmark, "settings", small)
-    found = bench_pretrain(NANO, rounds=1, min_seconds=0.0)
+    peers = ["transformers", "transformers-float32", "transformers-tuned"]
+    found = bench_pretrain(NANO, peers=peers, rounds=1, min_seconds=0.0)
+    assert len(found.checks) == 2 * len(peers)
     assert all(check.holds for check in found.checks), found.checks
 
 

@@ -52,7 +52,7 @@ learning_rate = 1e-3
 
 [settings.evaluation]
 times = 4
-max_instances = 20
+max_instances = 2000
 log_every_steps = 1
 
 [variants.plain]

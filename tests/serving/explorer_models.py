@@ -1,6 +1,7 @@
 """Small random models, one for each view of the explorer, and a run to watch."""
 
 import json
+import re
 import string
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from cloze.model.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from cloze.serving.explorer import PAGE
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
 from cloze.tasks.squad import SquadV2
@@ -23,15 +25,15 @@ from cloze.tasks.tags import OwnTags
 from cloze.tasks.task import AnyTask
 from cloze.text.tokenizer import Tokenizer
 
-WORDS = (
-    "the a she was born in london man went to store he bought milk bank river money of it is london film warm"
-)
+# every word of the page's examples is a piece, so that what it shows is as short as with a real vocabulary
 PIECES = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", "?"),
     *string.ascii_lowercase,
     *string.digits,
     *(f"##{character}" for character in string.ascii_lowercase + string.digits),
-    *(word for word in dict.fromkeys(WORDS.split()) if len(word) > 1),
+    *sorted(
+        {word for path in PAGE.glob("*.js") for word in re.findall("[a-z]{2,}", path.read_text().lower())}
+    ),
 )
 CONFIG = BertConfig(
     vocab_size=len(PIECES),

@@ -118,7 +118,7 @@ def test_a_word_and_a_span(client: TestClient) -> None:
 
 def test_requests_name_runs_never_paths(client: TestClient) -> None:
     assert client.get("/explore/runs").json() == ["mini"]
-    with pytest.raises(InputError, match="no run .passwd. is watched"):
+    with pytest.raises(InputError, match=r"no run .passwd. is watched"):
         client.get("/explore/runs/passwd")
 
 

@@ -1,6 +1,5 @@
-"""docs/tokenizer.md: its examples run, and its table of differences is what a count gives."""
+"""docs/tokenizer.md: its table of differences is what a count gives."""
 
-import doctest
 import json
 import re
 import unicodedata
@@ -11,12 +10,6 @@ import pytest
 from cloze.text.tokenizer import Tokenizer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tokenizer.md"
-
-
-def test_examples():
-    result = doctest.testfile(str(PAGE), module_relative=False)
-    assert result.attempted > 5
-    assert result.failed == 0
 
 
 @pytest.mark.skipif(

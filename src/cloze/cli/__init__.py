@@ -38,10 +38,12 @@ VERBS = {
     "embed": "vectors of texts or of their words",
     "neighbours": "what is nearest to a text among vectors, or to a word in a model's table",
     "attention": "where each piece of a text looks, in every layer and head, as one HTML file",
+    "serve": "answer over HTTP, with a page to try models and look into them",
     "import": "make a checkpoint of a model that Google's program or transformers wrote",
     "export": "make an ONNX graph of a model, checked against torch",
     "info": "what a directory is, and whether its files are as they were written",
     "report": "the curves of a run in one HTML file",
+    "plan": "hours, network and storage of a pre-training run on many accelerators, by calculation",
     "bench": "side-by-side speed measurements",
 }
 

@@ -52,7 +52,7 @@ class Pretrain:
     """Whole optimizer steps of masked words and next sentence, in real tokens a second."""
 
     vs: Peers = "transformers"
-    """Whom to measure beside cloze: transformers."""
+    """Whom to measure beside cloze: transformers, transformers-float32, transformers-tuned, transformers-compiled."""
     model: Annotated[
         Literal["tiny", "mini", "small", "medium", "base", "large"], tyro.conf.arg(aliases=["-m"])
     ] = "mini"

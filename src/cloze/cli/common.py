@@ -20,6 +20,9 @@ Output: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-o"], help_behavior_
 OptionalOutput: TypeAlias = Annotated[
     Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")
 ]
+OptionalPlace: TypeAlias = Annotated[
+    str | None, tyro.conf.arg(aliases=["-o"], metavar="PATH|URL", help_behavior_hint="")
+]
 OptionalPath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 OptionalName: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 OptionalInteger: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]

@@ -8,12 +8,13 @@ import tyro
 from cloze.cli.common import (
     Corpus,
     Flags,
-    OptionalOutput,
     OptionalPath,
+    OptionalPlace,
     PoolFlags,
     required,
 )
 from cloze.cli.reading import ReadingFlags, look
+from cloze.errors import InputError
 
 if TYPE_CHECKING:
     from cloze.corpus.seal import Summary
@@ -24,7 +25,7 @@ def run(
     /,
     *,
     vocab: OptionalPath = None,
-    output: OptionalOutput = None,
+    output: OptionalPlace = None,
     reading: ReadingFlags,
     language: Annotated[str, tyro.conf.arg(metavar="CODE")] = "en",
     splitter: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
@@ -42,7 +43,7 @@ def run(
     Args:
         corpus: text files, folders or globs, plain or compressed; - is stdin.
         vocab: directory of the vocabulary, or of any model with a tokenizer (required but with --append).
-        output: directory of the data set (required).
+        output: directory of the data set, or a URL such as s3://bucket/data (required).
         reading: what the text files hold.
         language: how paragraphs are split into sentences, as an ISO code.
         splitter: a function of your own that splits them.
@@ -58,6 +59,7 @@ def run(
         return
     from cloze.corpus.build import BuildConfig, build_dataset, build_task
     from cloze.corpus.stage import Task
+    from cloze.stores import cache_directory, is_url, write_to
 
     output = required(output, "--output", verb="corpus")
     vocab = vocab if append else required(vocab, "--vocab", verb="corpus")
@@ -67,11 +69,16 @@ def run(
         splitter=splitter,
         validation_fraction=validation_fraction,
     )
+    if is_url(output) and (append or task is not None):
+        what = (
+            "--append and --task work on a data set of this machine, or of a file system that machines share"
+        )
+        raise InputError(what, where=output)
     if task is not None:
         build_task(
             corpus,
             vocab,
-            output,
+            Path(output),
             config,
             task=Task.parse(task),
             append=append,
@@ -79,22 +86,26 @@ def run(
             overwrite=overwrite,
             progress=flags.progress,
         )
-        flags.print({"directory": str(output), "task": task}, f"task {task} of {output} is through")
+        flags.print({"directory": output, "task": task}, f"task {task} of {output} is through")
         return
-    summary = build_dataset(
-        corpus,
-        vocab,
-        output,
-        config,
-        append=append,
-        workers=pool(),
-        overwrite=overwrite,
-        progress=flags.progress,
-    )
-    print_summary(output, summary, flags)
+
+    def write(directory: Path) -> None:
+        summary = build_dataset(
+            corpus,
+            vocab,
+            directory,
+            config,
+            append=append,
+            workers=pool(),
+            overwrite=overwrite,
+            progress=flags.progress,
+        )
+        print_summary(output, summary, flags)
+
+    write_to(output, write, room=cache_directory(), overwrite=overwrite)
 
 
-def print_summary(output: Path, summary: "Summary", flags: Flags) -> None:
+def print_summary(output: str | Path, summary: "Summary", flags: Flags) -> None:
     """Print what was made of a text."""
     from dataclasses import asdict
 

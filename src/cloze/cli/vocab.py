@@ -1,6 +1,8 @@
 """`cloze vocab`: learn a WordPiece vocabulary from text."""
 
-from cloze.cli.common import Corpus, Flags, OptionalOutput, PoolFlags, required
+from pathlib import Path
+
+from cloze.cli.common import Corpus, Flags, OptionalPlace, PoolFlags, required
 from cloze.cli.reading import ReadingFlags, look
 
 
@@ -8,7 +10,7 @@ def run(
     corpus: Corpus,
     /,
     *,
-    output: OptionalOutput = None,
+    output: OptionalPlace = None,
     reading: ReadingFlags,
     size: int = 30_522,
     cased: bool = False,
@@ -20,7 +22,7 @@ def run(
 
     Args:
         corpus: text files, folders or globs, plain or compressed; - is stdin.
-        output: directory for vocab.txt and the tokenizer (required).
+        output: directory for vocab.txt and the tokenizer, or a URL such as s3://bucket/vocab (required).
         reading: what the text files hold.
         size: word pieces, special ones included.
         cased: keep upper case and accents.
@@ -32,16 +34,21 @@ def run(
         look(corpus, reading, workers=pool(), flags=flags)
         return
     from cloze.corpus.vocabulary import train_vocabulary
+    from cloze.stores import cache_directory, write_to
 
     output = required(output, "--output", verb="vocab")
-    train_vocabulary(
-        corpus,
-        output,
-        reading=reading.config,
-        size=size,
-        lowercase=not cased,
-        workers=pool(),
-        overwrite=overwrite,
-        progress=flags.progress,
-    )
-    flags.print({"directory": str(output)}, f"wrote {output}")
+
+    def write(directory: Path) -> None:
+        train_vocabulary(
+            corpus,
+            directory,
+            reading=reading.config,
+            size=size,
+            lowercase=not cased,
+            workers=pool(),
+            overwrite=overwrite,
+            progress=flags.progress,
+        )
+
+    write_to(output, write, room=cache_directory(), overwrite=overwrite)
+    flags.print({"directory": output}, f"wrote {output}")

@@ -1,4 +1,4 @@
-"""What the user names to files: files, folders, globs, and directories that `save_to_disk` wrote."""
+"""What the user names to files: files, folders, globs, URLs, and directories that `save_to_disk` wrote."""
 
 import glob
 import json
@@ -10,6 +10,7 @@ from typing import Any
 
 from cloze.corpus.streams import STDIN
 from cloze.errors import InputError
+from cloze.stores import files_at, is_url
 
 _SPLITS = "dataset_dict.json"
 _STATE = "state.json"
@@ -27,6 +28,8 @@ def find_files(given: str) -> list[str]:
     """
     if given == STDIN:
         return [given]
+    if is_url(given):
+        return files_at(given)
     try:
         if os.path.isdir(given):
             found = list(_walk(given, ()))

@@ -79,8 +79,8 @@ def mask_tokens(
         The pieces with the chosen ones hidden [T]; the chosen positions in ascending order [P]; the pieces that
         stood there [P].
 
-    Source: google-research/bert create_pretraining_data.py:342-415 @eedf571; a random piece is any of the vocabulary
-        file, special and unused ones too.
+    Source: Devlin et al. 2019, 3.1 (task 1); google-research/bert create_pretraining_data.py:342-415 @eedf571; a random
+        piece is any of the vocabulary file, special and unused ones too.
     """
     lengths_B = np.diff(cu_seqlens)
     quota_B = predictions_due(lengths_B, config, max_predictions_per_seq)

@@ -4,7 +4,6 @@ The way of the text begins here: inputs -> stretches -> documents -> parts. Who 
 the documents are the same, and together they are all.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -22,9 +21,10 @@ from cloze.corpus.formats import (
     tell_apart,
 )
 from cloze.corpus.inputs import find_files
-from cloze.corpus.streams import STDIN, is_compressed, open_bytes
+from cloze.corpus.streams import STDIN, file_bytes, is_compressed, open_bytes
 from cloze.corpus.tables import HUB, row_group_bytes
 from cloze.errors import InputError
+from cloze.stores import is_url
 
 _STRETCH_BYTES = 32_000_000
 _COMPRESSED_TO = 3
@@ -122,7 +122,7 @@ def describe_formats(stretches: Iterable[Stretch]) -> list[str]:
 
 
 def _spans_of(given: str, reading: ReadingConfig) -> Iterator[Span]:
-    if given.startswith(HUB):
+    if given.startswith(HUB) and not is_url(given):
         yield Span(file=given, text_format="hub")
     elif given == STDIN:
         yield Span(file=given, text_format=reading.text_format)
@@ -140,12 +140,12 @@ def _format_of(file: str, reading: ReadingConfig) -> FileFormat:
         if told is not None:
             return told
         head += stream.read(HEAD_BYTES - len(head))
-    return judge_text(head, _text_bytes(file, os.stat(file).st_size))
+    return judge_text(head, _text_bytes(file, file_bytes(file)))
 
 
 def _cut(file: str, text_format: FileFormat) -> Iterator[Span]:
     """Cut a large file into pieces of about the size of a stretch, where its format allows it."""
-    size = os.stat(file).st_size
+    size = file_bytes(file)
     pieces: list[tuple[int, int | None, int]] = [(0, None, size)]
     if size >= 2 * _STRETCH_BYTES:
         if text_format == "parquet":

@@ -30,7 +30,7 @@ from cloze import artifacts
 from cloze.corpus.documents import Document, in_parts
 from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import Stretch, total_bytes
-from cloze.corpus.streams import STDIN
+from cloze.corpus.streams import STDIN, file_version
 from cloze.errors import InputError
 from cloze.executor import Workers, map_unordered, num_workers
 from cloze.progress import SILENT, Bar, Progress
@@ -354,17 +354,10 @@ def _directory(output: Path) -> Path:
 def _key(stretch: Stretch) -> str:
     """Hash what a stretch is; what is read from stdin is never the same again."""
     files = {span.file for span in stretch.spans}
-    known = [stretch.as_dict(), {file: _time_written(file) for file in sorted(files)}]
+    known = [stretch.as_dict(), {file: file_version(file) for file in sorted(files)}]
     if STDIN in files:
         known.append({"run": uuid.uuid4().hex})
     return hashlib.blake2b(json.dumps(known).encode(), digest_size=8).hexdigest()
-
-
-def _time_written(file: str) -> int | None:
-    try:
-        return os.stat(file).st_mtime_ns
-    except OSError:  # stdin, or no file at all
-        return None
 
 
 def _create(directory: Path, plan: Record, fill: Callable[[Path], object]) -> None:

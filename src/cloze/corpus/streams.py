@@ -3,6 +3,7 @@
 import bz2
 import io
 import lzma
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import IO, Any
 
 from cloze.errors import InputError
 from cloze.progress import Bar
+from cloze.stores import is_url, open_url, size_of, version_of
 
 STDIN = "-"
 MAX_LINE_BYTES = 10_000_000
@@ -94,9 +96,35 @@ COMPRESSED = tuple(_DECOMPRESSORS)
 """What the names of compressed files end with."""
 
 
+def file_bytes(file: str) -> int:
+    """Return the size of a file, on disk or on a store."""
+    return size_of(file) if is_url(file) else os.stat(file).st_size
+
+
+def file_version(file: str) -> int | str | None:
+    """Return what changes when a file is written anew; None where nobody knows."""
+    if is_url(file):
+        return version_of(file)
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:  # stdin, or no file at all
+        return None
+
+
+@contextmanager
+def open_file(file: str) -> Iterator[IO[bytes]]:
+    """Open a file as it is, on disk or on a store."""
+    if is_url(file):
+        with open_url(file) as stream:
+            yield stream
+    else:
+        with io.BufferedReader(io.FileIO(file), _BUFFER_BYTES) as stream:
+            yield stream
+
+
 def is_compressed(file: str) -> bool:
     """Say whether a file is compressed, by its first bytes."""
-    with open(file, "rb") as stream:
+    with open_file(file) as stream:
         return _compression(stream.read(_MAGIC_BYTES)) is not None
 
 
@@ -121,7 +149,7 @@ def open_bytes(file: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None]]:
             head = sys.stdin.buffer.read(_MAGIC_BYTES)
             yield _decompressed(put_back(head, sys.stdin.buffer), head, file), None
             return
-        with io.BufferedReader(io.FileIO(file), _BUFFER_BYTES) as raw:
+        with open_file(file) as raw:
             head = raw.read(_MAGIC_BYTES)
             raw.seek(0)
             yield _decompressed(raw, head, file), raw
@@ -309,7 +337,7 @@ class Lines:
         """Count the lines before the first that was read, which no one needs unless something is wrong."""
         if not self._begin:
             return 0
-        with open(self._file, "rb") as stream:
+        with open_file(self._file) as stream:
             left, lines = self._begin - 1, 1
             while chunk := stream.read(min(left, 1 << 20)):
                 lines += chunk.count(b"\n")

@@ -15,6 +15,7 @@ from cloze.corpus.documents import Document
 from cloze.corpus.rows import field_of, no_field, text_document
 from cloze.errors import InputError
 from cloze.progress import Bar
+from cloze.stores import is_url, open_url
 
 HUB = "hf:"
 """What the name of a data set of the hub begins with: hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT."""
@@ -30,7 +31,7 @@ def row_group_bytes(file: str) -> list[int]:
     Raises:
         InputError: it is no Parquet file, or damaged.
     """
-    with _sound(file), pq.ParquetFile(file) as parquet:
+    with _sound(file), _opened(file) as source, pq.ParquetFile(source) as parquet:
         groups = [parquet.metadata.row_group(index) for index in range(parquet.num_row_groups)]
         return [sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups]
 
@@ -43,7 +44,11 @@ def read_parquet(
     Raises:
         InputError: it is no Parquet file, is damaged, or has no such column.
     """
-    with _sound(file), pq.ParquetFile(file, buffer_size=_BUFFER_BYTES) as parquet:
+    with (
+        _sound(file),
+        _opened(file) as source,
+        pq.ParquetFile(source, buffer_size=_BUFFER_BYTES) as parquet,
+    ):
         _check_column(parquet.schema_arrow, text_field, file)
         groups = range(begin, parquet.num_row_groups if end is None else end)
         row = sum(parquet.metadata.row_group(index).num_rows for index in range(begin))
@@ -60,7 +65,7 @@ def read_arrow(file: str, text_field: str, bar: Bar) -> Iterator[Document]:
     Raises:
         InputError: it is neither, is damaged or cut short, or has no such column.
     """
-    with _sound(file), pa.OSFile(file) as source:
+    with _sound(file), _opened(file) as source:
         size, told, row = source.size(), 0, 0
         is_stream = source.read(len(_ARROW_FILE)) != _ARROW_FILE
         source.seek(max(0, size - len(_END_OF_STREAM)))
@@ -107,6 +112,17 @@ def read_hub(name: str, text_field: str) -> Iterator[Document]:
     except (OSError, ValueError, RuntimeError) as error:
         remedy = "Write it hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
         raise InputError(f"datasets cannot read it: {error}", where=name, remedy=remedy) from error
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[pa.NativeFile]:
+    """Open a file on disk or on a store, as pyarrow reads it."""
+    if is_url(file):
+        with open_url(file) as stream, pa.PythonFile(stream, mode="r") as source:
+            yield source
+    else:
+        with pa.OSFile(file) as source:
+            yield source
 
 
 @contextmanager

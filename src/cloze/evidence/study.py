@@ -29,6 +29,7 @@ from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import METRICS, read_metrics
 
 _OUTCOME = "outcome.json"
+_MEASURED_INSTANCES = 2000  # at the end of a run; its curve may be of fewer
 _NAME = re.compile(r"[A-Za-z0-9-]+")
 
 
@@ -221,7 +222,7 @@ def _measure(run: PlannedRun, progress: Progress) -> Iterator[tuple[str, dict[st
     for name, next_sentence in (("pairs", True), ("segments", False)):
         settings = PretrainingEvaluationConfig(
             max_seq_length=config.phases[-1].max_seq_length,
-            max_instances=config.evaluation.max_instances,
+            max_instances=_MEASURED_INSTANCES,
             pairs=replace(config.pairs, next_sentence=next_sentence),
             masking=replace(config.masking, initial_masked_lm_prob=None),
         )

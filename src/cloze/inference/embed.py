@@ -194,16 +194,34 @@ class Embedder:
         Raises:
             InputError: the pooling is idf_mean, and no pieces were counted.
         """
+        return self.embed_pieces(self.pieces(texts))
+
+    @torch.inference_mode()
+    def embed_pieces(self, pieces: Sequence[npt.ArrayLike]) -> Embedded:
+        """Return a vector for each text of which the ids are given, without [CLS] and [SEP]; else as `embed`."""
         keep = self.max_seq_length - 2
-        pieces = self._pieces(texts)
-        sequences = [self._sequence(own[:keep]) for own in pieces]
+        given = [np.asarray(own, np.uint32) for own in pieces]
+        sequences = [self._sequence(own[:keep]) for own in given]
         batches = list(by_length([len(ids) for ids in sequences], self._max_tokens))
         pooled = [self._pool([sequences[i] for i in indices]) for indices in batches]
-        vectors = np.empty((len(texts), self.width), np.float32)
+        vectors = np.empty((len(pieces), self.width), np.float32)
         # copied at the end, not to wait for each batch
         for indices, vectors_BD in zip(batches, pooled, strict=True):
             vectors[indices] = vectors_BD.cpu().numpy()
-        return Embedded(vectors, sum(len(own) > keep for own in pieces))
+        return Embedded(vectors, sum(len(own) > keep for own in given))
+
+    @torch.inference_mode()
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return the vectors of all tokens of each text that are read, [CLS], prompt and [SEP] included, [L, D]."""
+        keep = self.max_seq_length - 2
+        sequences = [self._sequence(own[:keep]) for own in self.pieces(texts)]
+        found: dict[int, Vectors] = {}
+        for indices in by_length([len(ids) for ids in sequences], self._max_tokens):
+            packed = _packed([sequences[i] for i in indices]).to(self.device)
+            ends = packed.cu_seqlens[1:-1].tolist()
+            own_LD = np.split(self._normalized(self._hidden(packed)).cpu().numpy(), ends)
+            found.update(zip(indices.tolist(), own_LD, strict=True))
+        return [found[i] for i in range(len(texts))]
 
     @torch.inference_mode()
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
@@ -241,8 +259,8 @@ class Embedder:
         words = tuple(Word(text[start:end], start, end) for start, end in spans)
         return words, self._normalized(means_WD[own]).numpy()
 
-    def _pieces(self, texts: Sequence[str]) -> list[Ids]:
-        """Return the ids of each text, without [CLS] and [SEP]."""
+    def pieces(self, texts: Sequence[str]) -> list[Ids]:
+        """Return the ids of each text and its prompt, without [CLS] and [SEP]. Not for threads."""
         texts = [replace_lone_surrogates(self.prompt + text) for text in texts]
         ids, lengths = self.tokenizer.ids(texts)
         ends = np.cumsum(lengths)

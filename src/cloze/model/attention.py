@@ -7,7 +7,6 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.attention.varlen import varlen_attn
 
 from cloze.model.dropout import dropout
 from cloze.model.packed import Packed, Run
@@ -32,7 +31,7 @@ def attention(
         dropout_prob: probability that an attention weight is dropped; 0 outside of training.
 
     Source:
-        Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
+        Devlin et al. 2019, 3; Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
     """
     backend = select_backend(query_TNH, dropout_prob)
     return backend(query_TNH, key_TNH, value_TNH, packed, dropout_prob)
@@ -91,6 +90,10 @@ def varlen(
     """
     if dropout_prob:
         raise ValueError("varlen attention has no dropout: select_backend hands over to grouped")
+    from torch.nn.attention.varlen import (
+        varlen_attn,
+    )  # with torch's compiler: more than a second, needed here alone
+
     longest = packed.max_seqlen
     context_TNH = varlen_attn(
         query_TNH, key_TNH, value_TNH, packed.cu_seqlens, packed.cu_seqlens, longest, longest

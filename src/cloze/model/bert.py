@@ -134,9 +134,9 @@ class BertEmbeddings(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.word_embeddings = _table(config.vocab_size, config.hidden_size)
+        self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
+        self.position_embeddings = _table(config.max_position_embeddings, config.hidden_size)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self._dropout_prob = config.hidden_dropout_prob
 
@@ -153,6 +153,14 @@ class BertEmbeddings(nn.Module):
         return (
             hidden_TD.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else hidden_TD
         )
+
+
+def _table(num_rows: int, hidden_size: int) -> nn.Embedding:
+    """Return a table whose rows `initialize_weights` or a file sets.
+
+    Not drawn first as `nn.Embedding(...)` does: where only shapes are made, that imports torch's compiler.
+    """
+    return nn.Embedding.from_pretrained(torch.empty(num_rows, hidden_size), freeze=False)
 
 
 class BertLayer(nn.Module):

@@ -7,13 +7,16 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from cloze.serving.about import VERSION, about
+from cloze.serving.answer_routes import answer_routes
 from cloze.serving.door import Door
+from cloze.serving.embedding_routes import embedding_routes
 from cloze.serving.engine import Engine
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.explorer import explorer
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
 from cloze.serving.models import ServedModel
+from cloze.serving.service import Service
 
 
 def create_app(
@@ -51,6 +54,9 @@ def create_app(
     metrics = Metrics(engine)
     app.state.engine = engine
     app.include_router(about(models, engine, limits, metrics))
+    service = Service(models, engine)
+    app.include_router(embedding_routes(service))
+    app.include_router(answer_routes(service))
     app.include_router(explorer(models, engine, runs))
     add_error_handlers(app)
     metrics.name_routes(app.openapi()["paths"])

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import torch
 from fastapi import APIRouter, HTTPException, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from cloze.errors import InputError
@@ -19,8 +19,8 @@ from cloze.inference.inside import attention_row, input_embeddings
 from cloze.inference.span_scores import span_scores
 from cloze.inference.word_in_context import word_in_context
 from cloze.serving.engine import Engine
-from cloze.serving.limits import MOST_CHARACTERS, MOST_INPUTS
 from cloze.serving.models import ServedModel, find_model
+from cloze.serving.schema import Asked, Text, Texts
 from cloze.serving.watch import new_rows
 
 PAGE = Path(__file__).with_name("page")
@@ -40,15 +40,10 @@ _MOST_WEIGHTS = 1 << 20  # numbers of an attention map, 4 bytes each
 _FIRST_NUMBERS = 8
 _DIGITS = 6
 
-Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 
-
-class InsideRequest(BaseModel):
+class InsideRequest(Asked):
     """A text, or a pair of texts."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    model: str
     text: Text
     pair: Text | None = None
 
@@ -61,24 +56,18 @@ class RowRequest(InsideRequest):
     piece: int = Field(ge=0)
 
 
-class WordRequest(BaseModel):
-    """A word and sentences that have it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    model: str
-    word: Text
-    sentences: list[Text] = Field(min_length=1, max_length=MOST_INPUTS)
-
-
-class SpanRequest(BaseModel):
+class SpanRequest(Asked):
     """A question on a text."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    model: str
     question: Text
     context: Text
+
+
+class WordRequest(Asked):
+    """A word and sentences that have it."""
+
+    word: Text
+    sentences: Texts
 
 
 def explorer(

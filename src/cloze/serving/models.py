@@ -1,18 +1,19 @@
 """What is served: checkpoints by name, each with all that it can answer, on one copy of its encoder."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
 from cloze.inference.answer import QuestionAnswerer
-from cloze.inference.embed import Embedder
-from cloze.inference.explain import check_explainable
-from cloze.inference.fill import FillMask
+from cloze.inference.embed import Embedder, Vectors
+from cloze.inference.explain import Explanation, check_explainable, explain
+from cloze.inference.fill import Candidate, FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
-from cloze.inference.tag import EntityTagger
+from cloze.inference.tag import EntityTagger, FoundEntity
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import CONFIG_FILE, read_json, read_weights
 from cloze.tasks.config import load_task
@@ -23,6 +24,7 @@ from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
+from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import resolve_checkpoint
 
@@ -30,12 +32,20 @@ _TASK_OF_ARCHITECTURE = {
     "BertForSequenceClassification": "classification",
     "BertForTokenClassification": "tagging",
     "BertForQuestionAnswering": "squad_v1",
-    "BertForMultipleChoice": "swag",
+    "BertForMultipleChoice": "multiple-choice",
 }
 """What a model that another program fine-tuned is taken to be for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class TextVector:
+    """The vector of a text, [D], and the tokens that were read of it."""
+
+    vector: Vectors
+    num_tokens: int
+
+
+@dataclass(frozen=True, eq=False)
 class ServedModel:
     """A loaded checkpoint, and what it can do: whatever is None it cannot."""
 
@@ -93,7 +103,7 @@ class ServedModel:
         """What it was fine-tuned for, or None."""
         return None if self.predictor is None else self.predictor.task
 
-    @property
+    @cached_property
     def abilities(self) -> tuple[str, ...]:
         """The routes that it answers, without their slash; `encode` where one can look into it."""
         able = {
@@ -134,6 +144,70 @@ class ServedModel:
         own = self.predictor
         return EntityTagger(own.model, own.tokenizer, own.task, own.max_seq_length)
 
+    def embed(self, inputs: list[str | list[int]]) -> list[TextVector]:
+        """Return the vector of each text, or of each list of ids, with or without [CLS] and [SEP].
+
+        Raises:
+            InputError: an id is none of the vocabulary.
+        """
+        texts = iter(self.embedder.pieces([each for each in inputs if isinstance(each, str)]))
+        pieces = [next(texts) if isinstance(each, str) else self._inner(each) for each in inputs]
+        vectors = self.embedder.embed_pieces(pieces).vectors
+        most = self.embedder.max_seq_length
+        return [
+            TextVector(vector, min(len(own) + 2, most)) for vector, own in zip(vectors, pieces, strict=True)
+        ]
+
+    def _inner(self, ids: list[int]) -> list[int]:
+        """Return ids without [CLS] and [SEP] around them."""
+        for each in ids:
+            if each >= self.tokenizer.vocab_size:
+                what = f"there is no piece {each}: the vocabulary has {self.tokenizer.vocab_size:,}"
+                raise InputError(what, where="input")
+        start = 1 if ids[0] == self.tokenizer.cls_id else 0
+        end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
+        return ids[start:end]
+
+    def fill(self, inputs: list[tuple[str, int]]) -> list[list[list[Candidate]]]:
+        """Return, for each text, candidates for each [MASK]: as many as are asked for."""
+        assert self.fill_mask is not None
+        return [self.fill_mask(text, top_k=top_k) for text, top_k in inputs]
+
+    def follows(self, pairs: list[tuple[str, str]]) -> list[float]:
+        """Return how likely the second sentence of each pair is to follow the first."""
+        assert self.next_sentence is not None
+        return [self.next_sentence(*pair) for pair in pairs]
+
+    def predict(self, examples: list[Any]) -> list[Any]:
+        """Return the prediction for each example of the task."""
+        assert self.predictor is not None
+        return self.predictor.predict(examples)[0]
+
+    def tag(self, texts: list[str]) -> list[list[FoundEntity]]:
+        """Return the entities of each text."""
+        return self.tagger(texts)
+
+    def explain(self, examples: Sequence[LabelledText]) -> list[Explanation]:
+        """Return why each text gets its prediction."""
+        assert self.predictor is not None
+        predictions = self.predict(list(examples))
+        return [
+            explain(self.predictor, example, prediction)
+            for example, prediction in zip(examples, predictions, strict=True)
+        ]
+
+    def refuse_long(self, texts: Sequence[tuple[str, str | None]]) -> None:
+        """Refuse texts and pairs that would be cut.
+
+        Raises:
+            InputError: one is too long.
+        """
+        most = self.embedder.max_seq_length if self.predictor is None else self.predictor.max_seq_length
+        for text, pair in texts:
+            if (length := len(self.tokenizer.encode(text, pair))) > most:
+                what = f"{length} tokens, {self.name!r} reads {most}"
+                raise InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
+
 
 def load_models(directories: Mapping[str, Path], *, device: str = "auto") -> dict[str, ServedModel]:
     """Read models by the names that requests give them, the default one first.
@@ -154,7 +228,7 @@ def find_model(models: Mapping[str, ServedModel], name: str | None, ability: str
     if name is not None and name not in models:
         raise InputError(f"no model {name!r} is served", where="model", remedy=_named(models))
     found = next(iter(able), None) if name is None else models[name]
-    if found is None or found not in able:
+    if found is None or ability not in found.abilities:
         what = f"no model here answers /{ability}" if name is None else f"{name!r} does not answer /{ability}"
         raise InputError(
             what, where="model", remedy=_WANTED[ability] if not able else _named(m.name for m in able)
@@ -171,7 +245,7 @@ _WANTED = {
     "rerank": "Serve a ranker: cloze finetune ranking",
     "tag": "Serve a tagger: cloze finetune tagging",
     "answer": "Serve a model that answers questions: cloze finetune squad_v2",
-    "choose": "Serve a model that chooses: cloze finetune swag",
+    "choose": "Serve a model that chooses: cloze finetune multiple-choice",
     "explain": "Serve a classifier or a regression of texts: cloze finetune classification",
 }
 """What would have to be served."""

@@ -71,8 +71,9 @@ def bench_finetune(
     """Compare fine-tuning from the same weights on the same examples with the same settings.
 
     Both sides begin a seed with the same encoder and the same new head, read the same pieces, and use the same AdamW,
-    with bias correction as Trainer has it, and schedule; each draws its own dropout and order. They take turns in
-    going first. On spans they differ: transformers' softmax goes over the padding, too.
+    with bias correction as Trainer has it, and schedule, and take the examples in the same order, but for a peer that
+    puts like lengths together; each draws its own dropout. They take turns in going first. On spans they differ:
+    transformers' softmax goes over the padding, too.
 
     Args:
         task: what is learned.

@@ -4,13 +4,14 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cloze.corpus.batches import DrawnInstances, PackedBatch
 from cloze.corpus.store import Dataset, Documents, Shard, write_shard
@@ -46,6 +47,7 @@ from cloze.training.replicas import Alone
 _TOLERANCES = MappingProxyType({torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)})
 """By number format: how far the losses, in nats, and the gradient norms, relatively, may be apart."""
 _SYNTHETIC_DOCUMENTS = 400
+_NOTHING_ASKED = -100  # transformers' label of a position that counts for nothing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +153,7 @@ def bench_pretrain(
         unit="tokens",
         timings=timings,
         checks=tuple(checks),
-        environment=environment_of(device, dtype, peers),
+        environment=environment_of(device, dtype, [peer.partition("-")[0] for peer in peers]),
         limit=Limit(
             f"{limit_flops / 1e12:.3g} TFLOP/s measured in products of {size} x {size}, "
             f"at {flops_a_token / 1e6:.4g} million operations a token",
@@ -231,7 +233,7 @@ class _Transformers:
 
     model: Any
     optimizer: torch.optim.Optimizer
-    batch: Mapping[str, Tensor]
+    batches: Sequence[Mapping[str, Tensor]]
     device: torch.device
     dtype: torch.dtype
 
@@ -246,16 +248,56 @@ class _Transformers:
 
     def _backward(self) -> tuple[float, float]:
         self.optimizer.zero_grad(set_to_none=True)
-        with autocast(self.device, self.dtype):
-            loss = self.model(**self.batch).loss
-        loss.backward()
+        total = torch.zeros((), device=self.device)
+        for batch in self.batches:
+            with autocast(self.device, self.dtype):
+                loss = self._loss(batch)
+            loss.backward()
+            total += loss.detach()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        return loss.item(), norm.item()
+        return total.item(), norm.item()
+
+    def _loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the batch's share of the step's loss; of a step in one batch it is the model's own."""
+        if len(self.batches) == 1:
+            loss: Tensor = self.model(**batch).loss
+            return loss
+        inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "attention_mask")}
+        output = self.model(**inputs)
+        logits = (output.prediction_logits, output.seq_relationship_logits)
+        return torch.stack(
+            [
+                nn.functional.cross_entropy(
+                    scores.flatten(0, -2).float(), batch[name].flatten(), reduction="sum"
+                )
+                / sum(int((other[name] != _NOTHING_ASKED).sum()) for other in self.batches)
+                for scores, name in zip(logits, ("labels", "next_sentence_label"), strict=True)
+            ]
+        ).sum()
 
 
 def _build_transformers(
-    model: BertForPreTraining, batches: Sequence[PackedBatch], device: torch.device, dtype: torch.dtype
+    model: BertForPreTraining,
+    batches: Sequence[PackedBatch],
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    float32: bool = False,
+    sort: bool = False,
+    compiled: bool = False,
 ) -> _Transformers:
+    """Build their model with our weights.
+
+    Args:
+        model: ours.
+        batches: the step, like lengths together.
+        device: for both.
+        dtype: ours.
+        float32: have theirs compute in float32 whatever ours does.
+        sort: pass the step through the model in the same micro-batches as ours, each padded to its own longest;
+            otherwise all at once.
+        compiled: through torch.compile.
+    """
     transformers = import_peer("transformers")
     config = transformers.BertConfig(**asdict(model.config))
     theirs = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa")
@@ -267,8 +309,12 @@ def _build_transformers(
     theirs.tie_weights()
     theirs.to(device)
     optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
-    batch = {name: torch.from_numpy(array).to(device) for name, array in _pad(batches).items()}
-    return _Transformers(theirs, optimizer, batch, device, dtype)
+    padded = [
+        {name: torch.from_numpy(array).to(device) for name, array in _pad(together).items()}
+        for together in ([[batch] for batch in batches] if sort else [batches])
+    ]
+    runs = torch.compile(theirs, dynamic=True) if compiled else theirs
+    return _Transformers(runs, optimizer, padded, device, torch.float32 if float32 else dtype)
 
 
 def _pad(batches: Sequence[PackedBatch]) -> dict[str, Any]:
@@ -278,13 +324,13 @@ def _pad(batches: Sequence[PackedBatch]) -> dict[str, Any]:
         name: [] for name in ("input_ids", "token_type_ids", "attention_mask", "labels")
     }
     for batch in batches:
-        labels = np.full(len(batch.input_ids), -100)
+        labels = np.full(len(batch.input_ids), _NOTHING_ASKED)
         labels[batch.masked_lm_positions] = batch.masked_lm_ids
         columns = (
             (batch.input_ids, 0),
             (batch.token_type_ids, 0),
             (np.ones_like(batch.input_ids), 0),
-            (labels, -100),
+            (labels, _NOTHING_ASKED),
         )
         for start, end in zip(batch.cu_seqlens, batch.cu_seqlens[1:], strict=False):
             for name, (values, padding) in zip(rows, columns, strict=True):
@@ -300,12 +346,17 @@ class _Peer:
     build: Callable[[BertForPreTraining, Sequence[PackedBatch], torch.device, torch.dtype], Trained]
 
 
+_PADDED = "BertForPreTraining on the batch padded to its longest, labels -100, sdpa attention, fused AdamW"
+_SORTED = "the same in micro-batches of like lengths, each padded to its longest"
+
 PEERS: Mapping[str, _Peer] = MappingProxyType(
     {
-        "transformers": _Peer(
-            "BertForPreTraining on the batch padded to its longest, labels -100, sdpa attention, fused AdamW",
-            _build_transformers,
-        )
+        "transformers": _Peer(_PADDED, _build_transformers),
+        "transformers-float32": _Peer(f"{_PADDED}, in float32", partial(_build_transformers, float32=True)),
+        "transformers-tuned": _Peer(_SORTED, partial(_build_transformers, sort=True)),
+        "transformers-compiled": _Peer(
+            f"{_SORTED}, through torch.compile", partial(_build_transformers, sort=True, compiled=True)
+        ),
     }
 )
 """Whom cloze is compared with."""

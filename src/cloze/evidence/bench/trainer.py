@@ -4,7 +4,7 @@ Shapes: T tokens in the packed batch, B sequences, C classes.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from cloze.evidence.bench.harness import import_peer
 from cloze.model.bert import BertConfig
 from cloze.model.layouts import HUGGING_FACE
 from cloze.model.packed import Packed
+from cloze.tasks.batches import epoch_order
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.predict import predict
 from cloze.tasks.run import Prepared
@@ -87,7 +88,8 @@ def train_with_trainer(
         prepared: the data.
         config: the settings.
         directory: for what Trainer writes.
-        tuned: in bfloat16 and with sequences of like lengths in a batch; otherwise as documented.
+        tuned: in bfloat16 and with sequences of like lengths in a batch; otherwise as documented, but that examples
+            come in the order of ours.
     """
     transformers = import_peer("transformers")
     import_peer("accelerate")
@@ -128,7 +130,14 @@ def train_with_trainer(
         optimizer,
         lambda step: learning_rate_at(step / steps, config.optimizer) / config.optimizer.learning_rate,
     )
-    trainer = transformers.Trainer(
+
+    class InOurOrder(transformers.Trainer):  # type: ignore[misc, name-defined]
+        """Takes the examples in the order of ours, so that a seed differs between the sides by dropout alone."""
+
+        def _get_train_sampler(self, *given: Any) -> Any:
+            return super()._get_train_sampler(*given) if tuned else _OurOrder(len(rows), config.seed)
+
+    trainer = InOurOrder(
         model=padded.model,
         args=transformers.TrainingArguments(
             output_dir=str(directory),
@@ -152,6 +161,23 @@ def train_with_trainer(
     )
     trainer.train()
     return scores, seconds
+
+
+class _OurOrder(torch.utils.data.Sampler[int]):
+    """The orders of our epochs, one after the other."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self._count = count
+        self._seed = seed
+        self._epoch = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        order = epoch_order(self._count, seed=self._seed, epoch=self._epoch)
+        self._epoch += 1
+        return iter(order.tolist())
 
 
 def _score(padded: PaddedModel, prepared: Prepared, config: FinetuneConfig) -> dict[str, float]:

@@ -90,7 +90,7 @@ function classify(body, model) {
   const show = answers(result);
   return twoTexts(body, result, { labels: ["Text", "Second text, if there is one"], all: CLASSES, kind: "text-and-pair" }, (a, b) =>
     show(async (signal) => {
-      const inputs = [b ? [a, b] : a];
+      const inputs = [b ? [a, b] : [a]];
       const [found] = await ask("predict", { model: model().name, inputs }, signal);
       const rows = found.map((/** @type {{label: string, score: number}} */ each) => ({ label: each.label, share: each.score }));
       return [bars(rows, "Classes")];

@@ -23,7 +23,7 @@ export const trainingView = {
       /** @type {string[]} */
       const names = await ask("explore/runs", undefined, signal);
       if (!names.length) {
-        return [element("p", { class: "missing" }, "No run is watched here. Watch one: ", element("code", {}, "cloze serve -m DIR --run RUN"))];
+        return [element("p", { class: "missing" }, "No run is watched here. Watch one: ", element("code", {}, "cloze serve -m DIR --watch RUN"))];
       }
       const select = element("select", { "aria-label": "Run" }, ...names.map((name) => element("option", { value: name }, name)));
       const place = element("div");

@@ -1,0 +1,110 @@
+"""The routes that no other server has: masked words, next sentence, entities, answers, choices, reasons."""
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from cloze.serving import schema
+from cloze.serving.errors import DOCUMENTED
+from cloze.serving.service import Service, example, listed, respond
+from cloze.tasks.answers import Answer
+from cloze.tasks.contexts import Paragraph
+from cloze.tasks.multiple_choice import Question
+from cloze.tasks.span import SpanPrediction, SpanQuestion
+
+
+def answer_routes(service: Service) -> APIRouter:
+    """Return the routes of what a BERT is pre-trained and fine-tuned for."""
+    router = APIRouter(responses=DOCUMENTED)
+    _add_pretrained(router, service)
+    _add_finetuned(router, service)
+    return router
+
+
+def _add_pretrained(router: APIRouter, service: Service) -> None:
+    @router.post("/fill", response_model=list[list[list[schema.FilledPiece]]])
+    async def fill(request: schema.FillRequest) -> Response:
+        """Return the likeliest pieces for each [MASK] of each text."""
+        served = service.find(request.model, "fill")
+        texts = listed(request.inputs)
+        found = await service.batched(served.fill, [(text, request.top_k) for text in texts], texts)
+        return respond([[[asdict(each) for each in mask] for mask in masks] for masks in found])
+
+    @router.post("/next-sentence", response_model=list[float])
+    async def next_sentence(request: schema.NextSentenceRequest) -> Response:
+        """Return how likely the second sentence of each pair is to follow the first."""
+        served = service.find(request.model, "next-sentence")
+        given: Any = request.inputs
+        pairs = [(a, b) for a, b in ([given] if isinstance(given[0], str) else given)]
+        return respond(
+            await service.batched(served.follows, pairs, [text for pair in pairs for text in pair])
+        )
+
+
+def _add_finetuned(router: APIRouter, service: Service) -> None:
+    @router.post("/tag", response_model=list[list[schema.Entity]])
+    async def tag(request: schema.TagRequest) -> Response:
+        """Return the entities of each text, of any length, with their place in characters."""
+        served = service.find(request.model, "tag")
+        texts = listed(request.inputs)
+        found = await service.batched(served.tag, texts, texts)
+        return respond([[asdict(entity) for entity in own] for own in found])
+
+    @router.post("/answer", response_model=list[schema.AnsweredQuestion])
+    async def answer(request: schema.AnswerRequest) -> Response:
+        """Return the answer to each question, with its place in the text, and the candidates."""
+        served = service.find(request.model, "answer")
+        asked = listed(request.inputs)
+        paragraphs = {each.context: Paragraph(each.context) for each in asked}
+        examples = [
+            SpanQuestion(str(number), each.question, paragraphs[each.context])
+            for number, each in enumerate(asked)
+        ]
+        texts = [text for each in asked for text in (each.question, each.context)]
+        predictions = await service.batched(served.predict, examples, texts)
+        threshold = getattr(served.task, "null_threshold", None)
+        return respond([_answered(each, request.n_best, threshold) for each in predictions])
+
+    @router.post("/choose", response_model=list[schema.Chosen])
+    async def choose(request: schema.ChooseRequest) -> Response:
+        """Return how each beginning goes on."""
+        served = service.find(request.model, "choose")
+        asked = listed(request.inputs)
+        examples = [Question(each.prompt, tuple(each.choices), None, "inputs") for each in asked]
+        texts = [text for each in asked for choice in each.choices for text in (each.prompt, choice)]
+        found = await service.batched(served.predict, examples, texts)
+        return respond(
+            [served.task.to_json(each, choice) for each, choice in zip(examples, found, strict=True)]
+        )
+
+    @router.post("/explain", response_model=list[schema.ExplanationBody])
+    async def explain(request: schema.ExplainRequest) -> Response:
+        """Return what each word adds to what is predicted, by integrated gradients."""
+        served = service.find(request.model, "explain")
+        examples = [example(each) for each in listed(request.inputs)]
+        texts = [text for each in examples for text in (each.text, each.pair)]
+        found = await service.batched(served.explain, examples, texts)
+        return respond([asdict(each) for each in found])
+
+
+def _answered(prediction: SpanPrediction, n_best: int, threshold: float | None) -> dict[str, Any]:
+    answer = _candidate(prediction.answer)
+    return {
+        "answer": answer.pop("text"),
+        **answer,
+        "candidates": [_candidate(each) for each in prediction.candidates[:n_best]],
+        "null_odds": prediction.null_odds,
+        "null_threshold": threshold,
+    }
+
+
+def _candidate(answer: Answer) -> dict[str, Any]:
+    place = answer.excerpt
+    return {
+        "text": answer.text,
+        "start": None if place is None else place.start,
+        "end": None if place is None else place.end,
+        "probability": answer.probability,
+    }

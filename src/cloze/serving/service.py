@@ -1,0 +1,82 @@
+"""What the routes share: the models, the engine, and the form of an answer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+from starlette.responses import Response
+
+from cloze.serving.engine import Engine
+from cloze.serving.models import ServedModel, find_model
+from cloze.tasks.texts import LabelledText
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+
+_CHARACTERS_OF_PIECE = 4  # of English, about
+_SPECIALS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Models by name, and what computes."""
+
+    models: Mapping[str, ServedModel]
+    engine: Engine
+
+    def find(self, name: str | None, ability: str) -> ServedModel:
+        """Return the model that a request names, or the first that can answer it.
+
+        Raises:
+            InputError: there is none.
+        """
+        return find_model(self.models, name, ability)
+
+    async def batched(
+        self,
+        compute: Callable[[list[Input]], Sequence[Output]],
+        inputs: Sequence[Input],
+        texts: Sequence[str | list[int] | None],
+    ) -> list[Output]:
+        """Compute outputs of inputs, perhaps together with other requests.
+
+        Args:
+            compute: a method of a served model.
+            inputs: of the request.
+            texts: all that the model will read of them; None is nothing.
+        """
+        return await self.engine.batched(compute, inputs, tokens=sum(map(_estimated_tokens, texts)))
+
+    async def refuse_long(
+        self, served: ServedModel, texts: Sequence[tuple[str, str | None]], *, truncate: bool | None
+    ) -> None:
+        """Refuse texts that would be cut, where the request says that they must not be.
+
+        Raises:
+            InputError: one is too long.
+        """
+        if truncate is False:
+            await self.engine.run(lambda: served.refuse_long(texts))
+
+
+def listed(inputs: Any) -> list[Any]:
+    """Return what may be one or several as several."""
+    return inputs if isinstance(inputs, list) else [inputs]
+
+
+def example(given: str | list[str]) -> LabelledText:
+    """Return a text, or a pair of texts, as the tasks take it."""
+    return LabelledText(given) if isinstance(given, str) else LabelledText(*given)
+
+
+def respond(value: Any) -> Response:
+    """Return an answer; NumPy's numbers are written with the digits that their type has, not with Python's."""
+    return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
+
+
+def _estimated_tokens(text: str | list[int] | None) -> int:
+    """Return about how many tokens a text has: to count them is work that waits its turn."""
+    if text is None:
+        return 0
+    return _SPECIALS + (len(text) // _CHARACTERS_OF_PIECE if isinstance(text, str) else len(text))

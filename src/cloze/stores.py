@@ -1,0 +1,188 @@
+"""Files on object stores, by the URLs that fsspec knows: s3://, gs://, hf://, file:// and others.
+
+Who may read and write there is between the store and its own library, which has its own files and variables for it:
+cloze asks for no key and keeps none.
+"""
+
+import hashlib
+import io
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any
+
+from cloze import artifacts
+from cloze.errors import ClozeError, InputError, RunError
+
+_BLOCK_BYTES = 1 << 22  # fetched at once
+_BEGUN = "manifest.begun.json"
+_PACKAGES = MappingProxyType(
+    {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
+)
+
+
+def is_url(name: str) -> bool:
+    """Say whether a name is that of something on a store."""
+    return "://" in name
+
+
+def files_at(url: str) -> list[str]:
+    """Return the URLs of the files that a file, folder or glob stands for, in the order of their names.
+
+    Raises:
+        InputError: nothing is there, or the store does not answer.
+    """
+    with store_errors(url):
+        system, path = _system(url)
+        written_out = re.split(r"[*?\[]", path)[0]
+        paths = sorted(system.glob(path)) if written_out != path else [path]
+        found = [file for each in paths for file in sorted(system.find(each)) if _is_shown(file, written_out)]
+    if not found:
+        raise InputError("no such file, and no files below it", where=url)
+    return [system.unstrip_protocol(file) for file in dict.fromkeys(found)]
+
+
+def _is_shown(file: str, written_out: str) -> bool:
+    """Say whether a file is not hidden, nor in a hidden folder, but where the user wrote out its name."""
+    return not any(part.startswith(".") for part in file.removeprefix(written_out).split("/"))
+
+
+def size_of(url: str) -> int:
+    """Return the bytes of a file."""
+    with store_errors(url):
+        system, path = _system(url)
+        return int(system.size(path))
+
+
+def version_of(url: str) -> str:
+    """Return what changes when the file is written anew."""
+    with store_errors(url):
+        system, path = _system(url)
+        return str(system.ukey(path))
+
+
+@contextmanager
+def open_url(url: str) -> Iterator[IO[bytes]]:
+    """Yield a file to read or seek in; it is fetched in blocks as it is read."""
+    with store_errors(url):
+        system, path = _system(url)
+        with system.open(path, "rb", block_size=_BLOCK_BYTES) as stream:
+            yield io.BufferedReader(stream)
+
+
+def publish(directory: Path, url: str, *, overwrite: bool = False) -> None:
+    """Copy a directory that proves itself to a store, its manifest last: with it the copy is whole.
+
+    What a copy that was cut off has put there already is not sent again: the manifest's list of sums, which is sent
+    first under another name, tells whether it is the same directory.
+
+    Args:
+        directory: as `artifacts.write_directory` wrote it.
+        url: where its files shall be.
+        overwrite: replace what is there.
+
+    Raises:
+        InputError: something else is there.
+        RunError: the store refuses.
+    """
+    manifest = artifacts.read_manifest(directory)
+    text = (directory / artifacts.MANIFEST).read_bytes()
+    with store_errors(url, writing=True):
+        system, path = _system(url)
+        last, begun = f"{path}/{artifacts.MANIFEST}", f"{path}/{_BEGUN}"
+        if system.exists(last):
+            if system.cat_file(last) == text:
+                return
+            refuse_existing_url(url, overwrite=overwrite)
+            system.rm_file(last)  # from here on the old one is none
+        if not (system.exists(begun) and system.cat_file(begun) == text):
+            system.pipe_file(begun, text)
+            sent: dict[str, Any] = {}
+        else:
+            sent = {name: info["size"] for name, info in system.find(path, detail=True).items()}
+        for name, record in manifest.files.items():
+            if sent.get(f"{path}/{name}") != record.bytes:
+                system.put_file(str(directory / name), f"{path}/{name}")
+        system.pipe_file(last, text)
+        system.rm_file(begun)
+
+
+def refuse_existing_url(url: str, *, overwrite: bool) -> None:
+    """Raise where something is at a URL that shall be written, and may not be overwritten.
+
+    Raises:
+        InputError: it is, or the store does not answer.
+    """
+    with store_errors(url):
+        system, path = _system(url)
+        there = system.exists(f"{path}/{artifacts.MANIFEST}") or system.isfile(path)
+    if there and not overwrite:
+        raise InputError("exists already", where=url, remedy="Choose another name or say --overwrite")
+
+
+def write_to(output: str, write: Callable[[Path], object], *, room: Path, overwrite: bool = False) -> None:
+    """Have a directory written; where its name is a URL on this machine first, and then published.
+
+    What a kill leaves of either half is gone on with: the directory on this machine has a name made of the URL.
+
+    Args:
+        output: a path or a URL.
+        write: writes a directory that proves itself to the path it is given.
+        room: where directories wait that are to be published.
+        overwrite: replace what is at the URL.
+
+    Raises:
+        InputError: something else is there, or what `write` raises.
+        RunError: the store refuses; the directory waits in `room`.
+    """
+    if not is_url(output):
+        write(Path(output))
+        return
+    refuse_existing_url(output, overwrite=overwrite)
+    waiting = room / hashlib.sha256(output.encode()).hexdigest()[:16]
+    directory = waiting / output.rstrip("/").rpartition("/")[2]
+    if not directory.exists():
+        write(directory)
+    publish(directory, output, overwrite=overwrite)
+    shutil.rmtree(waiting)
+
+
+def cache_directory() -> Path:
+    """Return where this user's programs keep what they can make again (the XDG base directory specification)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cloze"
+
+
+@contextmanager
+def store_errors(url: str, *, writing: bool = False) -> Iterator[None]:
+    """Turn what the libraries of stores raise, each a family of its own, into one line for the user."""
+    family = RunError if writing else InputError
+    try:
+        yield
+    except ClozeError:
+        raise
+    except ImportError as error:
+        scheme = url.partition("://")[0]
+        package = _PACKAGES.get(scheme, "")
+        what = f"needs the package {package or 'that fsspec asks for'}: {error}"
+        raise InputError(what, where=url, remedy=f"Say pip install {package or 'fsspec'}") from error
+    except FileNotFoundError as error:
+        raise family("no such file", where=url) from error
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise family(f"the store refuses: {reason[:300]}", where=url) from error
+
+
+def _system(url: str) -> tuple[Any, str]:
+    """Return fsspec's file system for a URL, and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise InputError(
+            "needs the package fsspec", where=url, remedy="Say pip install 'cloze-bert[stores]'"
+        ) from None
+    system, path = url_to_fs(url)
+    return system, str(path).rstrip("/")

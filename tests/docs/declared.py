@@ -1,0 +1,223 @@
+"""What stands in for what the pages speak of, and what is not run and why: the one place for all pages."""
+
+from running import Page
+from shop import NANO, NANO_TASK
+
+INSTALLS = "installs software"
+TAKES_MINUTES = "takes five minutes; tests/demo runs it at a size that takes seconds"
+
+
+def smaller(verb: str, arguments: list[str]) -> list[str]:
+    """Return what is added to a command so that it takes a second and not hours."""
+    if "--resume" in arguments:
+        return []
+    if verb == "pretrain":
+        return [*NANO, "--set=model.max_position_embeddings=512"]
+    if verb == "finetune":
+        return [*NANO_TASK, "--set=epochs=1"]
+    if verb == "vocab":
+        return ["--size", "500", "--workers", "1"]
+    if verb in ("corpus", "vocab extend") and "--dry-run" not in arguments:
+        return ["--workers", "1"]
+    if verb == "bench":
+        return BENCHMARKS[arguments[0]]
+    return []
+
+
+BENCHMARKS = {
+    "pretrain": ["--rounds=1", "--batch=2", "--max-seq-length=16", "--model=tiny"],
+    "tokenize": ["--rounds=1", "--megabytes=0.02"],
+    "corpus": ["--rounds=1", "--megabytes=0.02"],
+    "load": ["--rounds=1", "--batch=2", "--max-seq-length=32"],
+    "finetune": ["--rounds=2", "--set=epochs=1", "--set=max_seq_length=32", "--dtype=float32"],
+    "embed": ["--rounds=1", "--texts=4"],
+}
+
+PAGES = {
+    "README.md": Page(
+        inputs={
+            "my-texts": "texts",
+            "reviews.tsv": "stars.tsv",
+            "new-reviews.txt": "lines.txt",
+            "lines.txt": "lines.txt",
+            "MODEL": "minilm",
+            "uncased_L-12_H-768_A-12": "google_bert",
+        },
+        replaced={
+            "--budget 60m": "--steps 4",
+            'cloze.train_vocabulary(["my-texts"], "vocab")': (
+                'from cloze import config\ncloze.train_vocabulary(["my-texts"], "vocab", size=500, overwrite=True)'
+            ),
+            'cloze.build_dataset(["my-texts"], "vocab", "data")': (
+                'cloze.build_dataset(["my-texts"], "vocab", "data", overwrite=True)'
+            ),
+            'cloze.pretrain(cloze.PretrainConfig(data="data", steps=100_000), "run")': (
+                "cloze.pretrain(config.load(cloze.PretrainConfig, None, "
+                f'["data=data", "steps=2", *{[each.removeprefix("--set=") for each in NANO]}]), '
+                '"run", overwrite=True)'
+            ),
+        },
+        not_run={"make ": INSTALLS, "pip install": INSTALLS, "cloze demo": TAKES_MINUTES},
+    ),
+    "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
+    "docs/start.md": Page(
+        inputs={"demo-run": "demo-run"},
+        not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES},
+        is_long=True,
+    ),
+    "docs/your-text.md": Page(
+        inputs={"my-texts": "texts", "my-field.txt": "field.txt", "other-texts.txt": "text.txt"},
+        replaced={
+            "--budget 60m": "--steps 4",
+            "--steps 10000": "--steps 4",
+            "--add 500": "--add 2",
+        },
+    ),
+    "docs/your-data.md": Page(
+        inputs={
+            "MODEL": "run",
+            "reviews.tsv": "reviews.tsv",
+            "more-reviews.tsv": "reviews.tsv",
+            "new-reviews.txt": "lines.txt",
+        },
+        replaced={"--seeds 5": "--seeds 2"},
+    ),
+    "docs/models.md": Page(
+        inputs={
+            "GOOGLE": "google_bert",
+            "HUB": "checkpoint",
+            "SENTENCES": "minilm",
+            "OLD": "old_model",
+            "lines.txt": "lines.txt",
+            "reviews.tsv": "reviews.tsv",
+        },
+    ),
+    "docs/text.md": Page(
+        inputs={
+            "my-texts": "texts",
+            "vocab": "vocab",
+            "wikipedia": "texts",
+            "novels": "texts",
+            "crawl": "crawl",
+            "deduplicated": "crawl",
+            "vocabulary": "vocab",
+        },
+        not_run={
+            "# pip install 'datatrove": "needs datatrove, which cloze does not",
+            "ray start": "starts a cluster; tests/test_ray_cluster.py has one",
+            "cloze corpus my-texts --vocab vocab -o data --executor ray": "likewise",
+            "cloze corpus s3://": "asks an object store; tests/test_stores.py has one",
+        },
+    ),
+    "docs/vocabulary.md": Page(
+        inputs={
+            "my-texts": "texts",
+            "held-out.txt": "text.txt",
+            "bert-base-uncased": "vocab",
+            "my-field.txt": "field.txt",
+        },
+        replaced={"--add 500": "--add 2"},
+    ),
+    "docs/tokenizer.md": Page(),
+    "docs/pretraining.md": Page(
+        inputs={"bert": "checkpoint", "field.txt": "field.txt", "wiki.txt": "text.txt"},
+        replaced={"--add 500": "--add 2", "--steps 10000": "--steps 2"},
+        not_run={
+            "cloze study": "takes hours; tests/evidence/test_study.py runs one at a size that takes seconds"
+        },
+    ),
+    "docs/audit.md": Page(inputs={"DATASET": "data"}),
+    "docs/tasks.md": Page(
+        inputs={
+            "MODEL": "run",
+            "GLUE": "glue",
+            "glue": "glue",
+            "STS-B": "glue/STS-B",
+            "reviews": "reviews",
+            "new-reviews.tsv": "reviews.tsv",
+            "my.tsv": "liked.tsv",
+            "judged.tsv": "judged.tsv",
+            "candidates.tsv": "judged.tsv",
+            "cranqrel.trec.txt": "cranqrel.trec.txt",
+            "train-v2.0.json": "squad2.json",
+            "dev-v2.0.json": "squad2.json",
+            "dev-v1.1.json": "squad.json",
+            "predictions.json": "predictions.json",
+            "null_odds.json": "null_odds.json",
+            "train.conll": "tagged.conll",
+            "dev.conll": "tagged.conll",
+            "test.conll": "tagged.conll",
+            "words.conll": "tagged.conll",
+            "both.conll": "both.conll",
+            "letters.txt": "lines.txt",
+            "squad_v1": "squad",
+            "DIRECTORY": "dev",
+        },
+        replaced={
+            "--learning-curve 100,500,2000,all": "--learning-curve 4,8,all",
+            "--examples 500": "--examples 8",
+            "-m squad/trials": "-m squad_v1/trials",
+            "-m cola-run -m mrpc-run": "-m cola -m run",
+            "-m squad-run": "-m squad_v1",
+            "cloze finetune squad_v2": (
+                "cloze finetune squad_v2 --set squad_v2.max_query_length=8 --set squad_v2.doc_stride=8"
+            ),
+        },
+        is_long=True,
+    ),
+    "docs/embeddings.md": Page(inputs={"MODEL": "minilm", "banks.txt": "text 0"}),
+    "docs/explanations.md": Page(inputs={"run": "reviews", "model": "run", "reviews.txt": "lines.txt"}),
+    "docs/export.md": Page(inputs={"MODEL": "reviews"}, not_run={"pip install": INSTALLS}),
+    "docs/files.md": Page(
+        inputs={"texts": "texts", "vocabulary": "vocab"},
+        replaced={"$SLURM_ARRAY_TASK_ID/64": "1/1"},
+    ),
+    "docs/performance.md": Page(
+        inputs={
+            "MODEL": "minilm",
+            "lines.txt": "lines.txt",
+            "my-text.txt": "text.txt",
+            "vocab": "vocab",
+            "data": "data",
+        },
+        is_long=True,
+    ),
+    "docs/paper/encoder.md": Page(inputs={"MODEL": "run"}),
+    "docs/paper/experiments.md": Page(
+        inputs={
+            "MODEL": "minilm",
+            "data": "data",
+            "train.conll": "tagged.conll",
+            "dev.conll": "tagged.conll",
+            "lines.txt": "lines.txt",
+        },
+        replaced={
+            "--steps 100000": "--steps 2",
+            "-m MODEL -d train.conll": "-m MODEL --set feature-tagging.lstm_size=8 -d train.conll",
+        },
+        is_long=True,
+    ),
+    "docs/reference/recipes.md": Page(
+        inputs={"DATASET": "data", "MODEL": "run", "MRPC": "glue/MRPC"},
+        replaced={"--budget 150s": "--steps 2", "--budget 60m": "--steps 2", "--steps 1000000": "--steps 2"},
+        is_long=True,
+    ),
+}
+"""By their path; a page with nothing to run need not stand here."""
+
+NOTEBOOKS = {
+    "first-hour.ipynb": {
+        "PASSAGES = 40": "PASSAGES = 2",
+        "[:400]": "[:10]",
+        "pretrain_seconds=90, finetune_seconds=10, learned_passages=100, tested_passages=20": (
+            "pretrain_seconds=3, finetune_seconds=3, learned_passages=12, tested_passages=3, vocabulary_size=1000"
+        ),
+    },
+    "pretraining.ipynb": {
+        "budget_seconds=110": "budget_seconds=4",
+        "for novelist in NOVELISTS:": "for novelist in NOVELISTS[:1]:",
+        "size=8000": "size=1000",
+        '"200"': '"10"',
+    },
+}
+"""What a test replaces in the cells of a notebook, so that it takes seconds."""

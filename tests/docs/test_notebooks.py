@@ -1,0 +1,49 @@
+"""The notebooks run from the first cell to the last, and hold the outputs of such a run."""
+
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from declared import NOTEBOOKS
+from nbclient import NotebookClient
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PATHS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+
+
+def test_there_is_no_other_notebook() -> None:
+    assert {path.name for path in PATHS} == set(NOTEBOOKS)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_outputs_are_there_and_small(path: Path) -> None:
+    assert path.stat().st_size < 250_000
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), (
+        "run it anew, all of it"
+    )
+    assert sum(bool(cell.outputs) for cell in cells) > len(cells) / 2
+    said = "".join(output.get("text", "") for cell in cells for output in cell.outputs)
+    assert "Traceback" not in said
+    assert "/home/" not in said + path.read_text("utf-8")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Jupyter's own packages
+def test_notebooks_run(minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    for name in (
+        "pretraining.ipynb",
+        "first-hour.ipynb",
+    ):  # the second fills in with what the first has trained
+        notebook = nbformat.read(DOCS / "notebooks" / name, as_version=4)
+        for words, others in NOTEBOOKS[name].items():
+            (cell,) = (each for each in notebook.cells if words in each.source and each.cell_type == "code")
+            cell.source = cell.source.replace(words, others)
+        client = NotebookClient(notebook, timeout=300, kernel_name="python3")
+        client.execute(resources={"metadata": {"path": str(tmp_path)}}, cwd=str(tmp_path))

@@ -1,0 +1,133 @@
+"""The site is built without a warning, asks no other host for anything, and is as complete as the code."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+sys.path += [str(DOCS / "extensions"), str(DOCS / "pictures")]
+
+import generated  # noqa: E402
+from docstrings import read_docstring  # noqa: E402
+from draw import PICTURES  # noqa: E402
+
+from cloze.cli import VERBS  # noqa: E402
+
+PAGES = "\n".join(path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md")))
+
+
+@pytest.mark.long
+def test_the_site_is_built_and_keeps_to_itself(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-n",
+        "-d",
+        str(tmp_path / "trees"),
+    ]
+    done = subprocess.run([*command, str(DOCS), str(tmp_path / "site")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    asked = re.compile(
+        r"""<(?:script|img|iframe|source)[^>]*\ssrc="(?:https?:)?//|@import\s|url\(["']?https?:"""
+    )
+    style = re.compile(r"""<link[^>]*rel="(?:stylesheet|preload|preconnect|icon)"[^>]*href="(?:https?:)?//""")
+    pages = [*(tmp_path / "site").rglob("*.html"), *(tmp_path / "site").rglob("*.css")]
+    assert len(pages) > 100
+    for page in pages:
+        text = page.read_text("utf-8")
+        if "_downloads" not in page.parts:
+            assert not asked.search(text), page
+            assert not style.search(text), page
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_as_it_is_drawn_and_tells_what_it_shows(name: str) -> None:
+    drawn = PICTURES[name]()
+    assert (DOCS / "pictures" / f"{name}.svg").read_text("utf-8") == drawn, "run docs/pictures/draw.py"
+    assert re.search(r'role="img".*<title>.+</title><desc>.{40,}</desc>', drawn)
+    assert f"pictures/{name}.svg" in PAGES
+
+
+def test_every_room_has_its_place_in_the_reference() -> None:
+    packages = [room for room in generated.rooms() if (generated.SOURCE / Path(*room.split("."))).is_dir()]
+    assert len(packages) > 8
+    for room in packages:
+        assert f"<!-- generated: api {room} -->" in PAGES
+        assert f"\napi/{room.removeprefix('cloze.')}\n" in PAGES
+
+
+def test_every_section_that_a_source_names_is_shown() -> None:
+    named = {section for _, _, source in generated.cited() for section in generated.sections_of(source)}
+    assert {"3", "3.1 (task 1)", "3.1 (task 2)", "4.2", "5.3", "A.2"} <= named
+    assert named == set(re.findall(r"<!-- generated: sources (.*) -->", PAGES))
+
+
+@pytest.mark.parametrize(
+    ("source", "sections"),
+    [
+        ("Devlin et al. 2019, 3.1 (task 1) and A.1.", ["3.1 (task 1)", "A.1"]),
+        ("Devlin et al. 2019, 5.3 and table 7.", ["5.3"]),
+        ("Devlin et al. 2019, 4.4.", ["4.4"]),
+        ("Devlin et al. 2019, figure 2.", ["3"]),
+        (
+            "Devlin et al. 2019, 3; Vaswani et al. 2017, 3.1; google-research/bert modeling.py:752 @eedf571.",
+            ["3"],
+        ),
+        ("Vaswani et al. 2017, 3.2.1.", []),
+    ],
+)
+def test_sections_of_a_source(source: str, sections: list[str]) -> None:
+    assert generated.sections_of(source) == sections
+
+
+def test_a_docstring_is_taken_apart() -> None:
+    docstring = read_docstring(
+        """Say it. And more.
+
+        More of it.
+
+        Args:
+            one: a number,
+                on two lines.
+            two: another.
+
+        Source: A paper; google-research/bert modeling.py:1 @eedf571, which goes
+            on here.
+
+        Raises:
+            InputError: never.
+        """
+    )
+    assert docstring.summary == "Say it."
+    assert docstring.text == "Say it. And more.\n\nMore of it."
+    assert docstring.parts == {
+        "Args": "one: a number,\n    on two lines.\ntwo: another.",
+        "Source": "A paper; google-research/bert modeling.py:1 @eedf571, which goes\non here.",
+        "Raises": "InputError: never.",
+    }
+
+
+def test_every_verb_and_its_flags_are_on_the_page() -> None:
+    page = generated.commands("")
+    assert re.findall(r"^## cloze (.+)$", page, re.MULTILINE) == list(VERBS)
+    assert "### cloze bench pretrain" in page
+    assert "| `--max-seq-length INT` | Tokens of a pair at most. (default: 128) |" in page
+    assert "| `TASK` | what is learned; cloze tasks lists what there is. (required) |" in page
+    assert "| `--quiet" not in page
+
+
+def test_recipes_and_public_names_are_all_there() -> None:
+    import cloze
+
+    recipes = {path.stem for path in (generated.SOURCE / "cloze" / "recipes").rglob("*.toml")}
+    kinds = re.findall(r"<!-- generated: recipes (\w+) -->", PAGES)
+    shown = "\n".join(generated.recipes(kind) for kind in kinds)
+    assert set(re.findall(r"^### (.+)$", shown, re.MULTILINE)) == recipes
+    assert all(f"`cloze.{name} <" in generated.public("") for name in cloze.__all__)

@@ -1,0 +1,110 @@
+"""Routes that other servers have: their answers are those of the predictors."""
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from cloze.serving.models import ServedModel
+from cloze.tasks.texts import LabelledText
+
+Post = Callable[..., Any]
+
+
+def test_embed(post: Post, models: Mapping[str, ServedModel]) -> None:
+    texts = ["a b c", "", "d" * 50 + " e" * 60]
+    expected = models["bert"].embedder(texts)
+    found = post("/embed", inputs=texts, normalize=False)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    (alone,) = post("/embed", inputs=texts[0])
+    np.testing.assert_allclose(np.linalg.norm(alone), 1, atol=1e-6)
+    np.testing.assert_allclose(alone, expected[0] / np.linalg.norm(expected[0]), atol=1e-5)
+    (short,) = post("/embed", inputs=[texts[0]], dimensions=5)
+    assert len(short) == 5
+    np.testing.assert_allclose(np.linalg.norm(short), 1, atol=1e-6)
+
+
+def test_embed_all(post: Post, models: Mapping[str, ServedModel]) -> None:
+    one, two = post("/embed_all", inputs=["a b", "ab. c"])
+    assert [len(one), len(two)] == [4, 6]
+    np.testing.assert_allclose(np.mean(one, 0), models["bert"].embedder(["a b"])[0], atol=1e-5)
+
+
+def test_similarity(post: Post, models: Mapping[str, ServedModel]) -> None:
+    texts = ["a b", "a b", "c d e"]
+    found = post("/similarity", inputs={"source_sentence": texts[0], "sentences": texts[1:]})
+    vectors = models["bert"].embedder(texts)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, vectors[1:] @ vectors[0], atol=1e-5)
+    assert found[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_openai_embeddings(post: Post, models: Mapping[str, ServedModel]) -> None:
+    tokenizer = models["bert"].tokenizer
+    ids = tokenizer.encode("a b ab").input_ids
+    as_text = post("/v1/embeddings", input="a b ab", model="bert")
+    assert as_text["usage"] == {"prompt_tokens": len(ids), "total_tokens": len(ids)}
+    assert (as_text["object"], as_text["model"]) == ("list", "bert")
+    (expected,) = (each["embedding"] for each in as_text["data"])
+    for given in (ids, ids[1:-1], [ids], ["a b ab"]):
+        (found,) = post("/v1/embeddings", input=given)["data"]
+        np.testing.assert_allclose(found["embedding"], expected, atol=1e-6)
+    several = post("/v1/embeddings", input=[[8], [9, 10]], encoding_format="base64", dimensions=3)
+    assert [each["index"] for each in several["data"]] == [0, 1]
+    for each in several["data"]:
+        vector = np.frombuffer(base64.b64decode(each["embedding"]), "<f4")
+        assert vector.shape == (3,)
+        assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
+
+
+def test_openais_own_client(client: TestClient) -> None:
+    openai = pytest.importorskip("openai")
+    ours = openai.OpenAI(base_url=str(client.base_url) + "/v1", api_key="none", http_client=client)
+    as_base64 = ours.embeddings.create(model="bert", input=["a b", "c"])
+    as_floats = ours.embeddings.create(model="bert", input=["a b", "c"], encoding_format="float")
+    assert as_base64.usage.total_tokens == 7
+    for one, other in zip(as_base64.data, as_floats.data, strict=True):
+        np.testing.assert_allclose(one.embedding, other.embedding, atol=1e-7)
+
+
+def test_predict(post: Post, models: Mapping[str, ServedModel]) -> None:
+    predictor = models["classifier"].predictor
+    assert predictor is not None
+    (text, pair), _ = predictor.predict([LabelledText("a b"), LabelledText("a b", "c")])
+    single = post("/predict", inputs="a b")
+    assert {each["label"]: each["score"] for each in single} == pytest.approx(text.probabilities, abs=1e-6)
+    assert [each["score"] for each in single] == sorted((each["score"] for each in single), reverse=True)
+    assert post("/predict", inputs=["a b", "c"])[0]["score"] == pytest.approx(pair.probability, abs=1e-6)
+    batch = post("/predict", inputs=[["a b"], ["a b", "c"]])
+    assert [each[0]["label"] for each in batch] == [text.label, pair.label]
+    assert post("/predict", inputs=["a b"]) == [single]
+
+
+def test_rerank(post: Post, models: Mapping[str, ServedModel]) -> None:
+    predictor = models["ranker"].predictor
+    assert predictor is not None
+    texts = ["a b c", "d", "e f g " * 30, "h"]
+    scores, _ = predictor.predict([LabelledText("a?", text) for text in texts])
+    found = post("/rerank", query="a?", texts=texts, return_text=True)
+    assert [each["index"] for each in found] == sorted(range(4), key=lambda i: -scores[i])
+    for each in found:
+        assert each["score"] == pytest.approx(scores[each["index"]], abs=1e-6)
+        assert each["text"] == texts[each["index"]]
+    assert "text" not in post("/rerank", query="a?", texts=texts)[0]
+
+
+def test_tokenize_and_decode(post: Post) -> None:
+    text = "Ab, \U0001f642c"
+    (pieces,) = post("/tokenize", inputs=text)
+    assert [each["text"] for each in pieces] == ["[CLS]", "a", "##b", ",", "[UNK]", "[SEP]"]
+    assert [each["special"] for each in pieces] == [True, False, False, False, True, True]
+    assert [text[each["start"] : each["stop"]] for each in pieces[1:-1]] == ["A", "b", ",", "\U0001f642c"]
+    assert pieces[0]["start"] is None
+    ids = [each["id"] for each in pieces]
+    assert post("/decode", ids=ids) == ["ab,"]
+    assert post("/decode", ids=[ids[1:4], ids], skip_special_tokens=False) == ["ab,", "[CLS] ab, [UNK] [SEP]"]
+    (bare,) = post("/tokenize", inputs=[text], add_special_tokens=False)
+    assert bare == pieces[1:-1]

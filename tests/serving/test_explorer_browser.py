@@ -1,0 +1,327 @@
+"""The explorer in a real browser: every view clicked through, in light, in dark and on a phone.
+
+Nothing goes wrong on the console, nothing is asked of another host, and axe-core has nothing serious to say. A picture
+of each view is kept in CLOZE_SCREENSHOTS where that is set, else with the files of the test.
+"""
+
+import json
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from explorer_models import make_models, make_run
+from starlette.types import ASGIApp
+
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.models import load_models
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+expect = sync_api.expect
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+
+SCREENS: dict[str, dict[str, Any]] = {
+    "light": {"viewport": {"width": 1100, "height": 800}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1100, "height": 800}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 360, "height": 740}, "color_scheme": "light", "has_touch": True},
+}
+SHOWS = {
+    "fill": ".masks table.bars",
+    "inside": ".steps .values",
+    "pairs": ".heat >> nth=1",
+    "answers": ".spans",
+    "entities": ".entities",
+    "why": "table.bars",
+    "training": ".figures svg >> nth=1",
+}
+"""What is there once the example of a view is answered."""
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """Serve an application on a free port; its address."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("runs") / "run")
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def address(paths: dict[str, Path], run: Path) -> Iterator[str]:
+    with served(create_app(load_models(paths, device="cpu"), Limits(), runs={"mini": run})) as at:
+        yield at
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = Path(os.environ.get("CLOZE_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@dataclass
+class Visit:
+    """A page with what went wrong on it."""
+
+    page: Any
+    address: str
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, view: str) -> Any:
+        """Go to a view, and wait until its example is answered."""
+        self.page.goto(f"{self.address}/#{view}")
+        self.page.locator(SHOWS[view]).first.wait_for()
+        expect(self.page.locator("[aria-busy]")).to_have_count(0)
+        return self.page
+
+
+@contextmanager
+def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
+    """Open a page that must not complain, nor ask any other host."""
+    context = browser.new_context(reduced_motion="reduce", **(screen or SCREENS["light"]))
+    visited = Visit(context.new_page(), address)
+    visited.page.set_default_timeout(10_000)
+    say = visited.complaints.append
+
+    def check_host(request: Any) -> None:
+        if not request.url.startswith(address):
+            say(f"asked {request.url}")
+
+    visited.page.on("request", check_host)
+    visited.page.on("console", lambda told: say(told.text) if told.type in ("error", "warning") else None)
+    visited.page.on("pageerror", lambda error: say(str(error)))
+    yield visited
+    assert visited.complaints == []
+    context.close()
+
+
+@pytest.fixture
+def opened(browser: Any, address: str) -> Iterator[Visit]:
+    with visit(browser, address) as visited:
+        yield visited
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_view_opens_on_an_example(browser: Any, address: str, screenshots: Path, screen: str) -> None:
+    with visit(browser, address, **SCREENS[screen]) as visited:
+        for view in SHOWS:
+            page = visited.open(view)
+            expect(page.get_by_role("tab", selected=True)).to_have_text(view.capitalize())
+            page.screenshot(path=screenshots / f"{view}-{screen}.png", full_page=True)
+            beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert page.evaluate(beyond) <= 0, f"{view} is wider than the screen"
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        pytest.param("light", marks=()),
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("dark", "phone")),
+    ],
+)
+def test_nothing_keeps_people_out(browser: Any, address: str, screen: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with visit(browser, address, **SCREENS[screen]) as visited:
+        for view in SHOWS:
+            found = axe.run(
+                visited.open(view), context={"exclude": [[".strip"]]}
+            )  # many, hidden, and no text
+            serious = [
+                each for each in found.response["violations"] if each["impact"] in ("serious", "critical")
+            ]
+            told = [(each["id"], [node["html"][:120] for node in each["nodes"][:5]]) for each in serious]
+            assert told == [], f"{view}, {screen}"
+
+
+def test_words_are_hidden_by_a_click(opened: Visit) -> None:
+    page = opened.open("fill")
+    page.get_by_label("Your own sentence").fill("The man went to London.")
+    expect(page.locator(".word")).to_have_count(6)
+    expect(page.locator(".masks")).to_have_text("Nothing is hidden. Click a word above.")
+    page.get_by_role("button", name="London").click()
+    expect(page.get_by_role("heading", name="Blank 1 · you hid “London”")).to_be_visible()
+    page.get_by_role("button", name="man", exact=True).press("Enter")
+    expect(page.locator(".masks .card")).to_have_count(2)
+    expect(page.locator(".masks table.bars tr")).to_have_count(16)
+    page.get_by_label("Hide the words on the right").check()
+    expect(page.locator(".masks table.bars")).to_have_count(4)
+    expect(page.locator(".remark").first).to_contain_text("words on the right")
+    page.get_by_role("button", name="man", exact=True).click()
+    page.get_by_role("button", name="London").click()
+    expect(page.locator(".masks")).to_have_text("Nothing is hidden. Click a word above.")
+
+
+def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
+    page = opened.open("inside")
+    page.get_by_label("Text", exact=True).fill("She was born")
+    page.get_by_label("Second text").fill("It is warm")
+    expect(page.locator(".piece")).to_have_count(9)
+    page.get_by_role("button", name="layer 2, head 3").click()
+    expect(page.get_by_role("heading", name="Where it looks: layer 2, head 3")).to_be_visible()
+    page.locator(".piece").nth(3).hover()
+    expect(page.locator(".piece").nth(3)).to_have_attribute("aria-pressed", "true")
+    asked = {"model": "pretrained", "text": "She was born", "pair": "It is warm"}
+    answer = page.request.post(
+        f"{opened.address}/explore/row", data=asked | {"layer": 1, "head": 2, "piece": 3}
+    ).json()
+    best = max(range(9), key=lambda piece: answer["weights"][piece])
+    shown = f"born looks at {page.locator('.piece').nth(best).text_content()[:-4]} with "
+    expect(page.locator(".remark")).to_contain_text(f"{shown}{answer['weights'][best]:.3f} of its attention.")
+    page.locator(".matrix").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".remark")).to_contain_text("[SEP] looks at")
+    page.locator(".scores button").last.click()
+    expect(page.locator(".scores tr.strong")).to_have_count(1)
+    page.get_by_role("button", name="layer 2, head 3").press("ArrowUp")
+    expect(page.get_by_role("heading", name="Where it looks: layer 1, head 3")).to_be_visible()
+
+
+def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
+    page = opened.open("pairs")
+    page.get_by_role("button", name="It does not").click()
+    expect(page.get_by_label("Sentence B")).to_have_value(re.compile("enzyme"))
+    slider = page.get_by_role("slider", name="Layer")
+    slider.focus()
+    slider.press("Home")
+    expect(page.locator(".slider output")).to_have_text("the lookup table: one row, one point")
+    places = {
+        style for style in page.locator(".point").evaluate_all("all => all.map(one => one.style.transform)")
+    }
+    assert len(places) == 1
+    slider.press("End")
+    expect(page.locator(".slider output")).to_contain_text("layer 2 of 2")
+    page.get_by_label("Word", exact=True).fill("river")
+    expect(page.locator(".point")).to_have_count(2)
+    page.get_by_label("Word", exact=True).fill("xylophone")
+    expect(page.get_by_role("alert")).to_contain_text("no sentence has the word 'xylophone'")
+    assert [opened.complaints.pop()[-29:]] == [
+        "status of 422 (Unprocessable Entity)"[-29:]
+    ]  # the browser's own
+    sentences = page.get_by_label("Sentences, one a line").nth(1)
+    sentences.fill("the man\nthe man\nwarm milk")
+    expect(page.locator(".remark")).to_have_text("Closest: 1 and 2, with a cosine of 1.00.")
+
+
+def test_the_answer_is_marked_in_the_text(opened: Visit) -> None:
+    page = opened.open("answers")
+    page.get_by_label("Text", exact=True).fill("The man went to the bank. She was born in London.")
+    page.get_by_label("Question").fill("Who went to the bank?")
+    expect(page.locator(".spans g")).to_have_count(13)
+    expect(page.locator(".running")).to_have_text("The man went to the bank. She was born in London.")
+    answer = page.locator(".answer").text_content()
+    marked = page.locator(".running mark").all_text_contents()
+    assert marked == ([] if answer == "The text does not say." else [answer])
+    expect(page.locator(".null")).to_contain_text("threshold 0.50")
+
+
+def test_entities_and_reasons(opened: Visit) -> None:
+    page = opened.open("entities")
+    page.get_by_label("Text", exact=True).fill("She was born in London")
+    expect(page.locator(".remark")).to_contain_text("Found")
+    page = opened.open("why")
+    page.get_by_role("button", name="Blame").click()
+    expect(page.locator(".running")).to_contain_text("A dull story that wastes a wonderful cast.")
+    page.get_by_label("Second text").fill("It is warm")
+    expect(page.locator(".running")).to_have_count(2)
+    expect(page.locator(".remark")).to_contain_text("A text of blanks scores")
+
+
+def test_curves_grow_with_the_run(opened: Visit, run: Path) -> None:
+    page = opened.open("training")
+    expect(page.locator(".tiles")).to_contain_text("Step40")
+    with (run / "metrics.jsonl").open("a") as stream:
+        stream.write(json.dumps({"kind": "train", "step": 41, "masked_lm_loss": 4.0}) + "\n")
+    expect(page.locator(".tiles")).to_contain_text("Step41")
+    expect(page.locator("figure").first).to_contain_text("training 4")
+
+
+def test_text_is_never_markup(opened: Visit) -> None:
+    page = opened.open("entities")
+    evil = '<img src="/page/none.png" onerror="document.title = 1"><script>alert(1)</script>'
+    page.get_by_label("Text", exact=True).fill(evil)
+    expect(page.locator(".entities")).to_contain_text("<img src=")
+    assert page.locator(".entities img, .entities script").count() == 0
+
+
+def test_all_of_it_by_keyboard(opened: Visit) -> None:
+    page = opened.open("fill")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Dark")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("tab", name="Fill")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Training")).to_be_focused()
+    expect(page).to_have_url(re.compile("#training$"))
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_title("Inside · cloze")
+    page.go_back()
+    expect(page).to_have_title("Fill · cloze")
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_no_model_does_is_told_with_the_command(browser: Any, paths: dict[str, Path]) -> None:
+    models = load_models({"classifier": paths["classifier"]}, device="cpu")
+    with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
+        for view in ("fill", "answers", "entities", "training"):
+            visited.page.goto(f"{at}/#{view}")
+            told = visited.page.locator(".missing")
+            expect(told).to_have_count(1)
+            expect(told).to_contain_text("cloze serve -m")
+
+
+def test_a_server_that_wants_a_key_is_given_it(browser: Any, paths: dict[str, Path]) -> None:
+    models = load_models({"pretrained": paths["pretrained"]}, device="cpu")
+    with served(create_app(models, Limits(), api_key="sesame")) as at, visit(browser, at) as visited:
+        page = visited.page
+        page.goto(at)
+        page.get_by_label("Key of the server").last.fill("wrong")
+        page.keyboard.press("Enter")
+        page.get_by_label("This key is not right").fill("sesame")
+        page.keyboard.press("Enter")
+        page.locator(SHOWS["fill"]).first.wait_for()
+        refused = [told for told in visited.complaints if "401" in told]
+        visited.complaints[:] = [told for told in visited.complaints if told not in refused]
+        assert refused  # the browser itself tells of them

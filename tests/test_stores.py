@@ -1,0 +1,151 @@
+"""Text from an object store and data sets to it: a server of S3's protocol on this machine, with failures."""
+
+import json
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.errors import InputError, RunError
+from cloze.stores import files_at, open_url, publish, size_of, version_of
+
+pytest.importorskip("s3fs", reason="needs the package s3fs")
+moto_server = pytest.importorskip("moto.server", reason="needs the package moto")
+
+SENTENCES = [
+    f"The {noun} ran down from the {place}." for noun in ("river", "dog") for place in ("hill", "town")
+]
+
+# what s3fs leaves to the garbage collector, when its loop is gone
+pytestmark = pytest.mark.filterwarnings("ignore::Warning")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """A file system of s3fs with an empty bucket, found as users' own are: by the environment."""
+    import s3fs
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ACCESS_KEY_ID": "anyone",
+        "AWS_SECRET_ACCESS_KEY": "anything",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    system = s3fs.S3FileSystem()
+    system.mkdir("library")
+    yield system
+    system.rm("library", recursive=True)
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def fill(system: Any, folder: Path) -> None:
+    """Two text files, one compressed, and a hidden one; the same on this machine."""
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n".join([*SENTENCES * 30, "", *SENTENCES * 20]) + "\n")
+    (folder / "b.txt.xz").write_bytes(lzma.compress(("\n".join(SENTENCES * 40) + "\n").encode()))
+    (folder / ".hidden").write_text("nothing\n")
+    for file in folder.iterdir():
+        system.put_file(str(file), f"library/texts/{file.name}")
+
+
+def test_files_are_found_read_and_told_apart(bucket: Any, tmp_path: Path) -> None:
+    fill(bucket, tmp_path / "texts")
+    expected = ["s3://library/texts/a.txt", "s3://library/texts/b.txt.xz"]
+    assert files_at("s3://library/texts") == files_at("s3://library/texts/*") == expected
+    assert files_at(expected[0]) == expected[:1]
+    text = (tmp_path / "texts/a.txt").read_bytes()
+    assert size_of(expected[0]) == len(text)
+    with open_url(expected[0]) as stream:
+        stream.seek(7)
+        assert stream.read() == text[7:]
+    before = version_of(expected[0])
+    bucket.pipe_file("library/texts/a.txt", text[::-1])
+    assert version_of(expected[0]) != before
+    with pytest.raises(InputError, match=r"s3://library/other: no such file"):
+        files_at("s3://library/other")
+    with pytest.raises(InputError, match=r"s3://nobodys/x: "):
+        files_at("s3://nobodys/x")
+
+
+def test_what_is_made_of_a_store_is_what_is_made_of_the_same_files_here(
+    bucket: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(bucket, tmp_path / "texts")
+    vocab, workers = str(tmp_path / "vocab"), ("--workers", "1", "--quiet")
+    assert main(["vocab", str(tmp_path / "texts"), "-o", vocab, "--size", "40", *workers]) == 0
+    assert (
+        main(["corpus", str(tmp_path / "texts"), "--vocab", vocab, "-o", str(tmp_path / "data"), *workers])
+        == 0
+    )
+    assert main(["corpus", "s3://library/texts", "--vocab", vocab, "-o", "s3://library/data", *workers]) == 0
+    for name, record in artifacts.verify(tmp_path / "data").files.items():
+        if name != "report.json":  # it names the files that were read
+            assert bucket.cat_file(f"library/data/{name}") == (tmp_path / "data" / name).read_bytes(), record
+    assert not list((tmp_path / "cache").rglob("*.arrow"))
+    capsys.readouterr()
+    assert main(["corpus", "s3://library/texts", "--vocab", vocab, "-o", "s3://library/data", *workers]) == 2
+    assert (
+        "s3://library/data: exists already. Choose another name or say --overwrite."
+        in capsys.readouterr().err
+    )
+
+
+def a_directory(path: Path, text: str) -> Path:
+    with artifacts.write_directory(path, kind="dataset") as directory:
+        for number in range(5):
+            (directory / f"part-{number}").write_text(text * (number + 1))
+    return path
+
+
+def test_a_copy_that_was_cut_off_is_none_and_is_gone_on_with(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = a_directory(tmp_path / "one", "text")
+    sent: list[str] = []
+    put_file = bucket.put_file
+
+    def fail_once(source: str, target: str, **kwargs: Any) -> None:
+        if len(sent) == 3:
+            sent.append("failed")
+            raise OSError("Connection reset by peer")
+        sent.append(target)
+        put_file(source, target, **kwargs)
+
+    monkeypatch.setattr(bucket, "put_file", fail_once)  # fsspec gives each of its callers this one object
+    with pytest.raises(RunError, match="s3://library/copy: the store refuses: Connection reset by peer"):
+        publish(directory, "s3://library/copy")
+    assert not bucket.exists("library/copy/manifest.json")
+    publish(directory, "s3://library/copy")
+    assert len(sent) == 3 + 1 + 2  # what was there was not sent again
+    names = {Path(name).name for name in bucket.find("library/copy")}
+    assert names == {"manifest.json", *(f"part-{n}" for n in range(5))}
+    publish(directory, "s3://library/copy")
+    assert len(sent) == 6
+    other = a_directory(tmp_path / "other", "others")
+    with pytest.raises(InputError, match="exists already"):
+        publish(other, "s3://library/copy")
+    publish(other, "s3://library/copy", overwrite=True)
+    written = json.loads(bucket.cat_file("library/copy/manifest.json"))
+    assert written == json.loads((other / "manifest.json").read_text())
+    assert bucket.cat_file("library/copy/part-1") == b"othersothers"
+
+
+def test_a_store_whose_library_is_missing_is_named() -> None:
+    with pytest.raises(InputError, match=r"gs://bucket/x: needs the package gcsfs.*Say pip install gcsfs"):
+        files_at("gs://bucket/x")
