@@ -199,14 +199,17 @@ def sources(section: str) -> str:
 
 
 def code(_: str) -> str:
-    """List what follows Google's released code, by its files."""
-    rows = sorted(
+    """List what follows Google's released code, file by file."""
+    found = sorted(
         (file, lines.strip(), f"| {name} | {docstring.summary} |")
         for name, docstring, source in cited()
         for file, lines in _RELEASED_CODE.findall(source)
     )
-    table = [f"| `{file}` | {lines} {row}" for file, lines, row in rows]
-    return "| file | lines | in the code | does |\n|---|---|---|---|\n" + "\n".join(table)
+    files: dict[str, list[str]] = {}
+    for file, lines, row in found:
+        files.setdefault(file, []).append(f"| {lines} {row}")
+    head = "| lines | in the code | does |\n|---|---|---|\n"
+    return "\n\n".join(f"### {file}\n\n{head}" + "\n".join(rows) for file, rows in files.items())
 
 
 def papers(_: str) -> str:
