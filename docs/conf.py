@@ -15,9 +15,9 @@ extensions = ["myst_nb", "sphinx.ext.viewcode", "generated"]
 exclude_patterns = ["extensions", "theme"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+highlight_language = "text"
 nb_execution_mode = "off"  # the notebooks hold their outputs; a test runs them
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # nothing on the site comes from another host
-suppress_warnings = ["toc.empty_glob"]
 
 add_module_names = False
 toc_object_entries = False

@@ -30,6 +30,8 @@ from typing import Any
 from unittest.mock import patch
 
 from docstrings import SOURCE, Definition, Docstring, Module, modules_of, read_module
+from docutils import nodes
+from sphinx.addnodes import pending_xref
 
 REPOSITORY = SOURCE.parent
 _MARKER = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
@@ -197,14 +199,17 @@ def sources(section: str) -> str:
 
 
 def code(_: str) -> str:
-    """List what follows Google's released code, by its files."""
-    rows = sorted(
+    """List what follows Google's released code, file by file."""
+    found = sorted(
         (file, lines.strip(), f"| {name} | {docstring.summary} |")
         for name, docstring, source in cited()
         for file, lines in _RELEASED_CODE.findall(source)
     )
-    table = [f"| `{file}` | {lines} {row}" for file, lines, row in rows]
-    return "| file | lines | in the code | does |\n|---|---|---|---|\n" + "\n".join(table)
+    files: dict[str, list[str]] = {}
+    for file, lines, row in found:
+        files.setdefault(file, []).append(f"| {lines} {row}")
+    head = "| lines | in the code | does |\n|---|---|---|\n"
+    return "\n\n".join(f"### {file}\n\n{head}" + "\n".join(rows) for file, rows in files.items())
 
 
 def papers(_: str) -> str:
@@ -367,12 +372,20 @@ def _write_if_new(path: Path, content: bytes) -> None:
         path.write_bytes(content)
 
 
+def _leave_builtins_unlinked(_app: Any, doctree: nodes.document) -> None:
+    """Show Python's own types by their short names: there is no page to link to, and Sphinx would find another."""
+    for reference in list(doctree.findall(pending_xref)):
+        if reference["reftarget"].startswith("builtins."):
+            reference.replace_self(nodes.Text(reference["reftarget"].removeprefix("builtins.")))
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Tell Sphinx when to fill in."""
 
     def fill_page(_app: Any, _docname: str, source: list[str]) -> None:
         source[0] = fill_in(source[0])
 
+    app.connect("doctree-read", _leave_builtins_unlinked)
     app.connect("builder-inited", lambda app: copy_records(Path(app.srcdir) / "records"))
     app.connect("source-read", fill_page)
     return {"parallel_read_safe": True}

@@ -18,9 +18,12 @@ from cloze.cli import main
 from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError
+from cloze.evidence import study
 from cloze.evidence.study import plan_study, read_study, run_study
 from cloze.evidence.study_record import Compared, write_study_record
+from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.run import pretrain
 from cloze.training.checkpoints import resolve_checkpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -147,14 +150,14 @@ def test_what_is_finished_is_not_run_again(done: Path, nano: Path) -> None:
 
 
 def test_seeds_can_be_made_apart(done: Path, data: Path, nano: Path, tmp_path: Path) -> None:
-    study = read_study(nano)
+    made = read_study(nano)
     for seed in (5, 4):
-        run_study(study, data, tmp_path / "out", seeds=[seed])
+        run_study(made, data, tmp_path / "out", seeds=[seed])
     assert [run["masked_lm_losses"] for run in _results(tmp_path / "out")["runs"]] == [
         run["masked_lm_losses"] for run in _results(done)["runs"]
     ]
     with pytest.raises(InputError, match="seed 9 is none of the study's"):
-        run_study(study, data, tmp_path / "out", seeds=[9])
+        run_study(made, data, tmp_path / "out", seeds=[9])
 
 
 @pytest.mark.timeout(300)
@@ -201,6 +204,24 @@ def test_a_dry_run_says_how_long_it_takes(
     assert not (tmp_path / "out/record").exists()
 
 
+def test_a_run_that_fails_does_not_hold_up_the_others(
+    data: Path, nano: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_for_muon(config: PretrainConfig, run: Path, **settings: Any) -> dict[str, float]:
+        if config.optimizer.muon is not None:
+            raise RunError("loss nan")
+        return pretrain(config, run, **settings)
+
+    monkeypatch.setattr(study, "pretrain", fail_for_muon)
+    made = read_study(nano)
+    with pytest.raises(RunError, match="1 of 3 runs failed: muon, seed 5"):
+        run_study(made, data, tmp_path / "out", seeds=[5])
+    assert [row["variant"] for row in _results(tmp_path / "out")["rows"]] == ["plain", "no-pairs"]
+    monkeypatch.undo()
+    run_study(made, data, tmp_path / "out", seeds=[5])
+    assert [row["variant"] for row in _results(tmp_path / "out")["rows"]] == ["plain", "muon", "no-pairs"]
+
+
 def test_a_run_with_other_settings_is_not_taken_for_one_of_the_study(done: Path, nano: Path) -> None:
     nano.write_text(NANO.replace("learning_rate = 1e-2", "learning_rate = 2e-2"))
     with pytest.raises(InputError, match=r"muon/seed-4: was run with other settings"):
@@ -232,9 +253,9 @@ def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path,
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_every_study_that_comes_with_cloze_can_be_planned(path: Path, tmp_path: Path) -> None:
-    study = read_study(path)
-    runs = plan_study(study, tmp_path / "data", tmp_path / "out")
-    assert len(runs) == len(study.variants) * len(study.seeds)
+    made = read_study(path)
+    runs = plan_study(made, tmp_path / "data", tmp_path / "out")
+    assert len(runs) == len(made.variants) * len(made.seeds)
 
 
 def _compared(variant: str, seed: int, losses: tuple[float, ...]) -> Compared:

@@ -29,6 +29,8 @@ def test_scores_are_those_of_the_answers(text: str) -> None:
     task = SquadV2(doc_stride=5, null_threshold=1e9)
     answerer = QuestionAnswerer(model, Tokenizer.from_pieces(PIECES), task, 16)
     found = span_scores(answerer, "a c", text)
+    for piece, (start, end) in zip(found.pieces, found.offsets, strict=True):
+        assert piece in ("[UNK]", text[start:end])
     assert len(found.pieces) == len(found.start_logits) == len(found.end_logits)
     (prediction,) = answerer(["a c"], [text])
     for answer in prediction.candidates:

@@ -57,7 +57,7 @@ def write_model(
     task: AnyTask | None = None,
 ) -> Path:
     """Write a checkpoint of random weights."""
-    generator = torch.Generator().manual_seed(7)
+    generator = torch.Generator().manual_seed(len(path.name))
     model = head(BertModel(config, generator=generator))
     with artifacts.write_directory(path, kind="checkpoint") as directory:
         labels = () if task is None else task.class_names

@@ -111,6 +111,7 @@ def test_a_word_and_a_span(client: TestClient) -> None:
         "/explore/span", json={"model": "answers", "question": "who?", "context": "the man went to london"}
     ).json()
     assert span["pieces"] == ["the", "man", "went", "to", "london"]
+    assert span["offsets"][4] == [16, 22]
     assert len(span["start_logits"]) == len(span["end_logits"]) == 5
     with pytest.raises(InputError, match="'pretrained' does not answer"):
         client.post("/explore/span", json={"model": "pretrained", "question": "a", "context": "b"})

@@ -21,7 +21,7 @@ from cloze.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from cloze.evidence.bench.harness import Comparison
+    from cloze.evidence.bench.harness import Comparison, Finding
 
 Peers: TypeAlias = Annotated[str, tyro.conf.arg(metavar="PEER[,PEER]")]
 
@@ -234,6 +234,122 @@ class Embed:
         return bench_embed(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """One sentence at a time to its vector, in milliseconds."""
+
+    input: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")]
+    """Text, a text a line, or a table with a column text; those of the length asked for are taken."""
+    model: Model
+    """A directory of sentence-transformers."""
+    vs: Peers = "transformers"
+    """Whom to measure beside cloze: transformers, in float32 with eager attention."""
+    tokens: int = 32
+    """Pieces of a sentence, special ones included."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of cloze's matrix products."""
+    device: Device = "cpu"
+    """cpu, cuda, mps or auto."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.latency import LatencyBenchmark, bench_latency
+
+        benchmark = LatencyBenchmark(
+            model=self.model,
+            texts=self.input,
+            tokens=self.tokens,
+            precision=self.dtype,
+            device=self.device,
+        )
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_latency(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnVocabulary:
+    """A text file to a vocabulary of word pieces, in megabytes a second."""
+
+    input: Corpus
+    """Text files, folders or globs, plain or compressed."""
+    vs: Peers = "tokenizers"
+    """Whom to measure beside cloze: tokenizers."""
+    size: int = 30_522
+    """Pieces, special ones included."""
+    megabytes: float = 10.0
+    """How much of the text is taken."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.text import TextBenchmark
+        from cloze.evidence.bench.vocabulary import VocabularyBenchmark, bench_vocabulary
+
+        text = TextBenchmark(inputs=self.input, max_megabytes=self.megabytes)
+        benchmark = VocabularyBenchmark(text=text, size=self.size)
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        return bench_vocabulary(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Whole processes, from their start to their answer: cloze fill and cloze --help."""
+
+    model: Model
+    """A checkpoint or run with a masked-word head."""
+    vs: Peers = "transformers"
+    """Whom to measure beside cloze: transformers."""
+    how: How
+
+    def measure(self) -> "Comparison":
+        """Run the benchmark."""
+        from cloze.evidence.bench.start import StartBenchmark, bench_start
+
+        peers, progress = self.vs.split(","), self.how.flags.progress
+        benchmark = StartBenchmark(model=self.model)
+        return bench_start(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowthOfCost:
+    """How time and memory grow: with length, batch, size of the encoder, threads, and text."""
+
+    parts: Annotated[str, tyro.conf.arg(metavar="PART[,PART]")] = "lengths,batches,sizes,threads"
+    """What is varied: lengths, batches, sizes, threads (of a pre-training step), corpus (building a data set)."""
+    model: Annotated[
+        Literal["tiny", "mini", "small", "medium", "base", "large"], tyro.conf.arg(aliases=["-m"])
+    ] = "mini"
+    """Size of the encoder, where the size is not what is varied."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of matrix products."""
+    data: OptionalPath = None
+    """A data set of cloze corpus; without one, lengths like those of English text are drawn."""
+    text: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT…")] = ()
+    """For the part corpus: text files, folders or globs, plain or compressed."""
+    vocab: OptionalPath = None
+    """For the part corpus: directory of a vocabulary or model."""
+    megabytes: Annotated[str, tyro.conf.arg(metavar="SIZE[,SIZE]")] = "10,30,100,300"
+    """For the part corpus: how much of the text is taken."""
+    how: How
+
+    def measure(self) -> "Finding":
+        """Measure the points; those that are finished are kept beside the output until all are."""
+        from cloze.evidence.bench.growth import GrowthBenchmark, bench_growth
+
+        benchmark = GrowthBenchmark(
+            parts=self.parts.split(","),
+            model=self.model,
+            precision=self.dtype,
+            data=self.data,
+            texts=self.text,
+            vocabulary=self.vocab,
+            megabytes=[float(size) for size in self.megabytes.split(",")],
+        )
+        progress = self.how.flags.progress
+        return bench_growth(benchmark, rounds=self.how.rounds, kept=self.how.parts, progress=progress)
+
+
 What: TypeAlias = (
     Annotated[Pretrain, tyro.conf.subcommand("pretrain", prefix_name=False)]
     | Annotated[Tokenize, tyro.conf.subcommand("tokenize", prefix_name=False)]
@@ -241,6 +357,10 @@ What: TypeAlias = (
     | Annotated[Load, tyro.conf.subcommand("load", prefix_name=False)]
     | Annotated[Finetune, tyro.conf.subcommand("finetune", prefix_name=False)]
     | Annotated[Embed, tyro.conf.subcommand("embed", prefix_name=False)]
+    | Annotated[Latency, tyro.conf.subcommand("latency", prefix_name=False)]
+    | Annotated[LearnVocabulary, tyro.conf.subcommand("vocab", prefix_name=False)]
+    | Annotated[Start, tyro.conf.subcommand("start", prefix_name=False)]
+    | Annotated[GrowthOfCost, tyro.conf.subcommand("growth", prefix_name=False)]
 )
 
 
@@ -259,10 +379,10 @@ def run(what: Annotated[What, tyro.conf.arg(name="")]) -> None:
     how = what.how
     if how.output is not None:
         artifacts.refuse_existing(how.output, overwrite=how.overwrite)
-    comparison = what.measure()
+    found: Finding = what.measure()
     if how.output is not None:
-        write_record(comparison, how.output, overwrite=how.overwrite)
+        write_record(found, how.output, overwrite=how.overwrite)
         if how.parts is not None and how.parts.exists():
             shutil.rmtree(how.parts)
-    how.flags.print(comparison.as_dict(), comparison.as_text())
-    comparison.require_agreement()
+    how.flags.print(found.as_dict(), found.as_text())
+    found.require_agreement()

@@ -18,7 +18,8 @@ from typing import Any
 
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.errors import InputError
+from cloze.corpus.pairs import PairsConfig
+from cloze.errors import InputError, RunError
 from cloze.evidence.study_record import Compared, write_study_record
 from cloze.metrics.libraries import require
 from cloze.pretraining.config import PretrainConfig
@@ -178,6 +179,7 @@ def run_study(
     Raises:
         InputError: a setting or the data set is wrong, or a run is there that was made with other settings.
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
+        RunError: runs failed, by an infinite loss or a full disk; the others were made.
     """
     require(["scipy"], what="the interval of a difference")
     if unknown := set(seeds) - set(study.seeds):
@@ -186,11 +188,21 @@ def run_study(
     own = [run for run in runs if run.seed in (seeds or study.seeds)]
     progress.note(describe_plan(own))
     record = output / "record"
+    failed = []
     for number, run in enumerate(own, 1):
-        if not run.is_finished:
-            progress.note(f"run {number} of {len(own)}: {run.name}")
+        if run.is_finished:
+            continue
+        progress.note(f"run {number} of {len(own)}: {run.name}")
+        try:
             _train_and_measure(run, progress)
+        except RunError as error:
+            progress.note(f"warning: {run.name} failed: {error}")
+            failed.append(run.name)
+        else:
             _write_record(study, runs, record)
+    if failed:
+        what = f"{len(failed)} of {len(own)} runs failed: {'; '.join(failed)}"
+        raise RunError(what, where=output, remedy="The same command tries them again")
     _write_record(study, runs, record)
     return record
 
@@ -214,17 +226,16 @@ def _train_and_measure(run: PlannedRun, progress: Progress) -> None:
 
 
 def _measure(run: PlannedRun, progress: Progress) -> Iterator[tuple[str, dict[str, float]]]:
-    """Measure what a run ended with on the same held-out text, read as pairs and as one segment a sequence.
+    """Measure what a run ended with on the held-out text, read as pairs and as one segment a sequence.
 
-    A run without pairs was measured on other instances than one with them; these are the same for all.
+    The curve of a run was measured on instances made as its own settings say; these are made as the paper's do.
     """
     config = run.config
     for name, next_sentence in (("pairs", True), ("segments", False)):
         settings = PretrainingEvaluationConfig(
             max_seq_length=config.phases[-1].max_seq_length,
             max_instances=_MEASURED_INSTANCES,
-            pairs=replace(config.pairs, next_sentence=next_sentence),
-            masking=replace(config.masking, initial_masked_lm_prob=None),
+            pairs=PairsConfig(next_sentence=next_sentence),
         )
         found = evaluate_pretrained(
             run.directory, [config.data], settings, device=config.device, progress=progress
@@ -239,13 +250,7 @@ def _compared(run: PlannedRun) -> Compared:
     return Compared(
         variant=run.variant,
         seed=run.seed,
-        held_out_as=json.dumps(
-            [
-                asdict(run.config.pairs),
-                run.config.phases[-1].max_seq_length,
-                run.config.phases[-1].max_predictions_per_seq,
-            ]
-        ),
+        held_out_as=_held_out_as(run.config),
         seconds=tuple(row["seconds"] for row in validation),
         masked_lm_losses=tuple(row["masked_lm_loss"] for row in validation),
         steps=last["step"],
@@ -253,3 +258,10 @@ def _compared(run: PlannedRun) -> Compared:
         environment=json.loads((run.directory / "environment.json").read_text("utf-8")),
         **json.loads((run.directory / _OUTCOME).read_text("utf-8")),
     )
+
+
+def _held_out_as(config: PretrainConfig) -> str:
+    """Say how the instances of a run's curve were made: where two runs say the same, the instances are."""
+    last, masking = config.phases[-1], replace(config.masking, initial_masked_lm_prob=None)
+    made = [asdict(config.pairs), asdict(masking), last.max_seq_length, last.max_predictions_per_seq]
+    return json.dumps([*made, config.evaluation.max_instances])

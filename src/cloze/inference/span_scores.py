@@ -23,6 +23,8 @@ class SpanScores:
     """The two logits of every piece of a text."""
 
     pieces: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    """The characters of each piece, [P]."""
     start_logits: tuple[float, ...]
     """[P]."""
     end_logits: tuple[float, ...]
@@ -45,7 +47,9 @@ def span_scores(answerer: QuestionAnswerer, question: str, context: str) -> Span
     outputs: dict[int, Array] = {}
     for indices, batch, logits in logits_of(task, answerer.model, features, max_tokens=_MAX_TOKENS):
         outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
-    ids_P = features[0].context.input_ids
+    own = features[0].context
+    ids_P = own.input_ids
+    excerpts = [own.excerpt(piece, piece) for piece in range(len(ids_P))]
     logits_P2 = np.zeros((len(ids_P), 2))
     best_window_P = window_of_most_context([feature.window for feature in features])
     for number, feature in enumerate(features):
@@ -55,6 +59,7 @@ def span_scores(answerer: QuestionAnswerer, question: str, context: str) -> Span
         logits_P2[start : start + length][shown_L] = own_L2[shown_L]
     return SpanScores(
         tuple(answerer.tokenizer.pieces[i] for i in ids_P),
+        tuple((excerpt.start, excerpt.end) for excerpt in excerpts),
         tuple(logits_P2[:, 0].tolist()),
         tuple(logits_P2[:, 1].tolist()),
         min(float(outputs[number][0].sum()) for number in range(len(features))),

@@ -160,7 +160,9 @@ def _table(num_rows: int, hidden_size: int) -> nn.Embedding:
 
     Not drawn first as `nn.Embedding(...)` does: where only shapes are made, that imports torch's compiler.
     """
-    return nn.Embedding.from_pretrained(torch.empty(num_rows, hidden_size), freeze=False)
+    rows = torch.empty(num_rows, hidden_size)
+    table: nn.Embedding = nn.Embedding.from_pretrained(rows, freeze=False)  # type: ignore[no-untyped-call]
+    return table
 
 
 class BertLayer(nn.Module):

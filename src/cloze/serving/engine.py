@@ -130,8 +130,11 @@ class Engine:
         try:
             async with asyncio.timeout(self._limits.deadline_seconds):
                 return await job.future
-        except TimeoutError:  # the future is cancelled, and so the thread leaves the job out
+        except TimeoutError:
             raise DeadlineExceeded from None
+        finally:
+            if job.future.cancelled():
+                self._forget(job)
 
     async def run(self, compute: Callable[[], Output]) -> Output:
         """Return what `compute` does, alone; else as `batched`."""
@@ -155,20 +158,18 @@ class Engine:
             except RuntimeError:  # the loop is closed: nobody waits any more
                 return
 
+    def _forget(self, job: _Job) -> None:
+        """Take out a job that nobody waits for any more, unless it is being computed."""
+        with self._changed:
+            if job in self._waiting:
+                self._waiting.remove(job)
+                self._waiting_tokens -= job.tokens
+
     def _next_batch(self) -> list[_Job]:
         """Wait for a job; return it with all others that go through the same function, the oldest first."""
         with self._changed:
-            while not self._is_closed:
-                self._drop_given_up()
-                if self._waiting:
-                    return self._take()
-                self._changed.wait()
-            return []
-
-    def _drop_given_up(self) -> None:
-        if any(job.future.done() for job in self._waiting):
-            self._waiting = deque(job for job in self._waiting if not job.future.done())
-            self._waiting_tokens = sum(job.tokens for job in self._waiting)
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            return [] if self._is_closed else self._take()
 
     def _take(self) -> list[_Job]:
         first = self._waiting.popleft()

@@ -213,6 +213,7 @@ def _span(served: ServedModel, request: SpanRequest) -> dict[str, Any]:
     found = span_scores(served.answerer, request.question, request.context)
     return {
         "pieces": found.pieces,
+        "offsets": found.offsets,
         "start_logits": found.start_logits,
         "end_logits": found.end_logits,
         "null_score": found.null_score,

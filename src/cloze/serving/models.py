@@ -1,6 +1,6 @@
 """What is served: checkpoints by name, each with all that it can answer, on one copy of its encoder."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -226,12 +226,15 @@ def find_model(models: Mapping[str, ServedModel], name: str | None, ability: str
     """
     able = [model for model in models.values() if ability in model.abilities]
     if name is not None and name not in models:
-        raise InputError(f"no model {name!r} is served", where="model", remedy=_named(models))
+        raise InputError(
+            f"no model {name!r} is served", where="model", remedy=f"There is {', '.join(models)}"
+        )
     found = next(iter(able), None) if name is None else models[name]
     if found is None or ability not in found.abilities:
         what = f"no model here answers /{ability}" if name is None else f"{name!r} does not answer /{ability}"
+        can = ", ".join(each.name for each in able)
         raise InputError(
-            what, where="model", remedy=_WANTED[ability] if not able else _named(m.name for m in able)
+            what, where="model", remedy=f"Of those served {can} does" if can else _WANTED[ability]
         )
     return found
 
@@ -249,10 +252,6 @@ _WANTED = {
     "explain": "Serve a classifier or a regression of texts: cloze finetune classification",
 }
 """What would have to be served."""
-
-
-def _named(names: Iterable[str]) -> str:
-    return f"What is served and can is {', '.join(names)}"
 
 
 def _load_predictor(checkpoint: Path, *, device: str) -> Predictor | None:

@@ -15,6 +15,7 @@ from cloze.serving.models import load_models
 from cloze.training.metrics_log import METRICS
 
 _FEWEST_KEY_CHARACTERS = 16
+_LAST_PORT = 65_535
 _BACKLOG = 2048  # connections that wait to be taken
 
 
@@ -69,10 +70,12 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= _LAST_PORT:
+        raise InputError(f"{port} is not in 0..{_LAST_PORT}", where="--port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         what = f"cannot listen on {host}:{port}: {error}"
         raise RunError(what, remedy="Give another --port or --host") from error
 

@@ -13,7 +13,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from statistics import fmean, median
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -157,6 +157,10 @@ class Comparison:
             )
         return "\n".join(lines)
 
+    def pictures(self) -> dict[str, str]:
+        """Return none: the table says it."""
+        return {}
+
     def require_agreement(self) -> None:
         """Raise where the sides did not compute the same thing: their times say nothing then.
 
@@ -271,17 +275,47 @@ def require_peers(peers: Sequence[str], known: Collection[str]) -> None:
             raise InputError(f"no peer {peer!r}", where="--vs", remedy=f"Known are {', '.join(known)}")
 
 
-def write_record(comparison: Comparison, output: Path, *, overwrite: bool) -> None:
-    """Write a comparison as a directory: `record.json` for programs, `README.md` for people.
+class Finding(Protocol):
+    """What a benchmark found."""
+
+    @property
+    def name(self) -> str:
+        """Of the benchmark."""
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions and machine."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return settings and figures as what JSON can say."""
+
+    def as_text(self) -> str:
+        """Return a table for a person."""
+
+    def pictures(self) -> dict[str, str]:
+        """Return SVG elements by name."""
+
+    def require_agreement(self) -> None:
+        """Raise where what was found is not worth telling."""
+
+
+def write_record(found: Finding, output: Path, *, overwrite: bool) -> None:
+    """Write what was found as a directory: `record.json` for programs, `README.md` and pictures for people.
 
     Raises:
         InputError: `output` exists.
         RunError: it cannot be written.
     """
-    environment = json.dumps(comparison.environment, indent=1)
-    page = f"# cloze bench {comparison.name}\n\n```\n{comparison.as_text()}\n```\n\n```json\n{environment}\n```\n"
+    environment = json.dumps(found.environment, indent=1)
+    pictures = found.pictures()
+    shown = "".join(f"![{name}]({name}.svg)\n\n" for name in pictures)
+    page = (
+        f"# cloze bench {found.name}\n\n```\n{found.as_text()}\n```\n\n{shown}```json\n{environment}\n```\n"
+    )
     with artifacts.write_directory(output, kind=RECORD_KIND, overwrite=overwrite) as directory:
-        (directory / "record.json").write_text(json.dumps(comparison.as_dict(), indent=1) + "\n", "utf-8")
+        (directory / "record.json").write_text(json.dumps(found.as_dict(), indent=1) + "\n", "utf-8")
+        for name, picture in pictures.items():
+            (directory / f"{name}.svg").write_text(picture, "utf-8")
         (directory / "README.md").write_text(page, "utf-8")
 
 

@@ -119,9 +119,7 @@ def bench_pretrain(
     device = resolve_device(benchmark.device)
     dtype = resolve_dtype(benchmark.precision, device)
     work, data, vocab_size, note = _draw_step(benchmark, device)
-    generator = torch.Generator().manual_seed(benchmark.seed)
-    config = benchmark.settings().model.encoder(vocab_size=vocab_size)
-    model = BertForPreTraining(BertModel(config, generator=generator), generator=generator)
+    model = _build_model(benchmark, vocab_size)
     theirs = {peer: PEERS[peer].build(model, data.batches, device, dtype) for peer in peers}
     ours = _build_ours(model, work, data, benchmark.settings(), device, dtype)
 
@@ -134,7 +132,7 @@ def bench_pretrain(
     timings = alternate(sides, rounds=rounds, min_seconds=min_seconds, progress=progress)
 
     workload = sum(map(Workload.of, data.batches[1:]), Workload.of(data.batches[0]))
-    flops_a_token = pretraining_step_flops(config, workload) / workload.num_tokens
+    flops_a_token = pretraining_step_flops(model.config, workload) / workload.num_tokens
     longest = max(int(np.diff(batch.cu_seqlens).max()) for batch in data.batches)
     padded = longest * benchmark.batch_size
     return Comparison(
@@ -185,7 +183,7 @@ def _compare(ours: Trained, theirs: Trained, peer: str, dtype: torch.dtype) -> t
 
 
 @dataclass(frozen=True, slots=True)
-class _Ours:
+class OurSteps:
     """Steps made of the pieces that the training loop is made of."""
 
     model: BertForPreTraining
@@ -196,12 +194,14 @@ class _Ours:
     dtype: torch.dtype
 
     def step(self) -> None:
+        """Take one optimizer step, dropout and all."""
         self.model.train()
         with deterministic_algorithms():
             self._backward()
             self.optimizer.step()
 
     def loss_and_gradient_norm(self) -> tuple[float, float]:
+        """Return what one step would see without dropout, and leave the weights as they are."""
         self.model.eval()
         with deterministic_algorithms():
             return self._backward()
@@ -213,6 +213,19 @@ class _Ours:
         return loss, norm.item()
 
 
+def begin_training(benchmark: PretrainBenchmark, device: torch.device) -> OurSteps:
+    """Draw a step and new weights."""
+    dtype = resolve_dtype(benchmark.precision, device)
+    work, data, vocab_size, _ = _draw_step(benchmark, device)
+    return _build_ours(_build_model(benchmark, vocab_size), work, data, benchmark.settings(), device, dtype)
+
+
+def _build_model(benchmark: PretrainBenchmark, vocab_size: int) -> BertForPreTraining:
+    generator = torch.Generator().manual_seed(benchmark.seed)
+    config = benchmark.settings().model.encoder(vocab_size=vocab_size)
+    return BertForPreTraining(BertModel(config, generator=generator), generator=generator)
+
+
 def _build_ours(
     model: BertForPreTraining,
     work: PretrainingWork,
@@ -220,11 +233,11 @@ def _build_ours(
     settings: PretrainConfig,
     device: torch.device,
     dtype: torch.dtype,
-) -> _Ours:
+) -> OurSteps:
     optimizer = build_optimizer(model.to(device), settings.optimizer)
     for group in optimizer.param_groups:
         group["lr"] = settings.optimizer.learning_rate
-    return _Ours(model, optimizer, work, data, settings.optimizer.max_grad_norm, dtype)
+    return OurSteps(model, optimizer, work, data, settings.optimizer.max_grad_norm, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +265,7 @@ class _Transformers:
         for batch in self.batches:
             with autocast(self.device, self.dtype):
                 loss = self._loss(batch)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         return total.item(), norm.item()

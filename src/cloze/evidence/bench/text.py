@@ -58,8 +58,8 @@ def excerpt(benchmark: TextBenchmark, progress: Progress) -> Iterator[Excerpt]:
     Raises:
         InputError: there is no such text or vocabulary, or nothing in it.
     """
-    documents = _first_documents(benchmark)
-    text = "\n".join(line for document in documents for line in (*document.lines, ""))
+    documents = first_documents(benchmark)
+    text = plain_text(documents)
     with TemporaryDirectory() as name:
         directory = Path(name)
         file, vocabulary = directory / "text.txt", directory / "vocabulary"
@@ -85,7 +85,17 @@ def _learn(file: Path, vocabulary: Path, progress: Progress) -> Tokenizer:
         raise InputError(error.what, where="--vocab", remedy="Give a vocabulary, or more text") from error
 
 
-def _first_documents(benchmark: TextBenchmark) -> list[Document]:
+def plain_text(documents: Sequence[Document]) -> str:
+    """Return documents as a plain file has them, an empty line after each."""
+    return "\n".join(line for document in documents for line in (*document.lines, ""))
+
+
+def first_documents(benchmark: TextBenchmark) -> list[Document]:
+    """Return whole documents from the beginning of a text, up to the size that is asked for.
+
+    Raises:
+        InputError: there is no text.
+    """
     documents, size = [], 0
     with SILENT.bar("reading", total=None) as bar:
         stretches = plan_stretches(benchmark.inputs, ReadingConfig())

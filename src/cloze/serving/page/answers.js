@@ -38,7 +38,7 @@ export const answersView = {
 /**
  * @typedef {{text: string, start: number, end: number, probability: number}} Candidate
  * @typedef {{answer: string, start: number | null, end: number | null, candidates: Candidate[], null_odds?: number, null_threshold?: number}} Answered
- * @typedef {{pieces: string[], start_logits: number[], end_logits: number[]}} Scores
+ * @typedef {{pieces: string[], offsets: [number, number][], start_logits: number[], end_logits: number[]}} Scores
  */
 
 /**
@@ -89,6 +89,15 @@ function shown(found, scores, context) {
     share: probability,
     strong: text === found.answer,
   }));
+  const isAnswer = (/** @type {[number, number]} */ [first, last]) =>
+    start !== null && end !== null && first >= start && last <= end;
+  const inAnswer = scores.offsets.map(isAnswer);
+  const chart = element(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Start and end scores of every piece" },
+    spanChart(scores, inAnswer),
+  );
+  requestAnimationFrame(() => (chart.scrollLeft = inAnswer.indexOf(true) * STEP - chart.clientWidth / 2));
   return [
     element("p", { class: "answer", "aria-live": "polite" }, found.answer || "The text does not say."),
     element("p", { class: "running" }, ...marked),
@@ -102,11 +111,7 @@ function shown(found, scores, context) {
       element("span", { class: "key below-key" }, "downwards"),
       ".",
     ),
-    element(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Start and end scores of every piece" },
-      spanChart(scores),
-    ),
+    chart,
     element(
       "div",
       { class: "columns" },
@@ -122,8 +127,9 @@ const TALL = 64;
 /**
  * A bar up and a bar down for each piece.
  * @param {Scores} scores
+ * @param {boolean[]} inAnswer which pieces are the answer
  */
-function spanChart({ pieces, start_logits, end_logits }) {
+function spanChart({ pieces, start_logits, end_logits }, inAnswer) {
   const heights = (/** @type {number[]} */ logits) => {
     const [low, high] = [Math.min(...logits), Math.max(...logits)];
     return logits.map((logit) => ((logit - low) / (high - low || 1)) * TALL);
@@ -134,7 +140,7 @@ function spanChart({ pieces, start_logits, end_logits }) {
   const columns = pieces.map((piece, i) =>
     svg(
       "g",
-      { transform: `translate(${i * STEP} 0)` },
+      { class: inAnswer[i] ? "here" : undefined, transform: `translate(${i * STEP} 0)` },
       svg("title", {}, `${piece}: begin ${fixed(start_logits[i], 2)}, end ${fixed(end_logits[i], 2)}`),
       svg("rect", { class: "fill", x: 4, width: STEP - 8, y: middle - up[i], height: up[i], rx: 2 }),
       svg("text", { transform: `translate(${STEP / 2 + 4} ${middle + names}) rotate(-90)` }, piece),

@@ -180,7 +180,7 @@ export function short(value) {
   const size = Math.abs(value);
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
   if (size >= 1e5) return `${Number((value / 1e3).toPrecision(3))}k`;
-  if (size > 0 && size < 1e-3) return value.toExponential(0).replace("-", "−");
+  if (size > 0 && size < 1e-3) return Number(value.toPrecision(3)).toExponential().replace("-", "−");
   if (size >= 1e3) return Math.round(value).toLocaleString("en").replace("-", "−");
   return String(Number(value.toPrecision(4))).replace("-", "−");
 }

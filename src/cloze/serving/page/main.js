@@ -52,7 +52,7 @@ function open(models, tabs) {
     const chosen = VIEWS[number] === view;
     tab.setAttribute("aria-selected", String(chosen));
     tab.tabIndex = chosen ? 0 : -1;
-    if (chosen) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (chosen) tab.scrollIntoView({ block: "nearest", inline: "center" });
   });
   document.title = `${view.title} · cloze`;
   panel.setAttribute("aria-labelledby", `tab-${view.id}`);

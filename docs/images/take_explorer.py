@@ -1,0 +1,63 @@
+"""Takes the pictures of the explorer that the documentation shows, of a server that runs.
+
+cloze serve -m mini=RUN -m sentences=DIR -m squad=RUN -m names=RUN -m reviews=RUN
+python docs/images/take_explorer.py http://127.0.0.1:8080
+"""
+
+import io
+import shutil
+import sys
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
+
+HERE = Path(__file__).parent
+WIDTH = 1040
+PICTURES = {
+    # name: the view, dark or light, and which part of it is shown
+    "fill": ("fill", "light", "body"),
+    "input": ("inside", "light", ".card >> nth=0"),
+    "attention": ("inside", "light", ".card >> nth=1"),
+    "steps": ("inside", "dark", ".card >> nth=2"),
+    "senses": ("pairs", "light", ".part >> nth=1"),
+    "answers": ("answers", "dark", "body"),
+    "why": ("why", "light", "body"),
+    "training": ("training", "light", "body"),
+}
+
+
+def take(page: Page, address: str, name: str) -> None:
+    """Take one picture."""
+    view, colours, part = PICTURES[name]
+    page.emulate_media(color_scheme=colours, reduced_motion="reduce")
+    page.goto(f"{address}/#{view}")
+    page.reload()
+    page.wait_for_timeout(1500)
+    if view == "fill":
+        page.get_by_label("Hide the words on the right").check()
+        page.wait_for_selector(".remark")
+    if name == "senses":
+        page.get_by_label("Model for: One word").select_option("sentences")
+    expect(page.locator("[aria-busy]")).to_have_count(0, timeout=20_000)
+    page.wait_for_timeout(300)
+    taken = Image.open(io.BytesIO(page.locator(part).screenshot()))
+    # 256 colours cannot be told from all of them, and are a third of the bytes
+    few = taken.convert("RGB").quantize(
+        256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE
+    )
+    few.save(HERE / f"explorer-{name}.png", optimize=True)
+
+
+def main(address: str) -> None:
+    """Take them all."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": WIDTH, "height": 700})
+        for name in PICTURES:
+            take(page, address, name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,132 @@
+"""Routes that no other server has: their answers are those of the predictors, and name their places in the text."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from cloze.inference.answer import QuestionAnswerer
+from cloze.inference.fill import FillMask
+from cloze.inference.next_sentence import NextSentence
+from cloze.inference.tag import EntityTagger
+from cloze.serving.models import ServedModel
+from cloze.tasks.multiple_choice import Question
+from cloze.tasks.texts import LabelledText
+
+Post = Callable[..., Any]
+
+
+def test_fill(post: Post, directories: Mapping[str, Path]) -> None:
+    texts = ["a [MASK] c", "[MASK][MASK]."]
+    fill_mask = FillMask.load(directories["bert"], device="cpu")
+    found = post("/fill", inputs=texts, top_k=3)
+    assert [len(masks) for masks in found] == [1, 2]
+    for text, masks in zip(texts, found, strict=True):
+        for mine, theirs in zip(masks, fill_mask(text, top_k=3), strict=True):
+            assert [each["token"] for each in mine] == [each.token for each in theirs]
+            expected = [each.probability for each in theirs]
+            assert [each["probability"] for each in mine] == pytest.approx(expected, abs=1e-6)
+
+
+def test_next_sentence(post: Post, directories: Mapping[str, Path]) -> None:
+    expected = NextSentence.load(directories["bert"], device="cpu")("a b", "c d")
+    assert post("/next-sentence", inputs=["a b", "c d"]) == pytest.approx([expected], abs=1e-6)
+    both = post("/next-sentence", inputs=[["a b", "c d"], ["c d", "a b"]])
+    assert both[0] == pytest.approx(expected, abs=1e-6)
+    assert len(both) == 2
+
+
+def test_tag_finds_entities_in_long_texts(post: Post, directories: Mapping[str, Path]) -> None:
+    text = "  A b, c\u200bd.   D\u00e1 (a) \U0001f642 " + "a b c d. " * 300
+    tagger = EntityTagger.load(directories["tagger"], device="cpu")
+    (found,) = post("/tag", inputs=text)
+    assert found == [
+        {**asdict(each), "probability": pytest.approx(each.probability, abs=1e-6)}
+        for each in tagger([text])[0]
+    ]
+    assert all(text[each["start"] : each["end"]] == each["text"] for each in found)
+    assert found[-1]["end"] > 2000
+
+
+def test_answer(post: Post, directories: Mapping[str, Path]) -> None:
+    contexts = ["a b c d e. " * 60, "\U0001f642 j i h"]
+    answerer = QuestionAnswerer.load(directories["squad"], device="cpu")
+    expected = answerer(["a?", "h i?"], contexts)
+    asked = [
+        {"question": question, "context": context}
+        for question, context in zip(["a?", "h i?"], contexts, strict=True)
+    ]
+    found = post("/answer", inputs=asked, n_best=4)
+    for mine, theirs, context in zip(found, expected, contexts, strict=True):
+        assert mine["answer"] == theirs.answer.text
+        assert mine["null_odds"] == pytest.approx(theirs.null_odds, abs=1e-4)
+        assert mine["null_threshold"] == -0.25
+        assert mine["answer"] == "" or mine["null_odds"] <= -0.25
+        assert len(mine["candidates"]) == 4
+        for each in mine["candidates"]:
+            assert each["text"] == ("" if each["start"] is None else context[each["start"] : each["end"]])
+    (alone,) = post("/answer", inputs=asked[1])
+    assert alone["answer"] == found[1]["answer"]
+
+
+def test_choose(post: Post, models: Mapping[str, ServedModel]) -> None:
+    predictor = models["chooser"].predictor
+    assert predictor is not None
+    choices = ["b", "c d", "e"]
+    (expected,), _ = predictor.predict([Question("a", tuple(choices), None, "")])
+    (found,) = post("/choose", inputs={"prompt": "a", "choices": choices})
+    assert found["choice"] == expected.choice
+    assert found["text"] == choices[expected.choice]
+    assert found["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
+
+
+def test_explain_adds_up(post: Post, models: Mapping[str, ServedModel]) -> None:
+    predictor = models["classifier"].predictor
+    assert predictor is not None
+    texts = ["ab c", ["d", "ef"]]
+    found = post("/explain", inputs=texts)
+    (prediction, _), _ = predictor.predict([LabelledText("ab c"), LabelledText("d", "ef")])
+    assert found[0]["explained"] == prediction.label
+    for each in found:
+        total = sum(word["attribution"] for word in each["words"]) - each["convergence_gap"]
+        assert total == pytest.approx(each["output"] - each["baseline_output"], abs=1e-4)
+    assert [(word["word"], word["segment"]) for word in found[1]["words"]] == [("d", "A"), ("ef", "B")]
+
+
+def test_the_model_is_chosen_by_name_or_is_the_first_that_can(client: TestClient) -> None:
+    def refused(route: str, **request: Any) -> str:
+        response = client.post(route, json=request)
+        assert response.status_code == 422
+        assert response.json()["error_type"] == "Validation"
+        return str(response.json()["error"])
+
+    assert "no model 'gpt' is served" in refused("/embed", inputs="a", model="gpt")
+    told = refused("/tag", inputs="a", model="bert")
+    assert told == "model: 'bert' does not answer /tag. Of those served tagger does."
+    named = client.post("/embed", json={"inputs": "a", "model": "squad"}).json()
+    assert named != client.post("/embed", json={"inputs": "a"}).json()
+
+
+def test_heads_share_one_encoder(models: Mapping[str, ServedModel]) -> None:
+    bert = models["bert"]
+    assert bert.fill_mask is not None
+    assert bert.next_sentence is not None
+    assert bert.fill_mask.model.bert is bert.next_sentence.model.bert is bert.encoder
+
+
+def test_info_says_what_each_model_can(client: TestClient) -> None:
+    info = client.get("/info").json()
+    abilities = {each["name"]: set(each["abilities"]) - {"encode", "embed"} for each in info["models"]}
+    assert abilities == {
+        "bert": {"fill", "next-sentence"},
+        "classifier": {"predict", "explain"},
+        "tagger": {"tag"},
+        "squad": {"answer"},
+        "chooser": {"choose"},
+        "ranker": {"rerank"},
+    }
+    assert info["limits"]["inputs"] == info["max_client_batch_size"] == 32
+    assert info["limits"]["body_bytes"] == 2_000_000

@@ -1,0 +1,247 @@
+"""What is refused before a route sees it, and how that is said."""
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.models import ServedModel
+
+JSON = {"Content-Type": "application/json"}
+KEY = "0123456789abcdef-secret"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        (b'{"inputs": "a", "inputs": "b"}', 422, "a key twice"),
+        ('{"inputs": "a"}'.encode("utf-16"), 422, "codec"),
+        (b'\xef\xbb\xbf{"inputs": "a"}', 422, "BOM"),
+        (b'{"inputs": "\xff"}', 422, "codec"),
+        (b'{"inputs": "\\ud800"}', 422, "half a character"),
+        (b'{"inputs": "a", "\\udc00": 1}', 422, "half a character"),
+        (b'{"inputs": "a", "dimensions": NaN}', 422, "NaN"),
+        (b'{"inputs": "a", "dimensions": 1e999}', 422, "too large"),
+        (b'{"inputs": "a", "dimensions": 1' + b"0" * 5000 + b"}", 422, "digits"),
+        (b'{"inputs": ' + b"[" * 65 + b"]" * 65 + b"}", 422, "more than 64"),
+        (b"[" * 100_000 + b"]" * 100_000, 422, "more than 64"),
+        (b'{"a":' * 100_000, 422, "body"),
+        (b"", 422, "body"),
+        (b"null", 422, "body"),
+        (b'{"inputs": "a"', 422, "body"),
+        (b'{"inputs": []}', 400, "inputs"),
+        (b'{"inputs": ["a", 5]}', 422, "inputs.1"),
+        (b'{"inputs": "a", "truncate": "yes"}', 422, "truncate"),
+        (b'{"inputs": "a", "unknown": 1}', 422, "unknown"),
+        (b'{"inputs": "a", "dimensions": 1000}', 422, "dimensions"),
+        (b'{"inputs": "a", "dimensions": 0}', 422, "dimensions"),
+        (json.dumps({"inputs": ["a"] * 33}).encode(), 413, "32"),
+        (json.dumps({"inputs": "a" * 100_001}).encode(), 413, "100000"),
+        (json.dumps({"inputs": ["b", "a" * 100_001]}).encode(), 413, "100000"),
+        (json.dumps({"inputs": "a" * 2_000_000}).encode(), 413, "2,000,000"),
+        (json.dumps({"inputs": "a " * 90, "truncate": False}).encode(), 422, "tokens"),
+    ],
+    ids=range(26),
+)
+def test_bad_bodies(client: TestClient, body: bytes, status: int, told: str) -> None:
+    response = client.post("/embed", content=body, headers=JSON)
+    found = response.json()
+    assert (response.status_code, set(found)) == (status, {"error", "error_type"}), found
+    assert told in found["error"]
+    assert "\n" not in found["error"]
+    assert len(found["error"]) <= 500
+
+
+def test_brackets_in_texts_are_no_depth(client: TestClient) -> None:
+    assert client.post("/embed", json={"inputs": "[{" * 500}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data"}]
+)
+def test_only_json_is_read(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.post("/embed", content=b'{"inputs": "a"}', headers=headers).status_code == 415
+
+
+def test_compressed_bodies_are_not_unpacked(client: TestClient) -> None:
+    body = gzip.compress(b'{"inputs": "a"}')
+    response = client.post("/embed", content=body, headers={**JSON, "Content-Encoding": "gzip"})
+    assert response.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/../../etc/passwd", "/page/../app.py", "/page/%2e%2e%2fapp.py"]
+)
+def test_no_such_route(client: TestClient, path: str) -> None:
+    response = client.get(path)
+    assert (response.status_code, response.json()["error_type"]) == (404, "NotFound")
+
+
+def test_a_route_has_its_method(client: TestClient) -> None:
+    response = client.get("/embed")
+    assert (response.status_code, set(response.json())) == (405, {"error", "error_type"})
+
+
+def test_no_path_or_address_in_a_request_is_opened(client: TestClient, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("abc")
+    for name in (str(secret), f"file://{secret}", "http://127.0.0.1:9/x", "../bert"):
+        response = client.post("/embed", json={"inputs": "a", "model": name})
+        assert (response.status_code, "no model" in response.json()["error"]) == (422, True)
+
+
+class Whole:
+    """Streams a body in parts, of a length that the head does not tell, or tells wrong."""
+
+    def __init__(self, parts: int, size: int) -> None:
+        self.parts, self.size, self.read = parts, size, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for _ in range(self.parts):
+            self.read += 1
+            yield b" " * self.size
+
+
+def test_a_body_is_counted_as_it_comes(client: TestClient) -> None:
+    assert client.post("/embed", content=iter(Whole(30, 100_000)), headers=JSON).status_code == 413
+    lying = {**JSON, "Content-Length": "5"}
+    assert client.post("/embed", content=iter(Whole(30, 100_000)), headers=lying).status_code == 413
+
+
+def test_what_the_head_says_is_too_large_is_not_read(models: Mapping[str, ServedModel]) -> None:
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was read")
+
+    sent = asyncio.run(_ask(create_app(models, Limits()), receive, {"content-length": "2000001"}))
+    assert sent[0]["status"] == 413
+
+
+def test_a_request_that_does_not_arrive_is_given_up(models: Mapping[str, ServedModel]) -> None:
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    sent = asyncio.run(_ask(create_app(models, Limits(body_seconds=0.05)), receive, {}))
+    assert sent[0]["status"] == 408
+
+
+async def _ask(app: FastAPI, receive: Any, headers: dict[str, str]) -> list[Any]:
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    raw = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in headers.items())]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/embed",
+        "raw_path": b"/embed",
+        "query_string": b"",
+        "headers": raw,
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 5),
+        "root_path": "",
+    }
+    await app(scope, receive, send)
+    return sent
+
+
+def test_a_key_is_asked_for(models: Mapping[str, ServedModel]) -> None:
+    with TestClient(create_app(models, Limits(), api_key=KEY)) as client:
+        for wrong in (
+            {},
+            {"Authorization": KEY},
+            {"Authorization": "Bearer no"},
+            {"Authorization": f"Basic {KEY}"},
+        ):
+            response = client.post("/embed", json={"inputs": "a"}, headers=wrong)
+            assert (response.status_code, response.json()["error_type"]) == (401, "Unauthorized")
+            assert client.get("/info", headers=wrong).status_code == 401
+            assert client.get("/metrics", headers=wrong).status_code == 401
+        right = {"Authorization": f"bearer {KEY}"}
+        assert client.post("/embed", json={"inputs": "a"}, headers=right).status_code == 200
+        assert client.get("/health").status_code == 200
+        assert client.get("/").status_code == 200
+
+
+def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits(waiting_requests=3, deadline_seconds=0.5))
+    may_end = threading.Event()
+
+    async def ask() -> tuple[list[httpx.Response], httpx.Response, httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            holding = asyncio.create_task(app.state.engine.run(lambda: may_end.wait(10)))
+            await asyncio.sleep(0.05)
+            found = await asyncio.gather(*(client.post("/embed", json={"inputs": "a"}) for _ in range(8)))
+            health = await client.get("/health")
+            may_end.set()
+            await asyncio.gather(holding, return_exceptions=True)
+            return found, health, await client.post("/embed", json={"inputs": "a"})
+
+    found, health, after = asyncio.run(ask())
+    assert sorted(each.status_code for each in found) == [429] * 5 + [504] * 3
+    for each in found:
+        if each.status_code == 429:
+            assert int(each.headers["Retry-After"]) >= 1
+            assert each.json()["error_type"] == "Overloaded"
+        else:
+            assert each.json()["error_type"] == "Timeout"
+    assert health.status_code == 200
+    assert after.status_code == 200
+
+
+def test_a_bad_request_spoils_no_other(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits())
+    may_end = threading.Event()
+    texts = ["a [MASK]", "no mask", "b [MASK] c", "[MASK] " * 60]
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            holding = asyncio.create_task(app.state.engine.run(lambda: may_end.wait(10)))
+            asked = [asyncio.create_task(client.post("/fill", json={"inputs": text})) for text in texts]
+            while app.state.engine.waiting_requests < len(texts):
+                await asyncio.sleep(0.005)
+            may_end.set()
+            await holding
+            return list(await asyncio.gather(*asked))
+
+    found = asyncio.run(ask())
+    assert [each.status_code for each in found] == [200, 422, 200, 422]
+    assert "no [MASK]" in found[1].json()["error"]
+    assert "the model takes 40" in found[3].json()["error"]
+
+
+def test_a_server_that_is_being_stopped_says_so(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits())
+    app.state.engine.close()
+    client = TestClient(app)
+    assert client.get("/health").status_code == 503
+    assert client.post("/embed", json={"inputs": "a"}).json()["error_type"] == "Unhealthy"
+
+
+def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
+    with TestClient(create_app(models, Limits())) as client:
+        client.post("/embed", json={"inputs": "a"})
+        client.post("/embed", json={"inputs": []})
+        client.get("/nowhere")
+        text = client.get("/metrics").text
+    assert 'cloze_requests_total{route="/embed",status="200"} 1.0' in text
+    assert 'cloze_requests_total{route="/embed",status="400"} 1.0' in text
+    assert 'cloze_requests_total{route="other",status="404"} 1.0' in text
+    assert "cloze_waiting_requests 0.0" in text
+    assert "cloze_batches 1.0" in text

@@ -1,0 +1,208 @@
+"""The server as a process: it tells its address, answers, takes abuse, and stops when it is told to, all answered."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from cloze.cli import main
+
+
+class Served:
+    """A server of its own process."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "cloze", "serve", "--port", "0", *arguments]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        assert self.process.stderr is not None
+        self.told = self.process.stderr.readline()
+        found = re.search(r"(http://127\.0\.0\.1:(\d+))", self.told)
+        assert found, self.told + self.process.stderr.read()
+        self.url, self.port = found[1], int(found[2])
+
+    def post(self, route: str, **request: Any) -> httpx.Response:
+        return httpx.post(f"{self.url}{route}", json=request, timeout=30)
+
+    def send(self, data: bytes, *, seconds: float = 2) -> bytes:
+        """Send bytes, whatever they are, and return what comes back until the server is silent."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            received = b""
+            while part := connection.recv(65536):
+                received += part
+            return received
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Served]]:
+    started: list[Served] = []
+
+    def begin(*arguments: str) -> Served:
+        started.append(Served(*arguments))
+        return started[-1]
+
+    yield begin
+    for served in started:
+        served.process.kill()
+        served.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def served(directories: Mapping[str, Path]) -> Iterator[Served]:
+    served = Served("-m", str(directories["bert"]))
+    yield served
+    served.process.kill()
+    served.process.communicate()
+
+
+def test_a_server_with_a_key_until_ctrl_c(
+    start: Callable[..., Served], directories: Mapping[str, Path], tmp_path: Path
+) -> None:
+    key = "0123456789abcdef0123"
+    (tmp_path / "key").write_text(f"{key}\n")
+    locked = start("-m", str(directories["bert"]), "--api-key-file", str(tmp_path / "key"))
+    assert locked.post("/embed", inputs="a").status_code == 401
+    right = {"Authorization": f"Bearer {key}"}
+    answer = httpx.post(f"{locked.url}/embed", json={"inputs": "a"}, headers=right, timeout=30)
+    assert answer.status_code == 200
+    locked.process.send_signal(signal.SIGINT)
+    assert locked.process.wait(15) == 130
+
+
+def test_what_is_under_way_is_answered_when_the_server_is_told_to_stop(
+    start: Callable[..., Served], directories: Mapping[str, Path]
+) -> None:
+    served = start("-m", str(directories["bert"]), "-m", f"ner={directories['tagger']}")
+    assert served.told.startswith("serving bert, ner at http://127.0.0.1:")
+    text = "a b c d. " * 200
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(served.post, "/tag", inputs=[text + "a" * i] * 3) for i in range(6)]
+        while "cloze_waiting_requests 0.0" in httpx.get(f"{served.url}/metrics", timeout=30).text:
+            assert not any(each.done() for each in asked), "too fast to be stopped"
+            time.sleep(0.01)
+        served.process.terminate()
+        assert [each.result().status_code for each in asked] == [200] * 6
+    assert served.process.wait(15) == 0
+    with pytest.raises(httpx.ConnectError):
+        served.post("/tag", inputs="a")
+
+
+def _requests() -> Iterator[bytes]:
+    """Yield what is not HTTP, or lies."""
+    random = np.random.default_rng(11)
+    head = b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    good = b'{"inputs": "a b"}'
+    yield from (
+        b"\x00\xff\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /info HTTP/1.1\r\nHost: a\r\nX: " + b"b" * 70_000 + b"\r\n\r\n",
+        head + b"Content-Length: -1\r\n\r\n" + good,
+        head + b"Content-Length: 99999999999999999999\r\n\r\n" + good,
+        head + b"Content-Length: 5\r\n\r\n" + good,
+        head + b"Content-Length: 5000\r\n\r\n" + good,
+        head + b"Content-Length: x\r\n\r\n" + good,
+        head + b"Content-Length: 17\r\nTransfer-Encoding: chunked\r\n\r\n" + good,
+        head + b"Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\n" + good,
+        head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + good,
+        head + b"Expect: 100-continue\r\nContent-Length: 17\r\n\r\n" + good,
+        b"GET /page/../../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /page/%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /page/main.js HTTP/1.1\r\nHost: a\r\nRange: bytes=" + b"0-1," * 10_000 + b"\r\n\r\n",
+    )
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(good) + good
+    for _ in range(200):
+        broken = bytearray(whole)
+        for at in random.integers(0, len(broken), size=random.integers(1, 6)):
+            broken[at] = random.integers(0, 256)
+        yield bytes(broken[: random.integers(1, len(broken) + 1)])
+
+
+def test_abuse_of_the_socket(served: Served) -> None:
+    golden = served.post("/embed", inputs="a b c").content
+    slow = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
+    for connection in slow:
+        connection.sendall(b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n")
+    for number, data in enumerate(_requests()):
+        try:
+            received = served.send(data)
+        except ConnectionError:  # the server hung up on it
+            received = b""
+        status = received.split(b" ", 2)[1:2]
+        assert status != [b"500"], (number, data)
+        assert b"root:" not in received
+    assert served.post("/embed", inputs="a b c").content == golden
+    for connection in slow:
+        connection.close()
+    assert served.process.poll() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
+    def load(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        with httpx.Client(base_url=served.url, timeout=30) as client:
+            for _ in range(60):
+                text = "ab " * int(random.integers(1, 40))
+                body = json.dumps({"inputs": text}) if random.random() < 0.8 else '{"inputs": [1, "\\ud800"'
+                client.post("/embed", content=body, headers={"Content-Type": "application/json"})
+
+    def state() -> tuple[int, int, int]:
+        own = Path("/proc") / str(served.process.pid)
+        resident = int((own / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return resident, len(list((own / "task").iterdir())), len(list((own / "fd").iterdir()))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(load, range(8)))
+        before = state()
+        list(pool.map(load, range(8, 16)))
+    after = state()
+    assert after[0] - before[0] < 4 << 20
+    assert after[1] <= before[1]
+    assert after[2] <= before[2] + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "--model"),
+        (["-m", "nowhere"], "nowhere"),
+        (["-m", "a=x", "-m", "a=y"], "two models"),
+        (["-m", "{bert}", "--host", "203.0.113.7", "--port", "1"], "cannot listen on 203.0.113.7:1"),
+        (["-m", "{bert}", "--port", "70000"], "70000 is not in"),
+        (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
+        (["-m", "{bert}", "--api-key-file", "{short}"], "a key of 3 characters"),
+    ],
+)
+def test_wrong_use(
+    arguments: list[str],
+    told: str,
+    directories: Mapping[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "short").write_text("abc")
+    filled = [each.format(bert=directories["bert"], short=tmp_path / "short") for each in arguments]
+    own = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main(["serve", *filled]) in (1, 2)
+    finally:
+        signal.signal(signal.SIGTERM, own)
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
