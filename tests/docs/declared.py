@@ -193,6 +193,7 @@ PAGES = {
         not_run={f"cloze bench {what}": MEASURED for what in ("vocab", "latency", "start", "growth")},
         is_long=True,
     ),
+    "docs/scale.md": Page(),
     "docs/paper/encoder.md": Page(inputs={"MODEL": "run"}),
     "docs/paper/experiments.md": Page(
         inputs={
