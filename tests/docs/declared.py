@@ -194,6 +194,13 @@ PAGES = {
         is_long=True,
     ),
     "docs/scale.md": Page(),
+    "docs/serving.md": Page(
+        not_run={
+            "pip install": INSTALLS,
+            "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
+            "curl": "asks a server; tests/serving/test_serving_page.py has one",
+        }
+    ),
     "docs/paper/encoder.md": Page(inputs={"MODEL": "run"}),
     "docs/paper/experiments.md": Page(
         inputs={

@@ -19,6 +19,7 @@ COMMANDS = [
     shlex.split(command)
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
     for command in block.replace("\\\n", " ").splitlines()
+    if command.startswith("curl ")
 ]
 
 
