@@ -4,6 +4,7 @@ from running import Page
 from shop import NANO, NANO_TASK
 
 INSTALLS = "installs software"
+MEASURED = "many processes; tests/evidence runs it at a size that takes seconds"
 TAKES_MINUTES = "takes five minutes; tests/demo runs it at a size that takes seconds"
 
 
@@ -170,6 +171,15 @@ PAGES = {
     ),
     "docs/embeddings.md": Page(inputs={"MODEL": "minilm", "banks.txt": "text 0"}),
     "docs/explanations.md": Page(inputs={"run": "reviews", "model": "run", "reviews.txt": "lines.txt"}),
+    "docs/explorer.md": Page(
+        inputs={"RUN": "run", "CLASSIFIER": "reviews"},
+        replaced={
+            "cloze serve -m mini=RUN -m reviews=CLASSIFIER": (
+                "cloze serve -m mini=RUN -m reviews=CLASSIFIER --port 0 2> told & "
+                "until grep -q 'serving mini, reviews' told; do kill -0 $!; sleep 0.1; done; kill $!; wait $!"
+            )
+        },
+    ),
     "docs/export.md": Page(inputs={"MODEL": "reviews"}, not_run={"pip install": INSTALLS}),
     "docs/files.md": Page(
         inputs={"texts": "texts", "vocabulary": "vocab"},
@@ -183,7 +193,16 @@ PAGES = {
             "vocab": "vocab",
             "data": "data",
         },
+        not_run={f"cloze bench {what}": MEASURED for what in ("vocab", "latency", "start", "growth")},
         is_long=True,
+    ),
+    "docs/scale.md": Page(),
+    "docs/serving.md": Page(
+        not_run={
+            "pip install": INSTALLS,
+            "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
+            "curl": "asks a server; tests/serving/test_serving_page.py has one",
+        }
     ),
     "docs/paper/encoder.md": Page(inputs={"MODEL": "run"}),
     "docs/paper/experiments.md": Page(

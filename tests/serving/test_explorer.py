@@ -17,6 +17,7 @@ from cloze.serving.engine import Engine
 from cloze.serving.explorer import PAGE, explorer
 from cloze.serving.limits import Limits
 from cloze.serving.models import ServedModel, load_models
+from cloze.serving.run import serve
 from cloze.serving.watch import new_rows
 
 TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}
@@ -158,3 +159,18 @@ def test_a_long_run_comes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(rows) == 110
     with pytest.raises(InputError, match="not a run, or not yet"):
         new_rows(tmp_path, 0)
+
+
+def test_a_run_that_is_not_there_is_not_watched(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run"):
+        serve(
+            {},
+            {"mini": tmp_path / "none"},
+            Limits(),
+            host="127.0.0.1",
+            port=0,
+            threads=1,
+            api_key=None,
+            device="cpu",
+            tell=print,
+        )

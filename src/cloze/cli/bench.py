@@ -22,6 +22,7 @@ from cloze.cli.common import (
 
 if TYPE_CHECKING:
     from cloze.evidence.bench.harness import Comparison, Finding
+    from cloze.evidence.bench.serve import ServeFinding
 
 Peers: TypeAlias = Annotated[str, tyro.conf.arg(metavar="PEER[,PEER]")]
 
@@ -268,6 +269,28 @@ class Latency:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Serve:
+    """Requests a second over HTTP, how soon they are answered, overload and a soak; needs wrk and hey."""
+
+    model: Model
+    """A checkpoint; it is served and asked for vectors."""
+    tokens: int = 32
+    """Of a text, special ones included."""
+    seconds: int = 60
+    """Of each load."""
+    soak: int = 100_000
+    """Requests of the soak, a fifth of them bad."""
+    how: How
+
+    def measure(self) -> "ServeFinding":
+        """Run the benchmark."""
+        from cloze.evidence.bench.serve import ServeBenchmark, bench_serve
+
+        benchmark = ServeBenchmark(model=self.model, tokens=self.tokens, seconds=self.seconds, soak=self.soak)
+        return bench_serve(benchmark, progress=self.how.flags.progress)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LearnVocabulary:
     """A text file to a vocabulary of word pieces, in megabytes a second."""
 
@@ -358,6 +381,7 @@ What: TypeAlias = (
     | Annotated[Finetune, tyro.conf.subcommand("finetune", prefix_name=False)]
     | Annotated[Embed, tyro.conf.subcommand("embed", prefix_name=False)]
     | Annotated[Latency, tyro.conf.subcommand("latency", prefix_name=False)]
+    | Annotated[Serve, tyro.conf.subcommand("serve", prefix_name=False)]
     | Annotated[LearnVocabulary, tyro.conf.subcommand("vocab", prefix_name=False)]
     | Annotated[Start, tyro.conf.subcommand("start", prefix_name=False)]
     | Annotated[GrowthOfCost, tyro.conf.subcommand("growth", prefix_name=False)]

@@ -6,10 +6,10 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from cloze.serving.engine import Engine
-from cloze.serving.errors import refusal
+from cloze.serving.errors import documented, refusal
 from cloze.serving.limits import MOST_CHARACTERS, MOST_INPUTS, Limits
 from cloze.serving.metrics import CONTENT_TYPE, Metrics
 from cloze.serving.models import ServedModel
@@ -27,14 +27,14 @@ def about(models: Mapping[str, ServedModel], engine: Engine, limits: Limits, met
         """Return which models are served, what each can do, and the limits."""
         return info_of_all
 
-    @router.get("/health", response_model=None)
+    @router.get("/health", response_class=Response, responses=documented(503))
     async def health() -> Response:
         """Return 200 where requests are answered."""
         if engine.is_alive:
             return Response(status_code=200)
         return refusal(503, "the server is being stopped", "Unhealthy")
 
-    @router.get("/metrics", response_model=None)
+    @router.get("/metrics", response_class=PlainTextResponse)
     async def prometheus() -> Response:
         """Return counters for Prometheus."""
         return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE})

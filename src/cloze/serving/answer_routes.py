@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from cloze.serving import schema
-from cloze.serving.errors import DOCUMENTED
+from cloze.serving.errors import documented
 from cloze.serving.service import Service, example, listed, respond
 from cloze.tasks.answers import Answer
 from cloze.tasks.contexts import Paragraph
@@ -17,7 +17,7 @@ from cloze.tasks.span import SpanPrediction, SpanQuestion
 
 def answer_routes(service: Service) -> APIRouter:
     """Return the routes of what a BERT is pre-trained and fine-tuned for."""
-    router = APIRouter(responses=DOCUMENTED)
+    router = APIRouter(responses=documented())
     _add_pretrained(router, service)
     _add_finetuned(router, service)
     return router

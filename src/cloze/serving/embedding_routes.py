@@ -15,7 +15,7 @@ from starlette.responses import Response
 from cloze.errors import InputError
 from cloze.inference.embed import Vectors
 from cloze.serving import schema
-from cloze.serving.errors import DOCUMENTED
+from cloze.serving.errors import documented
 from cloze.serving.models import ServedModel
 from cloze.serving.service import Service, example, listed, respond
 from cloze.tasks.multi_label import LabelSet
@@ -25,7 +25,7 @@ from cloze.text.tokenizer import Tokenizer
 
 def embedding_routes(service: Service) -> APIRouter:
     """Return the routes that other servers have, too."""
-    router = APIRouter(responses=DOCUMENTED)
+    router = APIRouter(responses=documented())
     _add_vectors(router, service)
     _add_scores(router, service)
     _add_pieces(router, service)

@@ -31,22 +31,25 @@ class ErrorBody(BaseModel):
     error_type: ErrorType
 
 
-DOCUMENTED: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody, "description": text}
-    for status, text in {
-        400: "No input",
-        401: "No key, or a wrong one",
-        408: "The request did not arrive in time",
-        413: "Larger than the limits that /info states",
-        415: "Not JSON",
-        422: "Not what the route takes",
-        424: "The computation failed",
-        429: "Too many requests wait: come again",
-        503: "The server is being stopped",
-        504: "The request waited too long",
-    }.items()
+_MEANINGS = {
+    400: "No input",
+    401: "No key, or a wrong one",
+    408: "The request did not arrive in time",
+    413: "Larger than the limits that /info states",
+    415: "Not JSON",
+    422: "Not what the route takes",
+    424: "The computation failed",
+    429: "Too many requests wait: come again",
+    503: "The server is being stopped",
+    504: "The request waited too long",
 }
-"""For the OpenAPI description of every route that computes."""
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what the OpenAPI description says of refusals, all of them where none is named."""
+    return {
+        status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses or _MEANINGS
+    }
 
 
 def refusal(

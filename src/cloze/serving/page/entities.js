@@ -1,7 +1,7 @@
 // @ts-check
 /** Entities: names of people, places and what else a tagger knows, marked in the text. */
 
-import { afterTyping, element, examples, field, percent, textBox } from "./dom.js";
+import { afterTyping, element, examples, field, textBox } from "./dom.js";
 import { section } from "./section.js";
 import { answers, ask } from "./server.js";
 
@@ -18,7 +18,7 @@ export const entitiesView = {
   build: (models) => [
     section({
       title: "Who, where, what",
-      lead: "A tagger says of every word whether it is part of a name, and of what kind; hover a mark to see how sure it is.",
+      lead: "A tagger says of every word whether it is part of a name, of what kind, and how sure it is.",
       needs: "tag",
       missing: "No model here finds entities.",
       command: "cloze serve -m RUN, where RUN is of cloze finetune tagging",
@@ -65,8 +65,8 @@ function marked(text, entities) {
   const parts = entities.flatMap((entity) => {
     const before = text.slice(end, entity.start);
     end = entity.end;
-    const title = `${entity.type}, ${percent(entity.probability)}`;
-    return [before, element("mark", { title }, text.slice(entity.start, end), element("i", {}, entity.type))];
+    const kind = `${entity.type} ${Math.round(100 * entity.probability)} %`;
+    return [before, element("mark", {}, text.slice(entity.start, end), element("i", {}, kind))];
   });
   return [...parts, text.slice(end)];
 }

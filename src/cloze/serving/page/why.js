@@ -73,7 +73,7 @@ function explained(found, texts) {
   });
   const ranked = [...found.words].sort((a, b) => Math.abs(b.attribution) - Math.abs(a.attribution)).slice(0, 8);
   return [
-    element("p", { class: "answer" }, found.explained),
+    element("p", { class: "answer" }, `It says “${found.explained}”`),
     ...shown,
     element(
       "p",

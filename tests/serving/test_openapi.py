@@ -1,0 +1,64 @@
+"""What the server says of itself in its OpenAPI schema is true of whatever is sent, by that schema or against it."""
+
+from collections.abc import Mapping
+
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import load_all_checks
+
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.models import ServedModel
+
+load_all_checks()
+
+CHECKS = {
+    # what a schema cannot say may be refused: a text without [MASK], a model that is not there
+    "positive_data_acceptance": {"enabled": False},
+    "negative_data_rejection": {"expected-statuses": [400, 413, 422]},
+    "unsupported_method": {"enabled": False},
+}
+
+
+@pytest.fixture(scope="module")
+def app(models: Mapping[str, ServedModel]) -> FastAPI:
+    return create_app(models, Limits())
+
+
+def _attack(app: FastAPI, *, requests_of_a_route: int) -> int:
+    """Send requests by the schema and against it; return how many."""
+    schema = schemathesis.openapi.from_asgi(
+        "/openapi.json", app, config=schemathesis.Config.from_dict({"checks": CHECKS})
+    )
+    sent = 0
+    operations = [each.ok() for each in schema.get_all_operations()]
+    for operation in operations:
+        for mode in GenerationMode if operation.method == "post" else [GenerationMode.POSITIVE]:
+
+            @given(case=operation.as_strategy(generation_mode=mode))
+            @settings(
+                max_examples=requests_of_a_route // 2,
+                derandomize=True,
+                database=None,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            )
+            def check(case: schemathesis.Case) -> None:
+                nonlocal sent
+                sent += 1
+                case.call_and_validate()
+
+            check()
+    return sent
+
+
+def test_openapi_is_true(app: FastAPI) -> None:
+    assert _attack(app, requests_of_a_route=12) > 100
+
+
+@pytest.mark.long
+def test_openapi_is_true_of_thousands_of_requests(app: FastAPI) -> None:
+    assert _attack(app, requests_of_a_route=500) >= 5000

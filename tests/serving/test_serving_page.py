@@ -1,0 +1,57 @@
+"""docs/serving.md: every curl of it is answered, and what it says of limits is so."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from cloze.serving.app import create_app
+from cloze.serving.limits import MOST_CHARACTERS, MOST_INPUTS, Limits
+from cloze.serving.models import ServedModel
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+TEXT = PAGE.read_text("utf-8")
+COMMANDS = [
+    shlex.split(command)
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    for command in block.replace("\\\n", " ").splitlines()
+    if command.startswith("curl ")
+]
+
+
+@pytest.fixture(scope="module")
+def server(models: Mapping[str, ServedModel]) -> TestClient:
+    names = {"bert": "bert", "sst2": "classifier", "ner": "tagger", "squad": "squad"}
+    return TestClient(create_app({name: models[own] for name, own in names.items()}, Limits()))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[2])
+def test_every_curl_is_answered(server: TestClient, command: list[str]) -> None:
+    route = command[2].removeprefix("localhost:8080")
+    if "-d" not in command:
+        response = server.get(route)
+    else:
+        body = command[command.index("-d") + 1]
+        response = server.post(route, content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 200, response.text
+    assert json.loads(response.content)
+
+
+def test_the_page_names_every_route(server: TestClient) -> None:
+    routes = set(server.get("/openapi.json").json()["paths"])
+    assert routes == {route for route in re.findall(r"`(/[a-z_1/-]+)`", TEXT) if route != "/"} - {
+        "/openapi.json"
+    }
+
+
+def test_the_limits_are_as_the_page_says() -> None:
+    limits = Limits()
+    for value in (MOST_INPUTS, f"{MOST_CHARACTERS:,}", limits.json_depth, limits.waiting_requests):
+        assert str(value) in TEXT
+    assert f"{limits.batch_tokens:,} tokens" in TEXT
+    assert f"{limits.body_bytes // 1_000_000} MB" in TEXT
+    assert f"longer than {limits.deadline_seconds:g} seconds" in TEXT
