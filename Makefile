@@ -26,7 +26,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix
 
 docs: $(VENV)/.installed-dev  # the site, in build/docs
-	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky docs build/docs
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --nitpicky docs build/docs
 
 clean:
 	rm -rf $(VENV) build dist demo-run

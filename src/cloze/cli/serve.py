@@ -20,7 +20,7 @@ def run(
         tyro.conf.UseAppendAction[tuple[str, ...]],
         tyro.conf.arg(metavar="[NAME=]RUN", help_behavior_hint=""),
     ] = (),
-    host: str = "127.0.0.1",
+    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1",
     port: int = 8080,
     api_key_file: OptionalPath = None,
     device: Device = "auto",

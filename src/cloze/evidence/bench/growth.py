@@ -282,7 +282,6 @@ class _Step:
 class _Build:
     """A data set to be built, in a process of its own."""
 
-    megabytes: float
     file: Path
     vocabulary: Path
     rounds: int
@@ -311,7 +310,7 @@ class _Excerpt:
         with TemporaryDirectory() as name:
             file = Path(name) / "text.txt"
             file.write_text(plain_text(first_documents(self.benchmark)), "utf-8")
-            build = _Build(self.benchmark.max_megabytes, file, self.benchmark.vocabulary, self.rounds)
+            build = _Build(file, self.benchmark.vocabulary, self.rounds)
             return _in_a_process(build)
 
 
