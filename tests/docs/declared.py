@@ -127,6 +127,9 @@ PAGES = {
             "cloze study": "takes hours; tests/evidence/test_study.py runs one at a size that takes seconds"
         },
     ),
+    "docs/distribution.md": Page(
+        not_run={"torchrun": "starts ranks; tests/pretraining/test_distribution.py does, on one core"}
+    ),
     "docs/audit.md": Page(inputs={"DATASET": "data"}),
     "docs/tasks.md": Page(
         inputs={

@@ -69,9 +69,9 @@ def dataset(novel: Path) -> Path:
     return output
 
 
-@pytest.fixture
-def nano(dataset: Path, tmp_path: Path) -> PretrainConfig:
-    recipe = tmp_path / "nano.toml"
+@pytest.fixture(scope="session")
+def nano(dataset: Path) -> PretrainConfig:
+    recipe = dataset.parent / "nano.toml"
     recipe.write_text(NANO)
     return configuration.load(
         PretrainConfig, recipe, configuration.as_overrides({"data": str(dataset), "steps": 24})

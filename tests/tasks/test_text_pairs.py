@@ -21,6 +21,7 @@ from cloze.tasks.texts import LabelledText
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import Position, follow
+from cloze.training.distribution import World
 
 PAIRS = "text\tpair\n" + "a good film\tfine\na bad book\tawful\nthe book\tthe film\nvery , very\t.\n" * 4
 
@@ -76,8 +77,9 @@ def test_all_pairs_of_a_step_go_through_the_model_together(nano_checkpoint: Path
         "batch_size=12",
     ]
     task, config = load_finetuning("text-pairs", None, settings)
-    prepared = prepare(task, config, nano_checkpoint, SILENT)
-    work = FinetuningWork(task=prepared.task, data=prepared.data, config=config, device=torch.device("cpu"))
+    world = World(torch.device("cpu"))
+    prepared = prepare(task, config, nano_checkpoint, world, SILENT)
+    work = FinetuningWork(task=prepared.task, data=prepared.data, config=config, world=world)
     sizes = [
         [batch.num_targets for batch in work.step_data(0, Position(0, 0, start), 16).batches]
         for start in (0, 12)

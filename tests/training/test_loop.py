@@ -24,6 +24,7 @@ from cloze.training.checkpoints import (
     read_state,
     resolve_checkpoint,
 )
+from cloze.training.distribution import World
 from cloze.training.interrupts import Interrupted
 from cloze.training.loop import EvaluationConfig, Measures, StepData, Trainer
 from cloze.training.metrics_log import read_metrics
@@ -90,7 +91,7 @@ def _trainer(
         model.load_state_dict(load_file(checkpoint / "model.safetensors"))
         state = read_state(checkpoint)
 
-    def write_model(directory: Path) -> None:
+    def write_model(directory: Path, model: nn.Module) -> None:
         save_file(model.state_dict(), directory / "model.safetensors")
 
     trainer = Trainer(
@@ -106,6 +107,7 @@ def _trainer(
         compute_dtype=torch.float32,
         micro_batch_tokens=1,
         progress=SILENT,
+        world=World(torch.device("cpu")),
         state=state,
     )
     return trainer, checkpoint

@@ -60,8 +60,9 @@ class Common:
         return Progress(quiet=self.quiet)
 
     def print(self, result: Any, text: str) -> None:
-        """Print a result for a program (`--json`) or for a person."""
-        print(json.dumps(result, ensure_ascii=False) if self.json else text)
+        """Print a result for a program (`--json`) or for a person; of the ranks of torchrun the first one does."""
+        if os.environ.get("RANK", "0") == "0":
+            print(json.dumps(result, ensure_ascii=False) if self.json else text)
 
 
 Flags: TypeAlias = Annotated[Common, tyro.conf.arg(name=""), tyro.conf.ConsolidateSubcommandArgs]

@@ -8,6 +8,7 @@ from cloze.corpus.pairs import PairsConfig
 from cloze.model.bert import SIZES, BertConfig
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.distribution import DistributionConfig
 from cloze.training.loop import EvaluationConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
@@ -125,6 +126,7 @@ class PretrainConfig:
     """The weights that are evaluated and saved are a mean over the last steps; None: they are the last ones."""
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
     device: str = "auto"
     micro_batch_tokens: int = 4096
@@ -132,6 +134,9 @@ class PretrainConfig:
 
     def __post_init__(self) -> None:
         check_license(self.license)
+        self.distribution.check(
+            {"optimizer.muon": self.optimizer.muon is not None, "averaging": self.averaging is not None}
+        )
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("a run takes either steps or a budget: say --steps 10000 or --budget 30m")
         if (self.steps is not None and self.steps < 1) or (

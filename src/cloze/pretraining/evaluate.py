@@ -24,6 +24,7 @@ from cloze.pretraining.run import unigram_nats
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.distribution import World
 from cloze.training.precision import resolve_device
 
 
@@ -121,7 +122,7 @@ def _measure(
         held_out=list(micro_batches(source, 0, positions, config.micro_batch_tokens)),
         unigram_nats=unigram_nats(documents, dataset.vocab_size).to(device),
         next_sentence=config.pairs.next_sentence,
-        device=device,
+        world=World(device),
     )
     sums: dict[str, float] = defaultdict(float)
     counts: dict[str, float] = defaultdict(float)

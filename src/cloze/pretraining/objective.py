@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cloze.corpus.batches import Cursor, InstanceSource, PackedBatch, micro_batches, take
+from cloze.corpus.batches import Cursor, InstanceSource, Integers, PackedBatch, micro_batches, take
 from cloze.model.bert import Packed
 from cloze.model.heads import BertForPreTraining
 from cloze.pretraining.config import PhaseConfig
 from cloze.training.checkpoints import Position
+from cloze.training.distribution import World
 from cloze.training.loop import Measures, StepData
 
 
@@ -37,7 +38,7 @@ class PretrainingWork:
         unigram_nats: for every piece, minus the logarithm of its share of the training text: what knowing
             frequencies alone would lose on it.
         next_sentence: whether the instances are pairs.
-        device: where the model is.
+        world: the ranks of the run, of which this one has its share of every step.
         old_held_out: batches of held-out instances of the text that the model knows from before.
     """
 
@@ -45,7 +46,7 @@ class PretrainingWork:
     held_out: Sequence[PackedBatch]
     unigram_nats: Tensor
     next_sentence: bool
-    device: torch.device
+    world: World
     old_held_out: Sequence[PackedBatch] = ()
 
     @property
@@ -63,16 +64,21 @@ class PretrainingWork:
         parts, after = take(source, cursor, phase.batch_size)
         batches = [
             batch
-            for part in parts
+            for part in _share(parts, self.world)
             for batch in micro_batches(source, *part, micro_batch_tokens, progress=progress)
         ]
+        num_tokens, num_predictions, num_pairs = self.world.sums(
+            sum(len(batch.input_ids) for batch in batches),
+            sum(len(batch.masked_lm_ids) for batch in batches),
+            sum(len(batch.next_sentence_labels) for batch in batches),
+        )
         return PretrainingStep(
             batches=batches,
-            num_tokens=sum(len(batch.input_ids) for batch in batches),
+            num_tokens=int(num_tokens),
             next_position=Position(number, after.epoch, after.position),
             name=f"phase {number + 1}, epoch {cursor.epoch}, instances from {cursor.position}",
-            num_predictions=sum(len(batch.masked_lm_ids) for batch in batches),
-            num_pairs=sum(len(batch.next_sentence_labels) for batch in batches),
+            num_predictions=int(num_predictions),
+            num_pairs=int(num_pairs),
         )
 
     def _phase_at(self, progress: float) -> int:
@@ -127,10 +133,22 @@ class PretrainingWork:
     def _packed(self, batch: PackedBatch) -> Packed:
         return Packed.from_arrays(
             batch.input_ids, batch.token_type_ids, batch.position_ids, batch.cu_seqlens
-        ).to(self.device)
+        ).to(self.world.device)
 
     def _tensor(self, array: object) -> Tensor:
-        return torch.as_tensor(array).to(self.device, non_blocking=True)
+        return torch.as_tensor(array).to(self.world.device, non_blocking=True)
+
+
+def _share(parts: Sequence[tuple[int, Integers]], world: World) -> list[tuple[int, Integers]]:
+    """Return the instances of a rank: of the whole batch, not of each part, so that all ranks have as many."""
+    shares = []
+    before = 0
+    for epoch, positions in parts:
+        share = positions[(world.rank - before) % world.size :: world.size]
+        if len(share):
+            shares.append((epoch, share))
+        before += len(positions)
+    return shares
 
 
 def _loss_and_accuracy(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch, micro_batches
 from cloze.corpus.original import GoogleSettings, MaterialisedInstances, materialise
-from cloze.corpus.store import MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
+from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
 from cloze.errors import InputError
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model, write_model_files
@@ -34,6 +34,7 @@ from cloze.training.checkpoints import (
     resolve_checkpoint,
 )
 from cloze.training.cost import Workload
+from cloze.training.distribution import World, join_world
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
 from cloze.training.memory import available_memory
@@ -47,7 +48,7 @@ _HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
 def pretrain(
     config: PretrainConfig, run: Path, *, overwrite: bool = False, progress: Progress = SILENT
 ) -> dict[str, float]:
-    """Pre-train an encoder with masked words and next sentence.
+    """Pre-train an encoder with masked words and next sentence; under torchrun, on all of its ranks.
 
     Args:
         config: the settings; `run.toml` keeps them.
@@ -61,21 +62,41 @@ def pretrain(
     Raises:
         InputError: a setting, the data set or the checkpoint to start from is wrong; nothing was written.
         Interrupted: SIGINT or SIGTERM came, and the state was saved.
-        RunError: the loss stayed infinite or NaN, or the disk is full.
+        RunError: the loss stayed infinite or NaN, the disk is full, or a rank was lost.
 
     Source:
         Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.
     """
     run = Path(run)
-    artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
-    dataset = Dataset.open(Path(config.data))
-    config = replace(config, data_sha256=_fingerprint(config, dataset))
-    material = _material(config, dataset)
-    model = _initial_model(config, material, progress)
+    with join_world(config.device) as world:
+        progress = progress if world.is_first else SILENT
+        if world.restarts and world.by_first(lambda: _is_run_of(config, run)):
+            return _resume(
+                configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG), run, world, progress
+            )
+        world.by_first(
+            lambda: artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
+        )
+        dataset = _open(config, world)
+        config = replace(config, data_sha256=_fingerprint(config, dataset))
+        material = _material(config, dataset, world)
+        model = _initial_model(config, material, progress)
+        world.by_first(lambda: _begin(config, run))
+        return _train(config, run, material, model, TrainingState(), None, progress)
+
+
+def _begin(config: PretrainConfig, run: Path) -> None:
     if run.exists():
         shutil.rmtree(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, configuration.to_toml(config))
-    return _train(config, run, material, model, TrainingState(), None, progress)
+
+
+def _is_run_of(config: PretrainConfig, run: Path) -> bool:
+    """Return whether a run was begun with these settings: torchrun repeats its command, which then goes on."""
+    if not (run / artifacts.RUN_CONFIG).is_file():
+        return False
+    begun = configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG)
+    return replace(begun, data_sha256=config.data_sha256) == config
 
 
 def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, float]:
@@ -90,15 +111,31 @@ def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, f
             f"no run to resume: it has no {artifacts.RUN_CONFIG}", where=run, remedy="Leave out --resume"
         )
     config = configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG)
-    dataset = Dataset.open(Path(config.data))
+    with join_world(config.device) as world:
+        return _resume(config, run, world, progress if world.is_first else SILENT)
+
+
+def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress) -> dict[str, float]:
+    dataset = _open(config, world)
     _fingerprint(config, dataset)
-    material = _material(config, dataset)
-    checkpoint = newest_checkpoint(run, progress)
+    material = _material(config, dataset, world)
+    checkpoint = world.by_first(lambda: newest_checkpoint(run, progress))
     if checkpoint is None:
         model = _initial_model(config, material, progress)
         return _train(config, run, material, model, TrainingState(), None, progress)
     model = load_model(checkpoint, BertForPreTraining, verify=False)
     return _train(config, run, material, model, read_state(checkpoint), checkpoint, progress)
+
+
+def _open(config: PretrainConfig, world: World) -> Dataset:
+    """Open the data set; the first rank checks its files while the others wait."""
+    path = Path(config.data)
+
+    def check() -> None:
+        artifacts.verify(path, kind=KIND)
+
+    world.by_first(check)
+    return Dataset.open(path, verify=False)
 
 
 def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> RunPlan:
@@ -110,10 +147,10 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
     dataset = Dataset.open(Path(config.data))
     _fingerprint(config, dataset)
     config = replace(config, google_instances=None)  # drawn ones are as long, and need not be built
-    material = _material(config, dataset)
-    dtype = resolve_dtype(config.precision, material.device)
-    available = available_memory(material.device)
-    model = _initial_model(config, material, progress).to(material.device)
+    material = _material(config, dataset, World(resolve_device(config.device)))
+    dtype = resolve_dtype(config.precision, material.world.device)
+    available = available_memory(material.world.device)
+    model = _initial_model(config, material, progress).to(material.world.device)
     work = _work(config, material, Path(), progress)
     steps = [
         work.step_data(end - phase.fraction / 2, Position(number), config.micro_batch_tokens)
@@ -151,7 +188,7 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
         stretches.append(Stretch(name, number, step.num_tokens, seconds))
     held_out = sum(len(batch.input_ids) for batch in (*material.held_out, *material.old_held_out))
     return RunPlan(
-        device=str(material.device),
+        device=str(material.world.device),
         dtype=str(dtype).removeprefix("torch."),
         memory=memory(),
         stretches=tuple(stretches),
@@ -174,7 +211,7 @@ def _fingerprint(config: PretrainConfig, dataset: Dataset) -> str:
 class _Material:
     """What a run is made from, besides its weights: read and checked before anything is written."""
 
-    device: torch.device
+    world: World
     tokenizer: Tokenizer
     train: Documents
     num_held_out: int
@@ -184,18 +221,18 @@ class _Material:
     unigram_nats: Tensor
 
 
-def _material(config: PretrainConfig, dataset: Dataset) -> _Material:
-    device = resolve_device(config.device)
+def _material(config: PretrainConfig, dataset: Dataset, world: World) -> _Material:
+    world.check_width([phase.batch_size for phase in config.phases])
     tokenizer = Tokenizer.load(dataset.path)
     train, validation = dataset.split("train"), dataset.split("validation")
     return _Material(
-        device=device,
+        world=world,
         tokenizer=tokenizer,
         train=train,
         num_held_out=len(validation),
         held_out=_held_out_batches(config, validation, tokenizer),
         old_held_out=_old_held_out_batches(config, tokenizer),
-        unigram_nats=unigram_nats(train, dataset.vocab_size).to(device),
+        unigram_nats=unigram_nats(train, dataset.vocab_size).to(world.device),
     )
 
 
@@ -226,18 +263,18 @@ def _train(
     checkpoint: Path | None,
     progress: Progress,
 ) -> dict[str, float]:
-    device, tokenizer = material.device, material.tokenizer
-    compute_dtype = resolve_dtype(config.precision, device)
+    world, tokenizer = material.world, material.tokenizer
+    compute_dtype = resolve_dtype(config.precision, world.device)
     work = _work(config, material, run, progress)
-    write_environment(run, device, compute_dtype)
+    world.by_first(lambda: write_environment(run, world, compute_dtype))
     facts = _card_facts(config, material)
 
-    def write_model(directory: Path) -> None:
+    def write_model(directory: Path, model: nn.Module) -> None:
         write_model_files(directory, model, tokenizer)
         (directory / CARD).write_text(model_card(facts, model, run), encoding="utf-8")
 
     trainer = Trainer(
-        model=model.to(device),
+        model=model.to(world.device),
         work=work,
         budget=_budget(config),
         run=run,
@@ -249,6 +286,8 @@ def _train(
         compute_dtype=compute_dtype,
         micro_batch_tokens=config.micro_batch_tokens,
         progress=progress,
+        world=world,
+        distribution_config=config.distribution,
         state=state,
         averaging_config=config.averaging,
     )
@@ -258,14 +297,14 @@ def _train(
 def _work(config: PretrainConfig, material: _Material, run: Path, progress: Progress) -> PretrainingWork:
     return PretrainingWork(
         phases=[
-            (phase, _instances(config, number, phase, material.train, material.tokenizer, run, progress))
+            (phase, _instances(config, number, phase, material, run, progress))
             for number, phase in enumerate(config.phases)
         ],
         held_out=material.held_out,
         old_held_out=material.old_held_out,
         unigram_nats=material.unigram_nats,
         next_sentence=config.pairs.next_sentence,
-        device=material.device,
+        world=material.world,
     )
 
 
@@ -280,16 +319,16 @@ def _instances(
     config: PretrainConfig,
     number: int,
     phase: PhaseConfig,
-    documents: Documents,
-    tokenizer: Tokenizer,
+    material: _Material,
     run: Path,
     progress: Progress,
 ) -> InstanceSource:
     """Draw a phase's instances as they are read, or build Google's and keep them with the run."""
-    if config.google_instances is None:
+    google = config.google_instances
+    if google is None:
         return DrawnInstances(
-            documents,
-            tokenizer,
+            material.train,
+            material.tokenizer,
             max_seq_length=phase.max_seq_length,
             max_predictions_per_seq=phase.max_predictions_per_seq,
             pairs=config.pairs,
@@ -298,22 +337,21 @@ def _instances(
             phase=number,
         )
     directory = run / "instances" / f"phase-{number + 1}"
-    if not directory.exists():
-        materialise(
-            documents,
-            tokenizer,
-            directory,
-            GoogleSettings(
-                max_seq_length=phase.max_seq_length,
-                max_predictions_per_seq=phase.max_predictions_per_seq or phase.max_seq_length,
-                dupe_factor=config.google_instances.dupe_factor,
-                short_seq_prob=config.pairs.short_seq_prob,
-                masked_lm_prob=config.masking.masked_lm_prob,
-                whole_word=config.masking.whole_word,
-                seed=config.seed,
-            ),
-            progress=progress,
-        )
+    settings = GoogleSettings(
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq or phase.max_seq_length,
+        dupe_factor=google.dupe_factor,
+        short_seq_prob=config.pairs.short_seq_prob,
+        masked_lm_prob=config.masking.masked_lm_prob,
+        whole_word=config.masking.whole_word,
+        seed=config.seed,
+    )
+
+    def build() -> None:
+        if not directory.exists():
+            materialise(material.train, material.tokenizer, directory, settings, progress=progress)
+
+    material.world.by_first(build)
     return MaterialisedInstances.open(directory)
 
 

@@ -20,6 +20,7 @@ from cloze.errors import InputError
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.distribution import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
@@ -90,6 +91,7 @@ class FinetuneConfig:
     evaluations_per_epoch: int = 1
     """How often the dev data are scored; the best checkpoint is that of the best score."""
     log_every_steps: int = 10
+    distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
     device: str = "auto"
     micro_batch_tokens: int = 4096
@@ -97,6 +99,7 @@ class FinetuneConfig:
 
     def __post_init__(self) -> None:
         check_license(self.license)
+        self.distribution.check({"optimizer.muon": self.optimizer.muon is not None})
         for name in ("epochs", "batch_size", "seeds", "evaluations_per_epoch", "log_every_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")

@@ -1,6 +1,5 @@
 """Fine-tuning from labelled data to scores: one run, or several over seeds and settings."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,15 @@ from cloze.errors import InputError
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
-from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
+from cloze.tasks.config import FinetuneConfig, load_finetuning
 from cloze.tasks.data import with_files
-from cloze.tasks.run import Prepared, begin_run, precompute, prepare, resume_run
+from cloze.tasks.run import Prepared, begin_directory, begin_run, precompute, prepare, resume_run
 from cloze.tasks.task import AnyTask
 from cloze.tasks.trials import make_trials, trials_of
 from cloze.tasks.work import FinetuningWork
 from cloze.training.checkpoints import Position, newest_checkpoint, resolve_checkpoint
 from cloze.training.cost import Workload
+from cloze.training.distribution import World, join_world
 from cloze.training.memory import available_memory
 from cloze.training.plan import MemoryPlan, Rehearsal, RunPlan, Stretch, evaluation_seconds, plan_memory
 from cloze.training.precision import resolve_device, resolve_dtype
@@ -34,7 +34,9 @@ def finetune(
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> dict[str, float]:
-    """Fine-tune a model on a task. All data are read, checked and tokenized before the first step.
+    """Fine-tune a model on a task; under torchrun, on all of its ranks.
+
+    All data are read, checked and tokenized before the first step.
 
     Args:
         task: what is learned, with its settings.
@@ -49,7 +51,7 @@ def finetune(
     Raises:
         InputError: a setting, a line of the data or the model to start from is wrong; nothing was written.
         Interrupted: SIGINT or SIGTERM came, and the state was saved.
-        RunError: the loss stayed infinite or NaN, or the disk is full.
+        RunError: the loss stayed infinite or NaN, the disk is full, or a rank was lost.
 
     Source:
         Devlin et al. 2019, 4; google-research/bert run_classifier.py @eedf571.
@@ -58,17 +60,29 @@ def finetune(
         The last batch of an epoch has what is left, where Google's code fills it from the next epoch.
     """
     run = Path(run)
-    artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
-    check_task(task)
-    config = with_files(task, config)
-    prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
-    if not config.has_trials:
-        return begin_run(prepared, config, run, progress)
-    load_model(prepared.start)  # so that one which cannot be read is found before anything is written
-    if run.exists():
-        shutil.rmtree(run)
-    artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(prepared.task, config))
-    return make_trials(prepared, config, run, progress)
+    with join_world(config.device) as world:
+        progress = progress if world.is_first else SILENT
+        if world.restarts and world.by_first(lambda: _is_run_of(task, with_files(task, config), run)):
+            return _resume(task, with_files(task, config), run, world, progress)
+        world.by_first(
+            lambda: artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
+        )
+        check_task(task)
+        config = with_files(task, config)
+        prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
+        if not config.has_trials:
+            return begin_run(prepared, config, run, progress)
+        load_model(prepared.start)  # so that one which cannot be read is found before anything is written
+        world.by_first(lambda: begin_directory(prepared.task, config, run))
+        return make_trials(prepared, config, run, progress)
+
+
+def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
+    """Return whether a run was begun with these settings: torchrun repeats its command, which then goes on."""
+    if not (run / artifacts.RUN_CONFIG).is_file():
+        return False
+    begun, settings = load_finetuning(path=run / artifacts.RUN_CONFIG)
+    return type(begun) is type(task) and settings == config
 
 
 def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, float]:
@@ -82,13 +96,19 @@ def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, fl
         what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
         raise InputError(what, where=run, remedy="Leave out --resume")
     task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
+    with join_world(config.device) as world:
+        return _resume(task, with_files(task, config), run, world, progress if world.is_first else SILENT)
+
+
+def _resume(
+    task: AnyTask, config: FinetuneConfig, run: Path, world: World, progress: Progress
+) -> dict[str, float]:
     check_task(task)
-    config = with_files(task, config)
+    start = resolve_checkpoint(Path(config.model))
     if config.has_trials:
-        prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
-        return make_trials(prepared, config, run, progress)
-    model = newest_checkpoint(run, progress) or resolve_checkpoint(Path(config.model))
-    return resume_run(_prepare(task, config, model, progress), config, run, progress)
+        return make_trials(_prepare(task, config, start, world, progress), config, run, progress)
+    model = world.by_first(lambda: newest_checkpoint(run, progress)) or start
+    return resume_run(_prepare(task, config, model, world, progress), config, run, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +132,8 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
     """
     check_task(task)
     config = with_files(task, config)
-    prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
+    world = World(resolve_device(config.device))
+    prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
     sequences = [feature for own in prepared.data.train_features for feature in own]
     return DataReport(
         len(prepared.data.train),
@@ -133,17 +154,17 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     """
     check_task(task)
     config = with_files(task, config)
-    prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), progress)
+    world = World(resolve_device(config.device))
+    prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
     trials = [trial for own in trials_of(config).values() for trial in own]
-    device = resolve_device(config.device)
-    dtype = resolve_dtype(config.precision, device)
-    available = available_memory(device)
+    dtype = resolve_dtype(config.precision, world.device)
+    available = available_memory(world.device)
     generator = torch.Generator().manual_seed(config.seed)
     encoder = load_model(prepared.start)
-    model = prepared.task.head(encoder, generator=generator).to(device)
+    model = prepared.task.head(encoder, generator=generator).to(world.device)
     if not any(parameter.requires_grad for parameter in encoder.parameters()):
         raise InputError("its encoder does not learn: there is little to plan", where=task.name)
-    work = FinetuningWork(task=prepared.task, data=prepared.data, config=trials[0], device=device)
+    work = FinetuningWork(task=prepared.task, data=prepared.data, config=trials[0], world=world)
     step = work.step_data(0.0, Position(), config.micro_batch_tokens)
     micro_batches = [Workload.of_packed(batch.packed) for batch in step.batches]
     rehearsal = Rehearsal(model, work, config.optimizer, dtype)
@@ -164,7 +185,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     dev_tokens = sum(feature.num_tokens for own in prepared.data.dev_features for feature in own)
     evaluations = trials[0].epochs * config.evaluations_per_epoch + 1  # and the best checkpoint's
     return RunPlan(
-        device=str(device),
+        device=str(world.device),
         dtype=str(dtype).removeprefix("torch."),
         memory=memory(),
         stretches=stretches,
@@ -173,8 +194,10 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     )
 
 
-def _prepare(task: AnyTask, config: FinetuneConfig, model: Path, progress: Progress) -> Prepared:
-    return precompute(prepare(task, config, model, progress), config, progress)
+def _prepare(
+    task: AnyTask, config: FinetuneConfig, model: Path, world: World, progress: Progress
+) -> Prepared:
+    return precompute(prepare(task, config, model, world, progress), config, progress)
 
 
 def check_task(task: AnyTask) -> None:

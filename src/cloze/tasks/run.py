@@ -27,15 +27,18 @@ from cloze.training.checkpoints import (
     TrainingState,
     follow,
     newest_checkpoint,
+    optimizer_averages,
     read_state,
     save_checkpoint,
 )
+from cloze.training.distribution import World
 from cloze.training.environment import write_environment
 from cloze.training.loop import EvaluationConfig, Sums, Trainer
 from cloze.training.metrics_log import VALIDATION, MetricsLog
 from cloze.training.model_card import CARD, CardFacts, DataUsed, model_card
 from cloze.training.optimizer import build_optimizer
-from cloze.training.precision import resolve_device, resolve_dtype
+from cloze.training.precision import resolve_dtype
+from cloze.training.replicas import gather
 
 SCORES = "scores.json"
 
@@ -48,27 +51,33 @@ class Prepared:
     data: LabelledData
     tokenizer: Tokenizer
     start: Path
+    world: World
 
 
-def prepare(task: AnyTask, config: FinetuneConfig, model: Path, progress: Progress) -> Prepared:
+def prepare(task: AnyTask, config: FinetuneConfig, model: Path, world: World, progress: Progress) -> Prepared:
     """Read and check all data.
 
     Args:
         task: what is learned.
         config: with files, as `with_files` names them.
         model: the checkpoint whose tokenizer is taken: that to start from, or one of the run.
+        world: the ranks that will train.
         progress: where to tell how far it is.
 
     Raises:
-        InputError: a line of the data is wrong, or there is no such model.
+        InputError: a line of the data is wrong, there is no such model, or the ranks cannot share its batches.
     """
+    world.check_width(config.grid.batch_sizes or [config.batch_size])
+    if task.compares_examples and world.size > 1:
+        what = f"{world.size} ranks cannot share a batch whose examples are compared with each other"
+        raise InputError(what, where=task.name, remedy="Start 1")
     tokenizer = Tokenizer.load(model)
     limit = load_config(model).max_position_embeddings
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
     task, data = read_data(task.begun_from(model), config, tokenizer, progress)
-    return Prepared(task, data, tokenizer, model)
+    return Prepared(task, data, tokenizer, model, world)
 
 
 def precompute(prepared: Prepared, config: FinetuneConfig, progress: Progress) -> Prepared:
@@ -76,7 +85,7 @@ def precompute(prepared: Prepared, config: FinetuneConfig, progress: Progress) -
 
     @cache
     def encoder() -> BertModel:
-        return load_model(prepared.start).to(resolve_device(config.device))
+        return load_model(prepared.start).to(prepared.world.device)
 
     task, data = prepared.task, prepared.data
     train_features, dev_features = (
@@ -95,15 +104,20 @@ def begin_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: P
     task = prepared.task
     generator = torch.Generator().manual_seed(config.seed)
     model = task.head(load_model(prepared.start), generator=generator).train()
+    prepared.world.by_first(lambda: begin_directory(task, config, run))
+    return _train(prepared, config, run, model, TrainingState(), None, progress)
+
+
+def begin_directory(task: AnyTask, config: FinetuneConfig, run: Path) -> None:
+    """Make a run's directory, with its settings alone."""
     if run.exists():
         shutil.rmtree(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(task, config))
-    return _train(prepared, config, run, model, TrainingState(), None, progress)
 
 
 def resume_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: Progress) -> dict[str, float]:
     """Go on with a run from its newest checkpoint that is whole, or from the start where there is none."""
-    checkpoint = newest_checkpoint(run, progress)
+    checkpoint = prepared.world.by_first(lambda: newest_checkpoint(run, progress))
     if checkpoint is None:
         return begin_run(prepared, config, run, progress)
     model = load_model(checkpoint, prepared.task.head, verify=False)
@@ -119,15 +133,14 @@ def _train(
     checkpoint: Path | None,
     progress: Progress,
 ) -> dict[str, float]:
-    task = prepared.task
-    device = resolve_device(config.device)
-    compute_dtype = resolve_dtype(config.precision, device)
-    work = FinetuningWork(task=task, data=prepared.data, config=config, device=device)
-    write_environment(run, device, compute_dtype)
+    task, world = prepared.task, prepared.world
+    compute_dtype = resolve_dtype(config.precision, world.device)
+    work = FinetuningWork(task=task, data=prepared.data, config=config, world=world)
+    world.by_first(lambda: write_environment(run, world, compute_dtype))
     facts = _card_facts(task, config, prepared.data)
     settings = TaskSettings(max_seq_length=config.max_seq_length)
 
-    def write_model(directory: Path) -> None:
+    def write_model(directory: Path, model: nn.Module) -> None:
         write_model_files(
             directory, model, prepared.tokenizer, labels=task.class_names, problem_type=task.problem_type
         )
@@ -135,11 +148,11 @@ def _train(
         (directory / TASK_FILE).write_text(to_toml(work.task, settings), encoding="utf-8")
         (directory / CARD).write_text(model_card(facts, model, run), encoding="utf-8")
 
-    model.to(device)
+    model.to(world.device)
     if task.is_solved:
         if checkpoint is None:
-            _solve(work, model, run, write_model)
-        return _score_best(config, run, prepared.data, device, progress)
+            world.by_first(lambda: _solve(work, model, run, write_model))
+        return world.by_first(lambda: _score_best(prepared, config, run, progress))
     trainer = Trainer(
         model=model,
         work=work,
@@ -155,17 +168,19 @@ def _train(
         compute_dtype=compute_dtype,
         micro_batch_tokens=config.micro_batch_tokens,
         progress=progress,
+        world=world,
+        distribution_config=config.distribution,
         state=state,
     )
     trainer.train(resume_from=checkpoint)
-    return _score_best(config, run, prepared.data, device, progress)
+    return world.by_first(lambda: _score_best(prepared, config, run, progress))
 
 
 def _solve(
     work: FinetuningWork,
     model: nn.Module,
     run: Path,
-    write_model: Callable[[Path], None],
+    write_model: Callable[[Path, nn.Module], None],
 ) -> None:
     """Find what is learned at once, and leave what a run of one step would: its line of the log, its checkpoint."""
     started = time.monotonic()
@@ -184,20 +199,22 @@ def _solve(
         best_step=1,
     )
     MetricsLog(run, resume_step=0).write(VALIDATION, 1, **measured, seconds=state.elapsed_seconds)
-    save_checkpoint(run, state, model, build_optimizer(model, work.config.optimizer), write_model)
+    averages = optimizer_averages(model, build_optimizer(model, work.config.optimizer))
+    save_checkpoint(run, state, gather(averages, keep=True), lambda directory: write_model(directory, model))
 
 
 def _score_best(
-    config: FinetuneConfig, run: Path, data: LabelledData, device: torch.device, progress: Progress
+    prepared: Prepared, config: FinetuneConfig, run: Path, progress: Progress
 ) -> dict[str, float]:
     """Score the run's best checkpoint on the dev data as `cloze evaluate` does, and write the scores down."""
+    data = prepared.data
     best = follow(run, "best")
     stored = load_task(best)
     assert stored is not None
     task, _ = stored
     predictions = predict(
         task,
-        load_model(best, task.head, verify=False).to(device),
+        load_model(best, task.head, verify=False).to(prepared.world.device),
         data.dev,
         data.dev_features,
         max_tokens=config.micro_batch_tokens,

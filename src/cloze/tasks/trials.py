@@ -7,6 +7,7 @@ RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   a run each
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
@@ -61,20 +62,42 @@ def make_trials(
         The scores of the best run.
     """
     settings = trials_of(config)
+    world = prepared.world
     total = sum(map(len, settings.values()))
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in settings}
     for name, trials in settings.items():
         for trial in trials:
             path = run / _FOLDER / "_".join(filter(None, (name, f"seed-{trial.seed}")))
-            if not (path / SCORES).exists():
+            is_finished, is_begun = world.by_first(partial(_progress_of, path))
+            if not is_finished:
                 number = 1 + sum(map(len, results.values()))
                 progress.note(f"\ntrial {number} of {total}: {path.name}")
-                make = resume_run if (path / artifacts.RUN_CONFIG).exists() else begin_run
+                make = resume_run if is_begun else begin_run
                 make(prepared, trial, path, progress)
-            keep_best_checkpoint(path)
-            results[name].append({"trial": path.name, **json.loads((path / SCORES).read_text("utf-8"))})
+            results[name].append(world.by_first(partial(_result, path)))
             if len(settings) > 1:
-                _keep_best_trial(run, _best(results, prepared.task.main_metric)["trial"])
+                best_trial = _best(results, prepared.task.main_metric)["trial"]
+                world.by_first(partial(_keep_best_trial, run, best_trial))
+    world.by_first(lambda: _sum_up(prepared, settings, results, run))
+    return scores_in(_best(results, prepared.task.main_metric))
+
+
+def _progress_of(trial: Path) -> tuple[bool, bool]:
+    """Return whether a trial is finished, and whether it is begun."""
+    return (trial / SCORES).exists(), (trial / artifacts.RUN_CONFIG).exists()
+
+
+def _result(trial: Path) -> dict[str, Any]:
+    keep_best_checkpoint(trial)
+    return {"trial": trial.name, **json.loads((trial / SCORES).read_text("utf-8"))}
+
+
+def _sum_up(
+    prepared: Prepared,
+    settings: Mapping[str, Sequence[FinetuneConfig]],
+    results: Mapping[str, Sequence[dict[str, Any]]],
+    run: Path,
+) -> None:
     best = _best(results, prepared.task.main_metric)
     summary = {
         "task": prepared.task.name,
@@ -89,7 +112,6 @@ def make_trials(
     checkpoint = follow(run / _FOLDER / best["trial"], "best").relative_to(run)
     for pointer in ("latest", "best"):
         artifacts.write_text(run / pointer, f"{checkpoint.as_posix()}\n")
-    return scores_in(best)
 
 
 def _best(results: Mapping[str, Sequence[dict[str, Any]]], metric: str) -> dict[str, Any]:

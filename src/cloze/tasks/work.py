@@ -13,6 +13,7 @@ from cloze.tasks.data import LabelledData
 from cloze.tasks.predict import decode, logits_of
 from cloze.tasks.task import AnyTask, Array
 from cloze.training.checkpoints import Position
+from cloze.training.distribution import World
 from cloze.training.loop import Measures, StepData
 
 
@@ -30,7 +31,7 @@ class FinetuningWork:
     task: AnyTask
     data: LabelledData
     config: FinetuneConfig
-    device: torch.device
+    world: World
     losses: tuple[str, ...] = ("loss",)
     features: Sequence[Any] = field(init=False)
     """Those to learn from, of all examples."""
@@ -45,21 +46,28 @@ class FinetuningWork:
         return -(-len(self.features) // self.config.batch_size)
 
     def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> FinetuningStep:
-        """Return the next `batch_size` features of the epoch's order."""
+        """Return this rank's share of the next `batch_size` features of the epoch's order."""
         end = position.index + self.config.batch_size
-        features = [self.features[i] for i in self._order_of(position.epoch)[position.index : end]]
+        indices = self._order_of(position.epoch)[position.index : end]
+        own = indices[self.world.rank :: self.world.size]
+        has_share = len(own) > 0  # the last step of an epoch may have fewer features than there are ranks
+        features = [self.features[i] for i in (own if has_share else indices[:1])]
         lengths = [feature.num_tokens for feature in features]
         max_tokens = sum(lengths) if self.task.compares_examples else micro_batch_tokens
         batches = [
             self.task.batch([features[i] for i in indices]) for indices in by_length(lengths, max_tokens)
         ]
+        num_tokens, num_targets = self.world.sums(
+            has_share * sum(lengths), has_share * sum(batch.num_targets for batch in batches)
+        )
         over = end >= len(self.features)
         return FinetuningStep(
             batches=batches,
-            num_tokens=sum(lengths),
+            num_tokens=int(num_tokens),
             next_position=Position(0, position.epoch + over, 0 if over else end),
             name=f"epoch {position.epoch + 1}, examples from {position.index}",
-            num_targets=sum(batch.num_targets for batch in batches),
+            has_share=has_share,
+            num_targets=int(num_targets),
         )
 
     def _order_of(self, epoch: int) -> Indices:
@@ -70,7 +78,7 @@ class FinetuningWork:
     def loss(self, model: nn.Module, batch: Any, step: StepData[Any]) -> tuple[Tensor, Measures]:
         """Return the batch's share of the step's mean loss."""
         assert isinstance(step, FinetuningStep)
-        batch = batch.to(self.device)
+        batch = batch.to(self.world.device)
         loss_sum, measures = self.task.loss(model(batch.packed).float(), batch)
         return loss_sum / max(step.num_targets, 1), measures
 

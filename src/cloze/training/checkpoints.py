@@ -7,7 +7,7 @@
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,6 +20,7 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.checkpoint import write_weights
 from cloze.progress import Progress
+from cloze.training.replicas import like
 
 Pointer: TypeAlias = Literal["latest", "best"]
 
@@ -76,8 +77,7 @@ class TrainingState:
 def save_checkpoint(
     run: Path,
     state: TrainingState,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    averages: Mapping[str, Tensor],
     write_model: Callable[[Path], None],
     *,
     average: Mapping[str, Tensor] | None = None,
@@ -87,8 +87,7 @@ def save_checkpoint(
     Args:
         run: the run's directory.
         state: of the last completed step.
-        model: whose parameters name the optimizer's averages.
-        optimizer: whose averages are saved.
+        averages: of the optimizer, as `optimizer_averages` names them.
         write_model: puts config, weights, tokenizer and card into a directory.
         average: where the weights written are a mean, what is needed to go on with it.
 
@@ -99,7 +98,7 @@ def save_checkpoint(
     with artifacts.write_directory(path, kind="checkpoint", overwrite=True) as directory:
         write_model(directory)
         (directory / "training").mkdir()
-        write_weights(_optimizer_tensors(model, optimizer), directory / _OPTIMIZER)
+        write_weights(dict(averages), directory / _OPTIMIZER)
         if average is not None:
             write_weights(dict(average), directory / _AVERAGE)
         (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
@@ -181,7 +180,7 @@ def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Op
     parameters = dict(model.named_parameters())
     for key_and_name, tensor in safetensors.torch.load_file(checkpoint / _OPTIMIZER).items():
         key, name = key_and_name.split("/", 1)
-        optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)
+        optimizer.state[parameters[name]][key] = like(parameters[name], tensor)
 
 
 def read_average(checkpoint: Path) -> dict[str, Tensor]:
@@ -189,9 +188,8 @@ def read_average(checkpoint: Path) -> dict[str, Tensor]:
     return safetensors.torch.load_file(checkpoint / _AVERAGE)
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    return {
-        f"{key}/{name}": value.detach().cpu().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
+def optimizer_averages(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """Yield the optimizer's averages by the names of the parameters that they are of."""
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            yield f"{key}/{name}", value

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from cloze import artifacts
+from cloze.training.distribution import World
 
 ENVIRONMENT = "environment.json"
 _PACKAGES = ("cloze-bert", "torch", "numpy", "tokenizers", "safetensors", "pyarrow")
@@ -29,9 +30,10 @@ def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> di
     }
 
 
-def write_environment(run: Path, device: torch.device, compute_dtype: torch.dtype) -> None:
-    """Write it into a run."""
-    text = json.dumps(describe_environment(device, compute_dtype), indent=1) + "\n"
+def write_environment(run: Path, world: World, compute_dtype: torch.dtype) -> None:
+    """Write it into a run, with the number of its ranks."""
+    described = describe_environment(world.device, compute_dtype) | {"ranks": world.size}
+    text = json.dumps(described, indent=1) + "\n"
     artifacts.write_text(run / ENVIRONMENT, text)
 
 

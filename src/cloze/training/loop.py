@@ -3,6 +3,9 @@
 One step: the work names the instances, they pass through the model in micro-batches whose gradients add up,
 the norm is clipped, the optimizer steps. Dropout is seeded anew each step from (seed, step), so a resumed run
 needs no random states: the same step always draws the same numbers.
+
+Several ranks share the instances of a step. They agree on all that decides what is done next: the clock is that of the
+first, a request to stop that of any, losses are sums over all. The first alone writes.
 """
 
 import math
@@ -27,10 +30,12 @@ from cloze.training.checkpoints import (
     Position,
     TrainingState,
     load_optimizer,
+    optimizer_averages,
     prune_checkpoints,
     read_average,
     save_checkpoint,
 )
+from cloze.training.distribution import DistributionConfig, World
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
 from cloze.training.memory import give_back_cached_memory, is_out_of_memory, memory_errors
 from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
@@ -42,12 +47,15 @@ from cloze.training.optimizer import (
     set_learning_rate,
 )
 from cloze.training.precision import autocast
+from cloze.training.replicas import Replica, gather, replicate
 
 Batch = TypeVar("Batch")
 Measures = Mapping[str, tuple[Tensor, float]]
 """By name, a sum and the number of things summed: over many batches these add up, means do not."""
 
 _SKIPPED_STEPS_ALLOWED = 2
+_SEEDS = 2**32  # of which torch's generator on the CPU tells apart no more
+_BETWEEN_RANKS = 0x9E3779B1  # steps: no run has so many that a rank draws what another drew
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,20 +75,23 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, slots=True)
 class StepData(Generic[Batch]):
-    """The instances of one optimizer step, cut into micro-batches that fit in memory."""
+    """The instances of one optimizer step, or a rank's share of them, cut into micro-batches that fit in memory."""
 
     batches: Sequence[Batch]
     num_tokens: int
+    """Of all ranks."""
     next_position: Position
     name: str
     """How a message calls these instances."""
+    has_share: bool = field(default=True, kw_only=True)
+    """Whether there were instances for this rank; else `batches` are those of another, which count for nothing here."""
 
 
 class Work(Protocol[Batch]):
     """What is trained."""
 
     def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[Batch]:
-        """Return the instances of the step that begins when a share `progress` of the run is over.
+        """Return this rank's share of the step that begins when a share `progress` of the run is over.
 
         Args:
             micro_batch_tokens: a micro-batch has at most so many, or is one sequence; how the step is cut is all
@@ -92,10 +103,10 @@ class Work(Protocol[Batch]):
         """The measures that add up to the loss."""
 
     def loss(self, model: nn.Module, batch: Batch, step: StepData[Batch]) -> tuple[Tensor, Measures]:
-        """Return this micro-batch's share of the step's loss, and what to log."""
+        """Return this micro-batch's share of the loss of the step, that of all ranks, and what to log."""
 
     def evaluate(self, model: nn.Module) -> Iterator[Measures]:
-        """Measure the model on held-out instances, the same ones each time, a batch at a time."""
+        """Measure the model on held-out instances, the same ones each time and on each rank, a batch at a time."""
 
     def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
         """Say how good an evaluation is: the best checkpoint has the most of the first, then of the next."""
@@ -114,13 +125,15 @@ class Trainer(Generic[Batch]):
         compute_dtype: the format of matrix products.
         micro_batch_tokens: tokens that pass through the model at once, until memory runs out.
         averaging_config: which mean of the weights is evaluated and saved in their place; None takes them as they are.
+        world: the ranks of the run.
+        distribution_config: how they share it.
     """
 
     model: nn.Module
     work: Work[Batch]
     budget: Budget
     run: Path
-    write_model: Callable[[Path], None]
+    write_model: Callable[[Path, nn.Module], None]
     optimizer_config: OptimizerConfig
     checkpoint_config: CheckpointConfig
     evaluation_config: EvaluationConfig
@@ -128,11 +141,15 @@ class Trainer(Generic[Batch]):
     compute_dtype: torch.dtype
     micro_batch_tokens: int
     progress: Progress
+    world: World
+    distribution_config: DistributionConfig = field(default_factory=DistributionConfig)
     state: TrainingState = field(default_factory=TrainingState)
     averaging_config: AveragingConfig | None = None
     _average: TailAverage | None = field(init=False, default=None)
+    _replica: Replica = field(init=False)
     _optimizer: torch.optim.Optimizer = field(init=False)
-    _log: MetricsLog = field(init=False)
+    _log: MetricsLog | None = field(init=False, default=None)
+    """Of the first rank."""
     _window: "_Window" = field(init=False)
     _saved_step: int = field(init=False)
     _saved_at: float = field(init=False)
@@ -149,6 +166,7 @@ class Trainer(Generic[Batch]):
             Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last completed step.
             RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
+        self._replica = replicate(self.model, self.world, self.distribution_config)
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
         if resume_from is not None:
             load_optimizer(resume_from, self.model, self._optimizer)
@@ -159,36 +177,51 @@ class Trainer(Generic[Batch]):
         self._saved_step = self.state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
         with catch_signals() as stop, deterministic_algorithms(), memory_errors(), bar as shown:
-            artifacts.remove_leftovers(self.run / "checkpoints")
-            self._log = MetricsLog(self.run, resume_step=self.state.step)
+            self.world.by_first(self._open_log)
             self._window = _Window()
             self._saved_at = time.monotonic()
             self._started_at = time.monotonic() - self.state.elapsed_seconds
-            shown.advance(self._used())
             try:
                 return self._run_steps(stop, shown)
             except _StopAskedFor:
                 self._save()
-                message = f"stopped by {stop.signal_name} after step {self.state.step}"
+                message = f"stopped by {stop.signal_name or 'another rank'} after step {self.state.step}"
                 raise Interrupted(message, remedy="The state is saved: go on with --resume") from None
 
     def _run_steps(self, stop: StopRequest, bar: Bar) -> dict[str, float]:
-        measured, evaluations = self._measured_before()
-        used = self._used()
+        measured, evaluations = self.world.by_first(self._measured_before)
+        used, save_due, asked_to_stop = self._agree(stop)
+        bar.advance(used)
         while True:
+            if asked_to_stop:
+                raise _StopAskedFor
             due = self._evaluations_due(used)
             if due > evaluations:
                 measured, evaluations = self._evaluate(stop), due
-            elif self._save_due():
+            elif save_due:
                 self._save()
             if used >= self.budget.total:
                 return measured
             self._step(used / self.budget.total, stop)
-            now_used = self._used()
+            now_used, save_due, asked_to_stop = self._agree(stop)
             bar.advance(now_used - used)
             used = now_used
             if self.state.step % self.evaluation_config.log_every_steps == 0 or used >= self.budget.total:
                 self._write_log(bar)
+
+    def _open_log(self) -> None:
+        artifacts.remove_leftovers(self.run / "checkpoints")
+        self._log = MetricsLog(self.run, resume_step=self.state.step)
+
+    def _record(self, kind: str, step: int, **values: object) -> None:
+        if self._log is not None:
+            self._log.write(kind, step, **values)
+
+    def _agree(self, stop: StopRequest) -> tuple[float, bool, bool]:
+        """Return what is used of the budget and whether to save, by the first rank's clock; and whether to stop."""
+        own = (time.monotonic() - self._started_at, self._save_due()) if self.world.is_first else (0.0, False)
+        elapsed, save_due, asked_to_stop = self.world.sums(*own, bool(stop))
+        return self.budget.used(self.state.step, elapsed), bool(save_due), bool(asked_to_stop)
 
     def _measured_before(self) -> tuple[dict[str, float], int]:
         """Return the last evaluation in a resumed run's log, and how many are behind it.
@@ -212,7 +245,8 @@ class Trainer(Generic[Batch]):
         data = self._step_data(progress, self.state.micro_batch_tokens or self.micro_batch_tokens)
         while (found := self._loss_of(data, stop)) is None:
             data = self._smaller_micro_batches(progress, data)
-        total, sums = found
+        own_loss, sums = found
+        (total,) = self.world.sums(own_loss)
         norm = clip_gradients(self.model.parameters(), self.optimizer_config.max_grad_norm)
         if math.isfinite(total) and math.isfinite(norm.item()):
             set_learning_rate(self._optimizer, learning_rate)
@@ -236,13 +270,15 @@ class Trainer(Generic[Batch]):
 
     def _loss_of(self, data: StepData[Batch], stop: StopRequest) -> tuple[float, "Sums"] | None:
         """Return the step's loss and measures, and add up its gradients; None where memory does not suffice."""
-        torch.manual_seed((self.seed << 32) + self.state.step)
+        torch.manual_seed((self.seed << 32) + (self.state.step + self.world.rank * _BETWEEN_RANKS) % _SEEDS)
         self._optimizer.zero_grad(set_to_none=True)
         self.model.train()
         try:
-            return add_up_gradients(self.model, self.work, data, self.compute_dtype, stop)
+            # several ranks leave together, between steps
+            heard = stop if self.world.size == 1 else None
+            return add_up_gradients(self._replica, self.work, data, self.compute_dtype, heard)
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+            if not is_out_of_memory(error) or self.world.size > 1:  # the others cannot begin the step again
                 raise
             return None  # the caller begins again: in here the error still holds on to tensors
 
@@ -257,7 +293,7 @@ class Trainer(Generic[Batch]):
             if len(smaller.batches) > len(data.batches):
                 self.state = replace(self.state, micro_batch_tokens=tokens)
                 step = self.state.step + 1
-                self._log.write("halved", step, micro_batch_tokens=tokens, reason="out of memory")
+                self._record("halved", step, micro_batch_tokens=tokens, reason="out of memory")
                 self.progress.note(
                     f"warning: out of memory at step {step}: micro_batch_tokens is {tokens:,} from here"
                 )
@@ -269,21 +305,18 @@ class Trainer(Generic[Batch]):
         """Leave the weights as they are; give up when it happens again and again."""
         self._skipped_in_a_row += 1
         what = f"loss {loss}, gradient norm {norm} at step {self.state.step + 1} ({name})"
-        self._log.write("skipped", self.state.step + 1, reason=what)
+        self._record("skipped", self.state.step + 1, reason=what)
         self.progress.note(f"warning: {what}: the step was skipped")
         if self._skipped_in_a_row > _SKIPPED_STEPS_ALLOWED:
             remedy = "The checkpoints hold the weights before it; lower optimizer.learning_rate"
             raise RunError(f"{what}, {self._skipped_in_a_row} times in a row", where=self.run, remedy=remedy)
 
-    def _used(self) -> float:
-        return self.budget.used(self.state.step, time.monotonic() - self._started_at)
-
     def _write_log(self, bar: Bar) -> None:
-        values = self._window.means(self.work.losses)
+        values = self._window.means(self.work.losses, self.world)
         if not values:
             return
         position = self.state.position
-        self._log.write(
+        self._record(
             "train",
             self.state.step,
             **values,
@@ -305,13 +338,15 @@ class Trainer(Generic[Batch]):
         self.model.eval()
         sums = Sums()
         device = next(self.model.parameters()).device
-        with self._mean_in_place(), torch.inference_mode(), autocast(device, self.compute_dtype):
-            for measures in self.work.evaluate(self.model):
-                if stop:
+        replica = self._replica
+        with self._mean_in_place(), replica.without_gradients(), autocast(device, self.compute_dtype):
+            batches = replica.use(self.work.evaluate)
+            while (measures := replica.use(lambda _: next(batches, None))) is not None:
+                if self.world.any(stop):
                     raise _StopAskedFor
                 sums.add(measures)
         measured = sums.means(self.work.losses)
-        self._log.write(VALIDATION, self.state.step, **measured, seconds=self.state.elapsed_seconds)
+        self._record(VALIDATION, self.state.step, **measured, seconds=self.state.elapsed_seconds)
         shown = " ".join(f"{name} {value:.4g}" for name, value in measured.items())
         self.progress.note(f"step {self.state.step:,} held-out: {shown}")
         merit = self.work.merit(measured)
@@ -334,17 +369,25 @@ class Trainer(Generic[Batch]):
             return
         self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
         with self._mean_in_place():
-            average = None if self._average is None else self._average.tensors()
-            save_checkpoint(
-                self.run, self.state, self.model, self._optimizer, self.write_model, average=average
-            )
-        prune_checkpoints(self.run, self.checkpoint_config)
+            averages = gather(optimizer_averages(self.model, self._optimizer), keep=self.world.is_first)
+            model = self._replica.whole(keep=self.world.is_first)
+            self.world.by_first(lambda: self._write_checkpoint(model, averages))
         self._saved_step = self.state.step
         self._saved_at = time.monotonic()
 
+    def _write_checkpoint(self, model: nn.Module, averages: Mapping[str, Tensor]) -> None:
+        save_checkpoint(
+            self.run,
+            self.state,
+            averages,
+            lambda directory: self.write_model(directory, model),
+            average=None if self._average is None else self._average.tensors(),
+        )
+        prune_checkpoints(self.run, self.checkpoint_config)
+
 
 def add_up_gradients(
-    model: nn.Module,
+    replica: Replica,
     work: Work[Batch],
     data: StepData[Batch],
     compute_dtype: torch.dtype,
@@ -353,18 +396,27 @@ def add_up_gradients(
     """Pass a step's micro-batches through the model; its parameters' gradients grow by theirs.
 
     Returns:
-        The step's loss, and what was measured.
+        This rank's share of the step's loss, and what was measured.
     """
-    total = torch.zeros((), device=next(model.parameters()).device)
+    total = torch.zeros((), device=next(replica.model.parameters()).device)
     sums = Sums()
-    for batch in data.batches:
+    passes = replica.num_passes(len(data.batches))
+    for number in range(passes):
         if stop:
             raise _StopAskedFor
-        with autocast(total.device, compute_dtype):
-            loss, measures = work.loss(model, batch, data)
-        loss.backward()  # type: ignore[no-untyped-call]
-        total += loss.detach()
-        sums.add(measures)
+        batch = data.batches[number % len(data.batches)]
+
+        def compute(model: nn.Module, batch: Batch = batch) -> tuple[Tensor, Measures]:
+            return work.loss(model, batch, data)
+
+        counts = data.has_share and number < len(data.batches)  # else the other ranks need this one's company
+        with replica.accumulating(more=number + 1 < passes):
+            with autocast(total.device, compute_dtype):
+                loss, measures = replica.use(compute)
+            (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
+        if counts:
+            total += loss.detach()
+            sums.add(measures)
     return total.item(), sums
 
 
@@ -415,10 +467,13 @@ class _Window:
         self.tokens += tokens
         self.seconds += seconds
 
-    def means(self, losses: tuple[str, ...]) -> dict[str, float]:
+    def means(self, losses: tuple[str, ...], world: World) -> dict[str, float]:
         if not self.norms:
             return {}
-        means = self.sums.means(losses)
+        total = Sums()
+        for sums in world.gather(self.sums):
+            total.merge(sums)
+        means = total.means(losses)
         means["learning_rate"] = self.learning_rate
         means["gradient_norm"] = sum(self.norms) / len(self.norms)
         means["tokens_per_second"] = self.tokens / self.seconds

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.training.muon import HiddenMatrix, Muon, MuonConfig
+from cloze.training.replicas import assembled
 
 # AdamW divides by 1 - beta ** step. Far from its start that is exactly 1, and its fused kernels then compute
 # Google's update; float32 counts to 2 ** 24 in ones, so the step may stand still there without harm.
@@ -109,7 +110,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Tenso
     Source: tf.clip_by_global_norm, as google-research/bert optimization.py:74 @eedf571 calls it.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
+    norm = assembled(torch.nn.utils.get_total_norm(gradients))
     scale = max_norm / torch.clamp(norm, min=max_norm)
     torch._foreach_mul_(gradients, scale)
     return norm

@@ -20,6 +20,7 @@ from cloze.training.cost import (
 )
 from cloze.training.loop import StepData, Work, add_up_gradients, deterministic_algorithms
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
+from cloze.training.replicas import Alone
 
 _AVERAGES = 2  # AdamW's, for each weight
 _FORWARD_SHARE = 1 / 3  # of a training step: backward takes twice forward
@@ -176,7 +177,7 @@ class Rehearsal:
     def _micro_batch_seconds(self, step: StepData[Any], batch: Any) -> float:
         started = time.perf_counter()
         self._model.train()
-        add_up_gradients(self._model, self._work, replace(step, batches=[batch]), self._dtype)
+        add_up_gradients(Alone(self._model), self._work, replace(step, batches=[batch]), self._dtype)
         return time.perf_counter() - started
 
     def _update_seconds(self) -> float:

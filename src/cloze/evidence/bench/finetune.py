@@ -34,6 +34,7 @@ from cloze.tasks.data import with_files
 from cloze.tasks.run import Prepared, begin_run, precompute, prepare
 from cloze.tasks.task import AnyTask
 from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.distribution import World
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype
 
@@ -96,7 +97,7 @@ def bench_finetune(
     device = resolve_device(config.device)
     dtype = resolve_dtype(config.precision, device)
     start = resolve_checkpoint(Path(config.model))
-    prepared = precompute(prepare(task, config, start, progress), config, progress)
+    prepared = precompute(prepare(task, config, start, World(device), progress), config, progress)
     check = _compare_logits(prepared, config)
 
     settings = {

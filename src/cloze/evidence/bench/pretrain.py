@@ -38,9 +38,11 @@ from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import Position
 from cloze.training.cost import Workload, pretraining_step_flops
+from cloze.training.distribution import World
 from cloze.training.loop import add_up_gradients, deterministic_algorithms
 from cloze.training.optimizer import build_optimizer, clip_gradients
 from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype
+from cloze.training.replicas import Alone
 
 _TOLERANCES = MappingProxyType({torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)})
 """By number format: how far the losses, in nats, and the gradient norms, relatively, may be apart."""
@@ -206,7 +208,7 @@ class OurSteps:
 
     def _backward(self) -> tuple[float, float]:
         self.optimizer.zero_grad(set_to_none=True)
-        loss, _ = add_up_gradients(self.model, self.work, self.data, self.dtype)
+        loss, _ = add_up_gradients(Alone(self.model), self.work, self.data, self.dtype)
         norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
         return loss, norm.item()
 
@@ -408,7 +410,7 @@ def _first_step(
         held_out=(),
         unigram_nats=torch.empty(0),
         next_sentence=settings.pairs.next_sentence,
-        device=device,
+        world=World(device),
     )
     return work, work.step_data(0.0, Position(), settings.micro_batch_tokens)
 

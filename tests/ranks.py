@@ -1,0 +1,47 @@
+"""Processes that torchrun would start, without the seconds that each would take to import torch."""
+
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+
+from cloze.errors import ClozeError
+
+
+class Ranks:
+    """A function that runs in every rank of a new world."""
+
+    def __init__(self, size: int, function: Callable[..., Any], *arguments: object) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["cloze.pretraining.run", "cloze.tasks.finetune"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.errors = context.Queue()
+        self.processes: list[BaseProcess] = []
+        for rank in range(size):
+            names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
+            environment = {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
+            process = context.Process(target=_be, args=(environment, self.errors, function, *arguments))
+            process.start()
+            self.processes.append(process)
+
+    def join(self, seconds: float = 120) -> list[int | None]:
+        """Wait for all; return their exit codes."""
+        for process in self.processes:
+            process.join(seconds)
+        return [process.exitcode for process in self.processes]
+
+
+def _be(environment: dict[str, str], errors: Any, function: Callable[..., Any], *arguments: object) -> None:
+    os.environ.update(environment)
+    torch.set_num_threads(1)
+    try:
+        function(*arguments)
+    except ClozeError as error:
+        errors.put((int(environment["RANK"]), str(error)))
+        raise SystemExit(error.exit_code) from None

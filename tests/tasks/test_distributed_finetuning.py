@@ -1,0 +1,91 @@
+"""Fine-tuning on several ranks: the same run as on one, trials and a last step that is too small for all included."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.model.heads import BertForSequenceClassification
+from cloze.progress import SILENT
+from cloze.tasks.classification import Classification
+from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.finetune import finetune
+from cloze.tasks.run import prepare
+from cloze.tasks.text_pairs import TextPairs
+from cloze.training.distribution import DistributionConfig, World
+from cloze.training.metrics_log import read_metrics
+from cloze.training.optimizer import OptimizerConfig
+from ranks import Ranks
+
+TASK = Classification(text_column="review", label_column="liked")
+
+
+@pytest.fixture
+def config(nano_checkpoint: Path, reviews: Path, tmp_path: Path) -> FinetuneConfig:
+    """Thirteen examples by fours: the last step of an epoch has one."""
+    model = tmp_path / "without-dropout"
+    shutil.copytree(nano_checkpoint, model)
+    (model / artifacts.MANIFEST).unlink()
+    table = json.loads((model / "config.json").read_text())
+    table |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (model / "config.json").write_text(json.dumps(table))
+    return FinetuneConfig(
+        model=str(model),
+        train=str(reviews),
+        dev_fraction=0.2,
+        train_examples=13,
+        epochs=3,
+        batch_size=4,
+        max_seq_length=16,
+        optimizer=OptimizerConfig(learning_rate=1e-3, warmup_fraction=0.1),
+        log_every_steps=1,
+        precision="float32",
+        device="cpu",
+        micro_batch_tokens=16,
+    )
+
+
+def _without_dropout(task: Classification, config: FinetuneConfig, run: Path) -> dict[str, float]:
+    """Fine-tune with a head whose dropout, which is fixed, draws nothing."""
+    BertForSequenceClassification.dropout_prob = 0.0
+    return finetune(task, config, run)
+
+
+def _losses(run: Path) -> list[float]:
+    return [row["loss"] for row in read_metrics(run) if "loss" in row]
+
+
+@pytest.mark.parametrize("distribution", [DistributionConfig(), DistributionConfig(sharded=True)])
+def test_two_ranks_fine_tune_as_one(
+    config: FinetuneConfig,
+    tmp_path: Path,
+    distribution: DistributionConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(BertForSequenceClassification, "dropout_prob", 0.0)
+    scores = finetune(TASK, config, tmp_path / "alone")
+    ranks = Ranks(2, _without_dropout, TASK, replace(config, distribution=distribution), tmp_path / "run")
+    assert ranks.join() == [0, 0]
+    np.testing.assert_allclose(_losses(tmp_path / "alone"), _losses(tmp_path / "run"), rtol=1e-6)
+    written = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert written["accuracy"] == scores["accuracy"]
+
+
+def test_trials_are_made_by_all_ranks_one_after_the_other(config: FinetuneConfig, tmp_path: Path) -> None:
+    config = replace(config, seeds=2, epochs=1)
+    assert Ranks(2, finetune, TASK, config, tmp_path / "run").join() == [0, 0]
+    summary = json.loads((tmp_path / "run" / "trials.json").read_text())
+    assert [len(setting["results"]) for setting in summary["settings"]] == [2]
+    assert len(list((tmp_path / "run" / "trials").iterdir())) == 2
+
+
+def test_a_batch_that_is_compared_cannot_be_shared(config: FinetuneConfig) -> None:
+    world = World(torch.device("cpu"), 0, 2)
+    with pytest.raises(InputError, match="2 ranks cannot share a batch whose examples are compared"):
+        prepare(TextPairs(), config, Path(config.model), world, SILENT)
