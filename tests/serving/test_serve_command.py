@@ -182,7 +182,7 @@ def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
     [
         ([], "--model"),
         (["-m", "nowhere"], "nowhere"),
-        (["-m", "a=x", "-m", "a=y"], "two models"),
+        (["-m", "a=x", "-m", "a=y"], "two are called"),
         (["-m", "{bert}", "--host", "203.0.113.7", "--port", "1"], "cannot listen on 203.0.113.7:1"),
         (["-m", "{bert}", "--port", "70000"], "70000 is not in"),
         (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
