@@ -29,7 +29,7 @@ BENCHMARKS = {
     "pretrain": ["--rounds=1", "--batch=2", "--max-seq-length=16", "--model=tiny"],
     "tokenize": ["--rounds=1", "--megabytes=0.02"],
     "corpus": ["--rounds=1", "--megabytes=0.02"],
-    "load": ["--rounds=1", "--batch=2", "--max-seq-length=32"],
+    "load": ["--rounds=1"],  # small batches differ by chance in how many pieces are hidden
     "finetune": ["--rounds=2", "--set=epochs=1", "--set=max_seq_length=32", "--dtype=float32"],
     "embed": ["--rounds=1", "--texts=4"],
 }
