@@ -298,9 +298,13 @@ def _kill_and_restart(nano: PretrainConfig, tmp_path: Path, *, kills: int) -> No
     launcher = _torchrun(run, settings, "--nproc-per-node=2", f"--max-restarts={kills}")
     chance = random.Random(1)
     assert config.steps is not None
+    killed: set[int] = set()
     for number in range(kills):
         _wait_for_step(run, (number + 1) * config.steps // (kills + 2))
-        os.kill(chance.choice(_workers(launcher.pid)), signal.SIGKILL)
+        while len(workers := _workers(launcher.pid)) < 2 or killed & set(workers):
+            time.sleep(0.1)  # until torchrun has begun anew
+        killed = set(workers)
+        os.kill(chance.choice(workers), signal.SIGKILL)
     output, errors = launcher.communicate(timeout=300)
     assert launcher.returncode == 0, errors
     assert output.count(f"wrote {run}") == 1
