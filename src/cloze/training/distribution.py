@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 import torch
 from torch import distributed
-from torch.distributed.distributed_c10d import Store
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from cloze.errors import ClozeError, InputError, RunError
@@ -162,6 +162,7 @@ def join_world(device: str) -> Iterator[World]:
         return
     world = World(_own_device(found), int(os.environ["RANK"]), size, restarts)
     store, _, _ = next(rendezvous("env://"))
+    store = PrefixStore(f"begun-{restarts}", store)  # an address of ranks that are gone is nobody's
     distributed.init_process_group(_backend(world.device), store=store, rank=world.rank, world_size=size)
     try:
         yield world
