@@ -58,7 +58,12 @@ PAGES = {
                 '"run", overwrite=True)'
             ),
         },
-        not_run={"make ": INSTALLS, "pip install": INSTALLS, "cloze demo": TAKES_MINUTES},
+        not_run={
+            "make ": INSTALLS,
+            "pip install": INSTALLS,
+            "cloze demo": TAKES_MINUTES,
+            "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
+        },
     ),
     "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
     "docs/start.md": Page(
