@@ -26,25 +26,20 @@ pytestmark = [pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.long]
 
 
 @pytest.fixture
-def two_machines() -> Iterator[Any]:
+def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster of two machines with a processor each, as Ray's own tests have them; this process belongs to one."""
     import ray
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # the machines' workers import this file
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
     yield cluster
     ray.shutdown()
     cluster.shutdown()
-    if before is None:
-        del os.environ["PYTHONPATH"]
-    else:
-        os.environ["PYTHONPATH"] = before
 
 
 def _square(number: int) -> int:
