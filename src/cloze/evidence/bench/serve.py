@@ -31,6 +31,7 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import resolve_checkpoint
 
 _PROGRAMS = ("wrk", "hey")
+_SOAK_CONNECTIONS = 4
 _SHARE_OF_RATE = 0.7
 _OVERLOAD = 3
 _CONNECTIONS, _CONNECTIONS_OF_OVERLOAD = 32, 512
@@ -216,7 +217,7 @@ class _Client:
 
     def ask(self, body: str, count: int) -> None:
         """Ask so many times, a few at once."""
-        self._hey(body, "-n", str(count), "-c", "4")
+        self._hey(body, "-n", str(count), "-c", str(min(count, _SOAK_CONNECTIONS)))
 
     def _hey(self, body: str, *how: str) -> list[dict[str, str]]:
         file = self.folder / "body.json"
