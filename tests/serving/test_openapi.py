@@ -23,7 +23,7 @@ CHECKS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def app(models: Mapping[str, ServedModel]) -> FastAPI:
     return create_app(models, Limits())
 

@@ -6,7 +6,7 @@ change nothing.
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from cloze.serving.limits import MOST_CHARACTERS, MOST_INPUTS
 
@@ -17,6 +17,18 @@ TextOrPair: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=2)]
 Ids: TypeAlias = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_CHARACTERS)]
 IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, max_length=MOST_INPUTS)]
 Scores: TypeAlias = list[float]
+
+
+def _only_false(value: bool) -> bool:  # noqa: FBT001 (what a request says)
+    if value:
+        raise ValueError("only false is answered")
+    return value
+
+
+# not Literal[False], which takes 0.0 for it
+OnlyFalse: TypeAlias = Annotated[
+    bool, AfterValidator(_only_false), WithJsonSchema({"type": "boolean", "const": False})
+]
 
 
 class Asked(BaseModel):
@@ -73,7 +85,7 @@ class PredictRequest(Cut):
     """A text; a list of two, which are a pair; or a list of such lists, or of one text and such lists."""
 
     inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MOST_INPUTS)]
-    raw_scores: Literal[False] | None = None
+    raw_scores: OnlyFalse | None = None
     """Scores are probabilities, or of a regression what it says."""
 
 
@@ -82,7 +94,7 @@ class RerankRequest(Cut):
 
     query: Text
     texts: Texts
-    raw_scores: Literal[False] | None = None
+    raw_scores: OnlyFalse | None = None
     return_text: bool | None = False
 
 
