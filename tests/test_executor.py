@@ -1,12 +1,15 @@
 """Mapping over processes."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.context import SpawnProcess
+from multiprocessing.popen_spawn_posix import Popen
 from pathlib import Path
 
 import pytest
@@ -77,6 +80,20 @@ def test_an_error_in_a_worker_is_the_users_error(workers: int) -> None:
 def test_a_dead_worker_is_one_line() -> None:
     with pytest.raises(RunError, match="a worker process died"):
         list(map_unordered(_die, range(9), workers=2))
+
+
+def test_a_worker_that_dies_while_another_is_started_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = Popen._launch
+
+    def launch_after_a_death(self: Popen, process: SpawnProcess) -> None:
+        for other in multiprocessing.active_children():
+            other.kill()
+            time.sleep(1)  # the pool takes note, and closes the queue that the new worker is to read
+        launch(self, process)
+
+    monkeypatch.setattr(Popen, "_launch", launch_after_a_death)
+    with pytest.raises(RunError, match="a worker process died"):
+        list(map_unordered(_slow_square, range(9), workers=2))
 
 
 def _sleep_after(path: Path) -> None:

@@ -67,7 +67,7 @@ def map_unordered(
     pending: set[Future[Result]] = set()
     with _pool(workers) as pool:
         for item in items:
-            pending.add(pool.submit(function, item))
+            pending.add(_submit(pool, function, item))
             if len(pending) >= 2 * workers:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)
@@ -92,7 +92,7 @@ def map_ordered(
     pending: deque[Future[Result]] = deque()
     with _pool(workers) as pool:
         for item in items:
-            pending.append(pool.submit(function, item))
+            pending.append(_submit(pool, function, item))
             if len(pending) >= 4 * workers:
                 yield pending.popleft().result()
         while pending:
@@ -120,6 +120,14 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
         ours.close()
         lifeline.close()
+
+
+def _submit(pool: ProcessPoolExecutor, function: Callable[[Item], Result], item: Item) -> Future[Result]:
+    try:
+        return pool.submit(function, item)
+    except OSError as error:
+        # It starts a worker where none is free, which fails if another dies meanwhile: their queue is closed then
+        raise BrokenProcessPool from error
 
 
 def _depend_on(lifeline: Connection) -> None:
