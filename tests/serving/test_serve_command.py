@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from cloze.cli import main
+from cloze.serving.run import _listen
 
 
 class Served:
@@ -206,3 +207,10 @@ def test_wrong_use(
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
+
+
+def test_no_answer_waits_for_what_comes_before_it_to_be_acknowledged() -> None:
+    with _listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
