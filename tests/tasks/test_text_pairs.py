@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model
@@ -85,6 +86,13 @@ def test_all_pairs_of_a_step_go_through_the_model_together(nano_checkpoint: Path
         for start in (0, 12)
     ]
     assert sizes == [[12], [4]]
+
+
+def test_a_batch_of_one_is_refused(nano_checkpoint: Path, tmp_path: Path) -> None:
+    settings = [f"model={nano_checkpoint}", f"data={tmp_path}", "batch_size=1"]
+    task, config = load_finetuning("text-pairs", None, settings)
+    with pytest.raises(InputError, match="text-pairs: a batch of 1 holds nothing to compare"):
+        prepare(task, config, nano_checkpoint, World(torch.device("cpu")), SILENT)
 
 
 def test_a_run_takes_over_pooling_and_prediction_the_length(nano_checkpoint: Path, tmp_path: Path) -> None:

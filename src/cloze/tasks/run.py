@@ -71,6 +71,9 @@ def prepare(task: AnyTask, config: FinetuneConfig, model: Path, world: World, pr
     if task.compares_examples and world.size > 1:
         what = f"{world.size} ranks cannot share a batch whose examples are compared with each other"
         raise InputError(what, where=task.name, remedy="Start 1")
+    if task.compares_examples and min(config.grid.batch_sizes or [config.batch_size]) == 1:
+        what = "a batch of 1 holds nothing to compare an example with"
+        raise InputError(what, where=task.name, remedy="Say --set batch_size=64")
     tokenizer = Tokenizer.load(model)
     limit = load_config(model).max_position_embeddings
     if config.max_seq_length > limit:
