@@ -89,7 +89,7 @@ def test_all_pairs_of_a_step_go_through_the_model_together(nano_checkpoint: Path
 
 
 def test_a_batch_of_one_is_refused(nano_checkpoint: Path, tmp_path: Path) -> None:
-    settings = [f"model={nano_checkpoint}", f"data={tmp_path}", "batch_size=1"]
+    settings = [f"model={nano_checkpoint}", f"train={tmp_path}", f"dev={tmp_path}", "batch_size=1"]
     task, config = load_finetuning("text-pairs", None, settings)
     with pytest.raises(InputError, match="text-pairs: a batch of 1 holds nothing to compare"):
         prepare(task, config, nano_checkpoint, World(torch.device("cpu")), SILENT)
