@@ -5,6 +5,8 @@ import random
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,10 @@ from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.objective import PretrainingWork
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.distribution import DistributionConfig
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
+from ranks import Ranks
 
 STEPS = 3
 REFUSALS: tuple[Callable[[], Exception], ...] = (
@@ -143,3 +147,108 @@ def test_other_errors_are_not_taken_for_memory(
     refuse_at(1, refusal=lambda: RuntimeError("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         pretrain(quiet, tmp_path / "run")
+
+
+# Several ranks: one of them finds no memory, all take the step again.
+
+FIRST, LAST = 0, -1
+"""Micro-batches of a step: gradients are sent with the last."""
+
+
+def _refuse() -> None:
+    raise REFUSALS[0]()
+
+
+def _in_forward(model, loss) -> None:
+    _refuse()
+
+
+def _as_backward_begins(model, loss) -> None:
+    loss.register_hook(lambda gradient: _refuse())
+
+
+def _with_gradients_half_sent(model, loss) -> None:
+    def refuse(gradient) -> None:
+        hook.remove()
+        _refuse()
+
+    hook = model.bert.embeddings.position_embeddings.weight.register_hook(refuse)
+
+
+def _pretrain_refusing(
+    config: PretrainConfig,
+    run: Path,
+    refusing: int,
+    refusals: list[tuple[int, Callable[..., None]]],
+) -> None:
+    """Pre-train; in each of the first steps one rank is refused memory once. Then every rank tells its weights."""
+    rank = int(os.environ["RANK"])
+    loss = PretrainingWork.loss
+    left = refusals if rank == refusing else []
+    refused: set[str] = set()
+    models = set()
+
+    def refusing_loss(self, model, batch, step):
+        models.add(model)
+        result = loss(self, model, batch, step)
+        if left and step.name not in refused and batch is step.batches[left[0][0]]:
+            refused.add(step.name)
+            left.pop(0)[1](model, result[0])
+        return result
+
+    PretrainingWork.loss = refusing_loss
+    pretrain(config, run)
+    (model,) = models
+    digest = sha256(b"".join(weight.numpy().tobytes() for weight in model.state_dict().values()))
+    (run / f"weights-of-rank-{rank}").write_text(digest.hexdigest())
+
+
+@pytest.fixture
+def wide(quiet: PretrainConfig) -> PretrainConfig:
+    """Gradients of more than one bucket, and a step that can be halved five times."""
+    model = replace(quiet.model, hidden_size=96, intermediate_size=384, num_hidden_layers=4)
+    phases = (replace(quiet.phases[0], fraction=1.0, batch_size=48),)
+    return replace(quiet, model=model, phases=phases, steps=6, micro_batch_tokens=1024)
+
+
+def test_ranks_take_a_step_again_together(wide: PretrainConfig, tmp_path: Path) -> None:
+    """Wherever one breaks off: all end with the same bits, those of a run that broke off elsewhere."""
+    refusals = [
+        (LAST, _in_forward),
+        (LAST, _with_gradients_half_sent),
+        (FIRST, _with_gradients_half_sent),
+        (FIRST, _in_forward),
+        (LAST, _as_backward_begins),
+    ]
+    runs = [tmp_path / "second-rank", tmp_path / "first-rank"]
+    assert Ranks(2, _pretrain_refusing, wide, runs[0], 1, refusals).join() == [0, 0]
+    assert Ranks(2, _pretrain_refusing, wide, runs[1], 0, [(FIRST, _in_forward)] * 5).join() == [0, 0]
+    weights = {file.read_text() for run in runs for file in run.glob("weights-of-rank-*")}
+    assert len(weights) == 1
+    pretrain(wide, tmp_path / "alone")
+    for run in runs:
+        halvings = _halvings(run)
+        assert [step for step, _ in halvings] == [1, 2, 3, 4, 5]
+        assert all(after < before for (_, before), (_, after) in pairwise(halvings))
+        assert _losses(run) == pytest.approx(_losses(tmp_path / "alone"), abs=1e-5)
+
+
+def test_ranks_give_up_together(quiet: PretrainConfig, tmp_path: Path) -> None:
+    config = replace(quiet, micro_batch_tokens=64, phases=(replace(quiet.phases[0], fraction=1.0),))
+    refusals = [(FIRST, _in_forward)]
+    ranks = Ranks(2, _pretrain_refusing, replace(config, micro_batch_tokens=32), tmp_path, 1, refusals)
+    assert ranks.join() == [1, 1]
+    rank, error = ranks.errors.get()
+    assert rank == 0
+    assert "out of memory at step 1 with one sequence at a time" in error
+    assert ranks.errors.empty(), "one rank says it"
+
+
+def test_ranks_that_share_weights_out_cannot(quiet: PretrainConfig, tmp_path: Path) -> None:
+    config = replace(quiet, distribution=DistributionConfig(sharded=True))
+    ranks = Ranks(2, _pretrain_refusing, config, tmp_path / "run", 1, [(FIRST, _in_forward)])
+    assert ranks.join() == [1, 1]
+    errors = dict(ranks.errors.get() for _ in range(2))
+    assert errors[1].startswith("rank 1: out of memory, and weights that are shared out")
+    assert "run.toml" in errors[1]
+    assert errors[0].startswith("rank 0: lost rank 1 of 0..1.")

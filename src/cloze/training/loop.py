@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NoReturn, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -243,10 +244,13 @@ class Trainer(Generic[Batch]):
         started = time.monotonic()
         learning_rate = learning_rate_at(progress, self.optimizer_config)
         data = self._step_data(progress, self.state.micro_batch_tokens or self.micro_batch_tokens)
-        while (found := self._loss_of(data, stop)) is None:
-            data = self._smaller_micro_batches(progress, data)
-        own_loss, sums = found
-        (total,) = self.world.sums(own_loss)
+        while True:
+            found = self._loss_of(data, stop)
+            own_loss, sums = found or (0.0, Sums())
+            total, num_broken_off = self.world.sums(own_loss, found is None)
+            if not num_broken_off:
+                break
+            data = self._smaller_micro_batches(progress, data, broke_off=found is None)
         norm = clip_gradients(self.model.parameters(), self.optimizer_config.max_grad_norm)
         if math.isfinite(total) and math.isfinite(norm.item()):
             set_learning_rate(self._optimizer, learning_rate)
@@ -278,28 +282,36 @@ class Trainer(Generic[Batch]):
             heard = stop if self.world.size == 1 else None
             return add_up_gradients(self._replica, self.work, data, self.compute_dtype, heard)
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error) or self.world.size > 1:  # the others cannot begin the step again
+            if not is_out_of_memory(error):
                 raise
-            return None  # the caller begins again: in here the error still holds on to tensors
+        self._replica.catch_up()  # out here, where the error no longer holds on to tensors
+        return None
 
-    def _smaller_micro_batches(self, progress: float, data: StepData[Batch]) -> StepData[Batch]:
-        """Cut the step's instances into more micro-batches than those of `data`; the run keeps to that size."""
+    def _smaller_micro_batches(
+        self, progress: float, data: StepData[Batch], *, broke_off: bool
+    ) -> StepData[Batch]:
+        """Cut the step's instances into more micro-batches than those of `data`; the run keeps to that size.
+
+        Args:
+            progress: where the step begins.
+            data: this rank's share of the step, as it was cut.
+            broke_off: whether it was this rank that had too little memory for it.
+        """
         self._optimizer.zero_grad(set_to_none=True)
         give_back_cached_memory(next(self.model.parameters()).device)
         tokens = self.state.micro_batch_tokens or self.micro_batch_tokens
+        step = self.state.step + 1
         while tokens > 1:
             tokens //= 2
             smaller = self._step_data(progress, tokens)
-            if len(smaller.batches) > len(data.batches):
+            if not self.world.any(broke_off and len(smaller.batches) <= len(data.batches)):
                 self.state = replace(self.state, micro_batch_tokens=tokens)
-                step = self.state.step + 1
                 self._record("halved", step, micro_batch_tokens=tokens, reason="out of memory")
                 self.progress.note(
                     f"warning: out of memory at step {step}: micro_batch_tokens is {tokens:,} from here"
                 )
                 return smaller
-        what = f"out of memory at step {self.state.step + 1} with one sequence at a time"
-        raise RunError(what, where=self.run, remedy="Use shorter sequences or a smaller model")
+        return self.world.by_first(partial(_give_up, step, self.run))
 
     def _skip(self, name: str, loss: float, norm: float) -> None:
         """Leave the weights as they are; give up when it happens again and again."""
@@ -413,11 +425,16 @@ def add_up_gradients(
         with replica.accumulating(more=number + 1 < passes):
             with autocast(total.device, compute_dtype):
                 loss, measures = replica.use(compute)
-            (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
+            replica.backward(loss if counts else 0 * loss)
         if counts:
             total += loss.detach()
             sums.add(measures)
     return total.item(), sums
+
+
+def _give_up(step: int, run: Path) -> NoReturn:
+    what = f"out of memory at step {step} with one sequence at a time"
+    raise RunError(what, where=run, remedy="Use shorter sequences or a smaller model")
 
 
 class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves the middle of a step)

@@ -5,7 +5,7 @@ whole batch's mean, so gradients are summed over the ranks, never averaged.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol, TypeVar
 
@@ -13,9 +13,12 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from cloze.errors import RunError
 from cloze.training.distribution import DistributionConfig, World
 
 Result = TypeVar("Result")
+
+_SMALLER = "Set a smaller micro_batch_tokens in run.toml: --resume then goes on from the newest checkpoint"
 
 
 class Replica(Protocol):
@@ -34,6 +37,16 @@ class Replica(Protocol):
 
     def accumulating(self, *, more: bool) -> AbstractContextManager[None]:
         """Return the context of a forward and backward pass: gradients are summed over ranks once no more follow."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Pass a loss back through the model."""
+
+    def catch_up(self) -> None:
+        """Take part, with gradients that mean nothing, in what is left of a step that broke off on this rank alone.
+
+        Raises:
+            RunError: the other ranks cannot finish theirs.
+        """
 
     def whole(self, *, keep: bool) -> nn.Module:
         """Return the model with all its weights, where they are to be kept."""
@@ -106,6 +119,13 @@ class Alone:
         """Return a context that does nothing."""
         return nullcontext()
 
+    def backward(self, loss: Tensor) -> None:
+        """Pass a loss back through the model."""
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def catch_up(self) -> None:
+        """Do nothing: no other rank waits."""
+
     def whole(self, *, keep: bool) -> nn.Module:
         """Return the model."""
         return self.model
@@ -131,9 +151,14 @@ class _Replicated(Alone):
         # DDP looks for unused weights: a head may leave out the pooler, a run without pairs the next-sentence head.
         # Only then, too, does it keep to the buckets it began with: a resumed run sums in the order of one that was
         # not stopped. It warns, around Python's filters, where it finds none.
-        door.never_used = nn.Parameter(next(model.parameters()).new_zeros(1))
+        door.never_used = self._never_used = nn.Parameter(next(model.parameters()).new_zeros(1))
         self._engine = DistributedDataParallel(door, find_unused_parameters=True)
         self._engine.register_comm_hook(reduce_dtype, _sum_bucket)
+        self._reached: set[Tensor] = set()
+        self._awaited: Sequence[Tensor] | None = None
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(self._reached.add)  # type: ignore[no-untyped-call]
 
     def use(self, compute: Callable[[nn.Module], Result]) -> Result:
         if not torch.is_grad_enabled():
@@ -143,6 +168,38 @@ class _Replicated(Alone):
 
     def accumulating(self, *, more: bool) -> AbstractContextManager[None]:
         return self._engine.no_sync() if more else nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        self._reached.clear()
+        try:
+            super().backward(loss)
+        except Exception:
+            if self._engine.require_backward_grad_sync:  # and so waits for those that are missing
+                self._awaited = [leaf for leaf in _leaves(loss) if leaf not in self._reached]
+            raise
+
+    def catch_up(self) -> None:
+        if self._awaited is None:  # it broke off before the others could send anything
+            loss = self._engine(lambda _: 0 * self._never_used.sum())
+        elif self._awaited:
+            loss = torch.stack([0 * parameter.sum() for parameter in self._awaited]).sum()
+        else:
+            raise RunError("out of memory while gradients were summed", remedy=_SMALLER)
+        loss.backward()
+        self._awaited = None
+
+
+def _leaves(loss: Tensor) -> Iterator[Tensor]:
+    """Yield the parameters that a loss depends on."""
+    nodes, seen = [loss.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            yield node.variable
+        nodes += [before for before, _ in node.next_functions]
 
 
 def _sum_bucket(
@@ -195,6 +252,13 @@ class _Sharded:
     def accumulating(self, *, more: bool) -> Iterator[None]:
         self._engine.set_requires_gradient_sync(not more)  # type: ignore[operator]
         yield
+
+    def backward(self, loss: Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def catch_up(self) -> None:
+        what = "out of memory, and weights that are shared out cannot be put together without this rank"
+        raise RunError(what, where=f"rank {self._world.rank}", remedy=_SMALLER)
 
     def whole(self, *, keep: bool) -> nn.Module:
         weights = gather(self.model.state_dict().items(), keep=keep)
