@@ -215,3 +215,21 @@ def test_nothing_to_take(make_documents, tokenizer):
     )
     with pytest.raises(InputError, match="makes no instance"):
         take(nothing, Cursor(), 1)
+
+
+@pytest.mark.parametrize(("targets", "side"), [("next", 1), ("previous", -1)])
+def test_what_looks_one_way_names_every_neighbour_of_the_text(draw, tokenizer, targets, side):
+    hidden, plain = draw(), draw(targets=targets)
+    positions = np.arange(40)
+    batch, masked = plain.batch(0, positions), hidden.batch(0, positions)
+    assert (batch.cu_seqlens == masked.cu_seqlens).all()
+    original = masked.input_ids.copy()
+    original[masked.masked_lm_positions] = masked.masked_lm_ids
+    assert (batch.input_ids == original).all()  # nothing is hidden
+    asked = batch.masked_lm_positions + side
+    assert (batch.masked_lm_ids == original[asked]).all()
+    special = np.isin(original, [tokenizer.cls_id, tokenizer.sep_id])
+    assert (asked == np.flatnonzero(~special)).all()
+    sequence = np.searchsorted(batch.cu_seqlens, asked, side="right")
+    assert (sequence == np.searchsorted(batch.cu_seqlens, batch.masked_lm_positions, side="right")).all()
+    assert (np.diff(batch.masked_lm_positions) > 0).all()

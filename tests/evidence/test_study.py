@@ -129,7 +129,7 @@ def test_the_record_is_a_page_with_its_curves_and_what_was_run(done: Path) -> No
     page = (done / "record/README.md").read_text()
     assert page.startswith("# Whether it runs\n\n| variant | seeds |")
     rows = [line for line in page.splitlines() if line.startswith(("| plain", "| muon", "| no-pairs"))]
-    assert [row.count("|") for row in rows] == [11, 11, 11]
+    assert [row.count("|") for row in rows] == [12, 12, 12]
     assert "curves.svg" in page
     assert ">no-pairs<" in (done / "record/curves.svg").read_text()
     again = read_study(done / "record/study.toml")
@@ -288,5 +288,5 @@ def test_the_table_says_when_a_variant_came_to_where_the_base_ended(tmp_path: Pa
     assert rows["base"]["share_of_time"] == 1.0
     assert rows["fast"]["pairs"]["difference"]["mean"] == pytest.approx(-2.1)
     page = (tmp_path / "record/README.md").read_text()
-    assert "| fast | 2 | 30 | 3.0 | 2.000 ± 0.000 | -2.100 (-3.371 to -0.829) |" in page
-    assert "| slow | 1 | 30 | 3.0 | 5.000 | - | 5.000 | - | 0.500 | never |" in page
+    assert "| fast | 2 | 30 | 0.5 | 3.0 | 2.000 ± 0.000 | -2.100 (-3.371 to -0.829) |" in page
+    assert "| slow | 1 | 30 | 0.5 | 3.0 | 5.000 | - | 5.000 | - | 0.500 | never |" in page

@@ -20,8 +20,16 @@ Output: TypeAlias = Annotated[Path, tyro.conf.arg(aliases=["-o"], help_behavior_
 OptionalOutput: TypeAlias = Annotated[
     Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")
 ]
-OptionalPlace: TypeAlias = Annotated[
+OptionalPlace: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="PATH|URL", help_behavior_hint="")]
+OptionalOutputPlace: TypeAlias = Annotated[
     str | None, tyro.conf.arg(aliases=["-o"], metavar="PATH|URL", help_behavior_hint="")
+]
+InputPlace: TypeAlias = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
+DataPlace: TypeAlias = Annotated[
+    str, tyro.conf.arg(aliases=["-d"], metavar="PATH|URL", help_behavior_hint="(required)")
+]
+OutputPlace: TypeAlias = Annotated[
+    str, tyro.conf.arg(aliases=["-o"], metavar="PATH|URL", help_behavior_hint="(required)")
 ]
 OptionalPath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 OptionalName: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
@@ -30,6 +38,10 @@ OptionalNumber: TypeAlias = Annotated[float | None, tyro.conf.arg(metavar="FLOAT
 Settings: TypeAlias = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
     tyro.conf.arg(name="set", metavar="KEY=VALUE", help_behavior_hint=""),
+]
+TasksData: TypeAlias = Annotated[
+    tyro.conf.UseAppendAction[tuple[str, ...]],
+    tyro.conf.arg(metavar="NAME=PATH", help_behavior_hint=""),
 ]
 Device: TypeAlias = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 Corpus: TypeAlias = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT…")]
@@ -92,6 +104,7 @@ class Pool:
 
 
 PoolFlags: TypeAlias = Annotated[Pool, tyro.conf.arg(name="")]
+IN_THIS_PROCESS = Pool(1)
 
 
 def required(value: Value | None, flag: str, *, verb: str) -> Value:
@@ -103,6 +116,23 @@ def required(value: Value | None, flag: str, *, verb: str) -> Value:
     if value is None or value == ():
         raise InputError(f"the flag {flag} is missing", remedy=f"cloze {verb} --help lists what there is")
     return value
+
+
+def tasks_data_of(given: Sequence[str]) -> dict[str, Path]:
+    """Read what --tasks-data was given: where the data of each task are.
+
+    Raises:
+        InputError: it is no NAME=PATH, or nothing is there.
+    """
+    found = {}
+    for each in given:
+        name, equals, path = each.partition("=")
+        if not name or not equals:
+            raise InputError(f"cannot read {each!r}", where="--tasks-data", remedy="Write NAME=PATH")
+        if not Path(path).exists():
+            raise InputError("no such file or directory", where=path)
+        found[name] = Path(path)
+    return found
 
 
 def read_lines(texts: Sequence[str]) -> Iterator[str]:

@@ -4,7 +4,16 @@ from typing import Annotated, TypeAlias
 
 import tyro
 
-from cloze.cli.common import Flags, OptionalOutput, OptionalPath, Settings, find_recipe, required
+from cloze.cli.common import (
+    Flags,
+    OptionalOutput,
+    OptionalPath,
+    Settings,
+    TasksData,
+    find_recipe,
+    required,
+    tasks_data_of,
+)
 
 Seeds: TypeAlias = Annotated[
     tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="INT", help_behavior_hint="")
@@ -17,6 +26,7 @@ def run(
     *,
     data: OptionalPath = None,
     output: OptionalOutput = None,
+    tasks_data: TasksData = (),
     settings: Settings = (),
     seed: Seeds = (),
     dry_run: bool = False,
@@ -27,9 +37,12 @@ def run(
     How long it takes is said beforehand. Stopped or killed, the same command goes on.
 
     Args:
-        study: a TOML file, or the name of a study that comes with cloze: fast, fast-rates.
+        study: a TOML file, or the name of a study that comes with cloze: fast, fast-rates (and those of
+            cloze reproduce: table5 to table8, figure5).
         data: the data set that `cloze corpus` wrote (required).
         output: directory of the runs and the record (required).
+        tasks_data: where the data of a task of the study are, as in mnli=DIRECTORY; may be given several times, and a
+            task without data is left out.
         settings: one setting of every run, as in --set budget_seconds=600; may be given several times.
         seed: make the runs of this seed alone, beside another command for others; may be given several times.
         dry_run: say what would be run and how long it takes, and stop.
@@ -43,8 +56,10 @@ def run(
     path = find_recipe(study, "studies")
     assert path is not None
     found = read_study(path, settings)
+    data_of_tasks = tasks_data_of(tasks_data)
     if dry_run:
-        runs = [each for each in plan_study(found, data, output) if each.seed in (seed or found.seeds)]
+        planned = plan_study(found, data, output, data_of_tasks)
+        runs = [each for each in planned if each.seed in (seed or found.seeds)]
         flags.print(
             {
                 "runs": [str(each.directory) for each in runs],
@@ -54,5 +69,5 @@ def run(
         )
         return
     keep_freed_memory()
-    record = run_study(found, data, output, seeds=seed, progress=flags.progress)
+    record = run_study(found, data, output, tasks_data=data_of_tasks, seeds=seed, progress=flags.progress)
     flags.print({"record": str(record)}, f"wrote {record}")

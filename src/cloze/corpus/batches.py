@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.corpus.hashing import mix, uniform
-from cloze.corpus.masking import MaskingConfig, mask_tokens
+from cloze.corpus.masking import MaskingConfig, Targets, mask_tokens, neighbours
 from cloze.corpus.pairs import EpochPlan, PairsConfig, plan_epoch
 from cloze.corpus.store import Documents
 from cloze.errors import InputError
@@ -31,7 +31,8 @@ class PackedBatch:
 
     Shapes:
         input_ids, token_type_ids, position_ids [T]; cu_seqlens [B+1] int32, where each sequence begins, and T.
-        masked_lm_positions [P], indices into the T tokens; masked_lm_ids [P], the pieces that stood there.
+        masked_lm_positions [P], indices into the T tokens; masked_lm_ids [P], the pieces that stood there (or that
+        stand beside them, where the neighbours are predicted).
         next_sentence_labels [B], 0 = IsNext, 1 = NotNext.
     """
 
@@ -119,6 +120,7 @@ class DrawnInstances:
     masking: MaskingConfig
     seed: int
     phase: int
+    targets: Targets = "masked"
     _is_continuation: npt.NDArray[np.bool_] = field(init=False)
     _plans: dict[int, EpochPlan] = field(init=False, default_factory=dict)
 
@@ -186,16 +188,20 @@ class DrawnInstances:
         input_ids_T = np.full(len(is_text_T), self.tokenizer.sep_id, np.int64)
         input_ids_T[cu_seqlens[:-1]] = self.tokenizer.cls_id
         input_ids_T[is_text_T] = self.documents.gather(starts_BS.ravel(), kept_BS.ravel())
-        masked_T, masked_lm_positions, masked_lm_ids = mask_tokens(
-            input_ids_T,
-            cu_seqlens,
-            is_text_T,
-            mix(_MASKS, after=random_B),
-            self.masking.at(progress),
-            max_predictions_per_seq=self.max_predictions_per_seq,
-            is_continuation=self._is_continuation,
-            mask_id=self.tokenizer.mask_id,
-        )
+        if self.targets == "masked":
+            masked_T, masked_lm_positions, masked_lm_ids = mask_tokens(
+                input_ids_T,
+                cu_seqlens,
+                is_text_T,
+                mix(_MASKS, after=random_B),
+                self.masking.at(progress),
+                max_predictions_per_seq=self.max_predictions_per_seq,
+                is_continuation=self._is_continuation,
+                mask_id=self.tokenizer.mask_id,
+            )
+        else:
+            masked_T = input_ids_T
+            masked_lm_positions, masked_lm_ids = neighbours(input_ids_T, is_text_T, self.targets)
         return PackedBatch(
             masked_T,
             np.repeat(np.tile(np.arange(segments), len(positions)), tokens_BS.ravel()),

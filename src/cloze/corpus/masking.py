@@ -4,12 +4,15 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of the longest, P ma
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from cloze.corpus.hashing import mix, uniform
+
+Targets: TypeAlias = Literal["masked", "next", "previous"]
+"""Which pieces are predicted, and where: those that are hidden, or at each place the one after or before it."""
 
 _SELECT, _REPLACE, _RANDOM_PIECE = 1, 2, 3  # which of a token's random numbers is meant
 _LAST = np.uint64(2**64 - 1)
@@ -107,6 +110,21 @@ def mask_tokens(
         masked_lm_ids,
     )
     return masked_T, positions_P, masked_lm_ids
+
+
+def neighbours(
+    input_ids_T: npt.NDArray[np.int64], is_text_T: npt.NDArray[np.bool_], targets: Literal["next", "previous"]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return where the pieces of the text are predicted by what looks one way: beside each of them.
+
+    Returns:
+        The positions in ascending order [P]: the one before each piece of the text, or the one after it, which are of
+        the same sequence, since that begins with [CLS] and ends with [SEP]; the pieces to be named there [P].
+
+    Source: Devlin et al. 2019, 5.1 ("trained using a standard left-to-right language model").
+    """
+    text_P = np.flatnonzero(is_text_T)
+    return text_P + (-1 if targets == "next" else 1), input_ids_T[text_P]
 
 
 def predictions_due(

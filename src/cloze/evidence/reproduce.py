@@ -15,6 +15,8 @@ from typing import Any
 from cloze import artifacts
 from cloze.config import read_toml
 from cloze.errors import InputError
+from cloze.evidence.ablations import ABLATIONS
+from cloze.evidence.study_published import PUBLISHED, SOURCE
 from cloze.inference.ensemble import load_ensemble, models_by_task
 from cloze.progress import SILENT, Progress
 from cloze.tasks.data import find_data
@@ -22,8 +24,6 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.tables import count_rows
 from cloze.training.environment import describe_environment
 
-_PUBLISHED = Path(__file__).with_name("published.toml")
-_SOURCE = "Devlin et al. 2019, arXiv 1810.04805v2"
 _AVERAGE = "Average"
 
 
@@ -108,9 +108,8 @@ class Reproduction:
     @property
     def caption(self) -> list[str]:
         """What the numbers are."""
-        number = self.table.removeprefix("table")
         lines = [
-            f"{self.title}, as in table {number} of {_SOURCE}; percent",
+            f"{self.title}, as in {self.table[:-1]} {self.table[-1]} of {SOURCE}; percent",
             f"published: {self.measured_on}",
         ]
         return [*lines, f"yours: {self.own_measured_on}"] if self.evaluated else lines
@@ -148,7 +147,7 @@ class Reproduction:
         return {
             "table": self.table,
             "title": self.title,
-            "source": _SOURCE,
+            "source": SOURCE,
             "measured_on": self.measured_on,
             "own_measured_on": self.own_measured_on,
             "published": self.published,
@@ -187,7 +186,7 @@ def reproduce(
     """Return a table of the paper, with a row of your models' scores where some are given.
 
     Args:
-        table: table1 to table4.
+        table: table1 to table4; of an ablation there are the published rows alone.
         models: checkpoints or runs, fine-tuned for tasks of the table: their task.toml says which.
         data: for table 1 the directory of GLUE's data, a folder a task; for the others the one of the dev file.
         ensemble: whether several models of one task answer as one.
@@ -198,7 +197,7 @@ def reproduce(
         InputError: no such table, a model that is none of the table's, or nothing to be measured at all.
     """
     columns = _columns_of(table)
-    published = read_toml(_PUBLISHED)[table]
+    published = read_toml(PUBLISHED)[table]
     own, missing, evaluated = {}, [], {}
     if models:
         if data is None or not data.is_dir():
@@ -229,7 +228,7 @@ def reproduce(
         table,
         published["title"],
         published["measured_on"],
-        published["own_measured_on"],
+        published.get("own_measured_on", ""),
         tuple(columns),
         published["rows"],
         own,
@@ -259,11 +258,15 @@ def write_record(found: Reproduction, directory: Path, *, device: str, overwrite
 
 
 def _columns_of(table: str) -> Mapping[str, Measured | None]:
-    if table not in COLUMNS:
-        near = difflib.get_close_matches(table, COLUMNS, n=1)
-        remedy = f"Did you mean {near[0]}" if near else f"There are {', '.join(COLUMNS)}"
-        raise InputError(f"no table {table!r}", remedy=remedy)
-    return COLUMNS[table]
+    if table in COLUMNS:
+        return COLUMNS[table]
+    if table in ABLATIONS:
+        rows = read_toml(PUBLISHED)[table]["rows"].values()
+        return dict.fromkeys(column for row in rows for column in row)
+    known = (*COLUMNS, *ABLATIONS)
+    near = difflib.get_close_matches(table, known, n=1)
+    remedy = f"Did you mean {near[0]}" if near else f"There are {', '.join(known)}"
+    raise InputError(f"no table {table!r}", remedy=remedy)
 
 
 def _models_of(
@@ -287,7 +290,7 @@ def _find(measured: Measured, data: Path) -> Path:
     """
     folder = data / measured.folder
     file = (
-        find_data(find_task(measured.task)(), folder, "dev")
+        Path(find_data(find_task(measured.task)(), folder, "dev"))
         if measured.file is None
         else folder / measured.file
     )

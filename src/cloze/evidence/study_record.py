@@ -2,10 +2,13 @@
 
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,22 @@ from matplotlib.figure import Figure
 
 from cloze import artifacts
 from cloze.evidence.differences import paired_difference
+from cloze.evidence.study_published import SOURCE, Published, as_table, score_rows
 
 _MASKED = "masked_lm_loss"
 _PAIRS = "next_sentence_accuracy"
+_PERPLEXITY = "perplexity"
+"""A measure beside the tasks: that of masked words, on held-out text read as pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScores:
+    """What an encoder reached on a task."""
+
+    points: tuple[float, ...]
+    """In percent, at each point of its pre-training; the last is its end."""
+    majority: float | None = None
+    """What always saying the most frequent class reaches, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +41,22 @@ class Compared:
 
     variant: str
     seed: int
-    held_out_as: str
-    """How the instances of its curve were made: curves of one making compare."""
-    seconds: tuple[float, ...]
+    held_out_as: str | None = None
+    """How the instances of its curve were made: curves of one making compare. None: it was not pre-trained."""
+    seconds: tuple[float, ...] = ()
     """When it was evaluated."""
-    masked_lm_losses: tuple[float, ...]
+    masked_lm_losses: tuple[float, ...] = ()
     """What was found then, in nats."""
-    steps: int
-    tokens: int
-    pairs: dict[str, float]
-    """Measures of its end on held-out text read as pairs, the same for all runs."""
-    segments: dict[str, float]
+    steps: int | None = None
+    tokens: int | None = None
+    pairs: dict[str, float] = field(default_factory=dict)
+    """Measures of its end on held-out text read as pairs, the same for all runs that name hidden words."""
+    segments: dict[str, float] = field(default_factory=dict)
     """The same on that text read as single segments."""
-    environment: dict[str, Any]
+    neighbours: dict[str, float] = field(default_factory=dict)
+    """Of a run that looks one way, in the place of these: how well it names the next piece, or the one before."""
+    tasks: dict[str, TaskScores] = field(default_factory=dict)
+    environment: dict[str, Any] | None = None
 
     def seconds_to(self, loss: float) -> float | None:
         """Return when the curve first came down to a loss, on the line between evaluations; None if never."""
@@ -51,8 +70,23 @@ class Compared:
             before = (seconds, value)
         return None
 
+    def score(self, measure: str) -> float | None:
+        """Return what was reached at the end: on a task, or the perplexity; None where that was not measured."""
+        if measure == _PERPLEXITY:
+            return math.exp(self.pairs[_MASKED]) if self.pairs else None
+        return self.tasks[measure].points[-1] if measure in self.tasks else None
 
-def write_study_record(title: str, base: str, study: str, runs: Sequence[Compared], directory: Path) -> None:
+
+def write_study_record(
+    title: str,
+    base: str,
+    study: str,
+    runs: Sequence[Compared],
+    directory: Path,
+    *,
+    metrics: Mapping[str, str] = MappingProxyType({}),
+    published: Published | None = None,
+) -> None:
     """Write the record of the runs that are finished.
 
     Args:
@@ -61,14 +95,29 @@ def write_study_record(title: str, base: str, study: str, runs: Sequence[Compare
         study: what was run, as TOML.
         runs: in the order in which they were made.
         directory: of the record; one that is there is replaced.
+        metrics: by task, what its scores are.
+        published: where the paper has the same.
     """
     by_variant: dict[str, list[Compared]] = {}
     for run in runs:
         by_variant.setdefault(run.variant, []).append(run)
-    rows = [_row(own, by_variant[base]) for own in by_variant.values() if base in by_variant]
+    trained = {name: own for name, own in by_variant.items() if own[0].held_out_as is not None}
+    rows = [_row(own, trained[base]) for own in trained.values() if base in trained]
+    scores = _score_sections(by_variant, base, metrics, published)
+    drawn = {name: own for name, own in trained.items() if not own[0].neighbours}
+    has_points = any(len(scores.points) > 1 for run in runs for scores in run.tasks.values())
     with artifacts.write_directory(directory, kind="record", overwrite=True) as temporary:
-        (temporary / "README.md").write_text(_page(title, base, rows, runs), "utf-8")
-        (temporary / "curves.svg").write_text(_curves(by_variant, base), "utf-8")
+        lines = [f"# {title}", "", *scores]
+        if has_points:
+            lines += ["![Scores over the steps of pre-training](quality.svg)", ""]
+            (temporary / "quality.svg").write_text(_quality(trained, metrics), "utf-8")
+        if rows:
+            lines += [*_losses(base, rows), ""]
+        if drawn:
+            lines += ["![Masked-word loss on held-out text over time, mean over seeds](curves.svg)", ""]
+            (temporary / "curves.svg").write_text(_curves(drawn, base), "utf-8")
+        lines.append(_made_with(runs))
+        (temporary / "README.md").write_text("\n".join(lines) + "\n", "utf-8")
         (temporary / "study.toml").write_text(study, "utf-8")
         results = {"rows": rows, "runs": [asdict(run) for run in runs]}
         (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
@@ -79,11 +128,14 @@ def _row(own: Sequence[Compared], base: Sequence[Compared]) -> dict[str, Any]:
     theirs = {run.seed: run for run in base}
     pairs = [(run, theirs[run.seed]) for run in own if run.seed in theirs]
     row: dict[str, Any] = {"variant": own[0].variant, "seeds": len(own)}
-    row["steps"], row["tokens"] = fmean(run.steps for run in own), fmean(run.tokens for run in own)
-    for kind in ("pairs", "segments"):
-        losses = [getattr(run, kind)[_MASKED] for run in own]
+    row["steps"], row["tokens"] = fmean(run.steps or 0 for run in own), fmean(run.tokens or 0 for run in own)
+    row["seconds"] = fmean(run.seconds[-1] for run in own)
+    for kind in ("pairs", "segments", "neighbours"):
+        losses = [getattr(run, kind)[_MASKED] for run in own if getattr(run, kind)]
+        if not losses:
+            continue
         row[kind] = {"mean": fmean(losses), "deviation": stdev(losses) if len(losses) > 1 else None}
-        if own is not base and len(pairs) > 1:
+        if own is not base and len(pairs) > 1 and getattr(base[0], kind):
             row[kind]["difference"] = asdict(
                 paired_difference(
                     *([getattr(run, kind)[_MASKED] for run in side] for side in zip(*pairs, strict=True))
@@ -110,6 +162,7 @@ _HEAD = (
     "variant",
     "seeds",
     "steps",
+    "minutes",
     "million tokens",
     "masked-word loss, pairs",
     "less the base's",
@@ -120,47 +173,121 @@ _HEAD = (
 )
 
 
-def _page(title: str, base: str, rows: Sequence[Mapping[str, Any]], runs: Sequence[Compared]) -> str:
+def _losses(base: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of what pre-training reached, and what its numbers are."""
     cells = [
         [
             row["variant"],
             str(row["seeds"]),
             f"{row['steps']:,.0f}",
+            f"{row['seconds'] / 60:.1f}",
             f"{row['tokens'] / 1e6:.1f}",
-            *(cell for kind in ("pairs", "segments") for cell in _loss_cells(row[kind])),
+            *(cell for kind in ("pairs", "segments") for cell in _loss_cells(row.get(kind))),
             f"{row[_PAIRS]:.3f}" if _PAIRS in row else "-",
             _time_cell(row),
         ]
         for row in rows
     ]
-    table = [f"| {' | '.join(line)} |" for line in (_HEAD, ["---"] * len(_HEAD), *cells)]
-    first = runs[0].environment
-    return (
-        "\n".join(
+    one_way = [f"{row['variant']} {row['neighbours']['mean']:.3f}" for row in rows if "neighbours" in row]
+    return [
+        *(f"| {' | '.join(line)} |" for line in (_HEAD, ["---"] * len(_HEAD), *cells)),
+        "",
+        "Losses are in nats a hidden piece, on the held-out documents, with what each run ended with; the",
+        "same instances for all, masked as in the paper, read as pairs of segments and as one segment a",
+        "sequence. ± is the deviation between seeds. Differences are paired by seed with",
+        f"{base}, with the 95% interval of their mean (Student's t). The last column is when the curve of",
+        f"a run first came down to the loss that {base} of the same seed ended with, as a share of its",
+        'time, in the mean over seeds; never if some seed did not come there, "-" where the curve was',
+        "measured on other instances.",
+        *(
             [
-                f"# {title}",
-                "",
-                *table,
-                "",
-                "Losses are in nats a hidden piece, on the held-out documents, with what each run ended with; the",
-                "same instances for all, masked as in the paper, read as pairs of segments and as one segment a",
-                "sequence. ± is the deviation between seeds. Differences are paired by seed with",
-                f"{base}, with the 95% interval of their mean (Student's t). The last column is when the curve of",
-                f"a run first came down to the loss that {base} of the same seed ended with, as a share of its",
-                'time, in the mean over seeds; never if some seed did not come there, "-" where the curve was',
-                "measured on other instances.",
-                "",
-                "![Masked-word loss on held-out text over time, mean over seeds](curves.svg)",
-                "",
-                f"Processor: {first['processor']}, threads: {first['threads']}, {first['compute_dtype']}, torch "
-                f"{first['versions']['torch']}. `study.toml` is what was run, `results.json` every figure by seed.",
+                "What looks one way names the next piece, or the one before, at every place, which is another",
+                f"question: its loss there, in nats a piece, is no number of this table ({', '.join(one_way)}).",
             ]
-        )
-        + "\n"
+            if one_way
+            else []
+        ),
+    ]
+
+
+def _made_with(runs: Sequence[Compared]) -> str:
+    first = next((run.environment for run in runs if run.environment is not None), None)
+    where = (
+        ""
+        if first is None
+        else f"Processor: {first['processor']}, threads: {first['threads']}, {first['compute_dtype']}, torch "
+        f"{first['versions']['torch']}. "
     )
+    return f"{where}`study.toml` is what was run, `results.json` every figure by seed."
 
 
-def _loss_cells(found: Mapping[str, Any]) -> list[str]:
+def _score_sections(
+    by_variant: Mapping[str, Sequence[Compared]],
+    base: str,
+    metrics: Mapping[str, str],
+    published: Published | None,
+) -> list[str]:
+    """Return a table for each task that was measured, or where the paper's rows are tasks, for each variant."""
+    runs = [run for own in by_variant.values() for run in own]
+    tasks = list(dict.fromkeys(name for run in runs for name in run.tasks))
+    columns = [] if published is None else list(published.columns)
+    measures = [name for name in (_PERPLEXITY, *metrics) if name in tasks or name in columns]
+    lines = []
+    if published is not None:
+        facts = published.facts
+        lines += [
+            f"Beside {published.name} of {SOURCE}. What it measured: {facts['measured_on']}.",
+            "What it says:",
+            "",
+            f"> {facts['says']}",
+            "",
+        ]
+        if facts["rows"]:
+            lines += [*_published_table(facts["rows"]), ""]
+    if not measures:
+        return lines
+    if published is not None and published.rows and set(published.rows) <= set(metrics):
+        for variant, own in by_variant.items():
+            scores = {name: _by_seed(own, name) for name in tasks}
+            paper = {name: published.value(name, variant) for name in tasks}
+            lines += [f"## {variant}", "", *as_table(score_rows(scores, tasks[0], paper)), ""]
+        compared = tasks[0]
+    else:
+        for name in measures:
+            scores = {variant: _by_seed(own, name) for variant, own in by_variant.items()}
+            paper = {
+                variant: None if published is None else published.value(variant, name)
+                for variant in by_variant
+            }
+            majority = next((run.tasks[name].majority for run in runs if name in run.tasks), None)
+            rows = [row for row in score_rows(scores, base, paper) if row.scores]
+            heading = f"## {name} ({metrics[name]})" if name in metrics else "## Perplexity of masked words"
+            lines += [heading, "", *as_table(rows, majority=majority), ""]
+        compared = base
+    return [
+        *lines,
+        "In percent, but for perplexity: mean over seeds, each of pre-training and fine-tuning alike. ± is their",
+        f"deviation. Differences are paired by seed with {compared}, with the 95% interval of their mean",
+        "(Student's t).",
+        "The dev data chose the best epoch of each fine-tuning, which flatters all alike.",
+        "",
+    ]
+
+
+def _published_table(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    cells = [[name, *(str(row.get(column, "-")) for column in columns)] for name, row in rows.items()]
+    head = ["the paper's", *columns]
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+
+
+def _by_seed(runs: Sequence[Compared], measure: str) -> dict[int, float]:
+    return {run.seed: score for run in runs if (score := run.score(measure)) is not None}
+
+
+def _loss_cells(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return ["-", "-"]
     deviation = "" if found["deviation"] is None else f" ± {found['deviation']:.3f}"
     difference = found.get("difference")
     if difference is None:
@@ -177,7 +304,7 @@ def _time_cell(row: Mapping[str, Any]) -> str:
 
 def _curves(by_variant: Mapping[str, Sequence[Compared]], base: str) -> str:
     """Draw the mean over seeds of every variant's curve; the same runs give the same bytes."""
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0}):
+    with _style():
         figure = Figure(figsize=(9.4, 5.0), layout="constrained")
         axes = figure.add_subplot()
         for name, runs in by_variant.items():
@@ -190,6 +317,35 @@ def _curves(by_variant: Mapping[str, Sequence[Compared]], base: str) -> str:
         axes.set_ylabel("held-out masked-word loss, nats")
         axes.grid(axis="y", linewidth=0.4)
         axes.legend(frameon=False)
-        stream = io.StringIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None})
+        return _as_svg(figure)
+
+
+def _quality(by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]) -> str:
+    """Draw every task's score over the steps of pre-training: each seed, and the mean over seeds."""
+    names = [name for name in metrics if any(name in run.tasks for own in by_variant.values() for run in own)]
+    with _style():
+        figure = Figure(figsize=(9.4, 4.0 * len(names)), layout="constrained")
+        for number, name in enumerate(names, 1):
+            axes = figure.add_subplot(len(names), 1, number)
+            for place, (variant, runs) in enumerate(by_variant.items()):
+                points = np.array([run.tasks[name].points for run in runs if name in run.tasks])
+                if not len(points):
+                    continue
+                steps = (runs[0].steps or 0) * np.arange(1, points.shape[1] + 1) / points.shape[1]
+                axes.plot(steps, points.mean(0), f"C{place}-o", label=variant)
+                axes.plot(steps, points.T, f"C{place}.", markersize=3.0)
+            axes.set_xlabel("steps of pre-training")
+            axes.set_ylabel(f"{name} ({metrics[name]}), percent")
+            axes.grid(axis="y", linewidth=0.4)
+            axes.legend(frameon=False)
+        return _as_svg(figure)
+
+
+def _style() -> AbstractContextManager[None]:
+    return rc_context({"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0})
+
+
+def _as_svg(figure: Figure) -> str:
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None})
     return stream.getvalue()

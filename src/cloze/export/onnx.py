@@ -139,6 +139,11 @@ def _check(
 def _load(checkpoint: Path) -> tuple[ForeignModel, nn.Module, int]:
     """Return what a directory holds, the model of it that becomes a graph, and how many tokens that reads."""
     found = load_hugging_face(checkpoint)
+    config = _encoder_of(found.model).config
+    if type(config) is not BertConfig or config.attends_to != "all":
+        raise InputError(
+            "not an encoder whose tokens see all others: there is no graph for it", where=checkpoint
+        )
     if found.left_out:
         what = f"the weight {found.left_out[0]} is of a model that has no graph here"
         raise InputError(what, where=checkpoint)

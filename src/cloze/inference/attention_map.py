@@ -59,6 +59,10 @@ def attention_map(model: BertModel, tokenizer: Tokenizer, text: str, pair: str |
     Source:
         Vaswani et al. 2017, 3.2.1.
     """
+    if model.config.attends_to != "all":
+        raise InputError(
+            f"sees the {model.config.attends_to} alone: such attention is not shown", where="model"
+        )
     encoding = tokenizer.encode(text, pair)
     if len(encoding) > model.config.max_position_embeddings:
         what = f"{len(encoding)} tokens, the model takes {model.config.max_position_embeddings}"

@@ -31,7 +31,11 @@ class FillMask:
     @classmethod
     def load(cls, directory: Path | str, *, device: str = "auto") -> "FillMask":
         """Read a pre-trained checkpoint, or the newest one of a run."""
-        return cls(*load(directory, BertForMaskedLM, device=device))
+        model, tokenizer = load(directory, BertForMaskedLM, device=device)
+        if model.config.attends_to != "all":
+            what = f"sees the {model.config.attends_to} alone: it was trained to name neighbours, not hidden pieces"
+            raise InputError(what, where=directory)
+        return cls(model, tokenizer)
 
     def __call__(self, text: str, *, top_k: int = 5) -> list[list[Candidate]]:
         """Return, for each [MASK] in the order of the text, the `top_k` likeliest pieces.

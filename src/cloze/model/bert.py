@@ -7,13 +7,13 @@ H head size, I intermediate.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
-from cloze.model.attention import attention
+from cloze.model.attention import AttendsTo, attention
 from cloze.model.dropout import dropout
 from cloze.model.packed import Packed, pack_padded
 from cloze.model.registry import register_encoder
@@ -49,6 +49,8 @@ class BertConfig:
     """Standard deviation of the initial weights, cut off at twice that."""
     layer_norm_eps: float = 1e-12
     """Added to the variance in LayerNorm."""
+    attends_to: AttendsTo = "all"
+    """What each token sees: all of its sequence, as BERT does, or itself and one side alone (5.1 of the paper)."""
 
     def __post_init__(self) -> None:
         sizes = (
@@ -70,6 +72,10 @@ class BertConfig:
             )
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(f"hidden_act = {self.hidden_act!r} must be one of {', '.join(ACTIVATIONS)}")
+        if self.attends_to not in get_args(AttendsTo):
+            raise ValueError(
+                f"attends_to = {self.attends_to!r} must be one of {', '.join(get_args(AttendsTo))}"
+            )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)} must be at least 0 and less than 1")
@@ -120,7 +126,7 @@ class EncoderOutput(NamedTuple):
     sequence_output: Tensor
     """The last layer, a vector a token: T_i of the paper."""
     pooled_output: Tensor
-    """tanh of a dense layer on [CLS], a vector a sequence."""
+    """tanh of a dense layer on [CLS], a vector a sequence; on the last token, where each sees its left alone."""
     hidden_states: tuple[Tensor, ...]
     """Embeddings and every layer where they were asked for, else empty."""
 
@@ -186,6 +192,7 @@ class BertLayer(nn.Module):
         self.output_layer_norm = nn.LayerNorm(hidden_size, eps=config.layer_norm_eps)
         self._activation = ACTIVATIONS[config.hidden_act]
         self._num_heads = config.num_attention_heads
+        self._attends_to = config.attends_to
         self._hidden_dropout_prob = config.hidden_dropout_prob
         self._attention_dropout_prob = config.attention_probs_dropout_prob
 
@@ -195,7 +202,9 @@ class BertLayer(nn.Module):
         attention_dropout_prob = self._attention_dropout_prob if self.training else 0.0
 
         query_TNH, key_TNH, value_TNH = self.project(hidden_TD)
-        context_TNH = attention(query_TNH, key_TNH, value_TNH, packed, attention_dropout_prob)
+        context_TNH = attention(
+            query_TNH, key_TNH, value_TNH, packed, attention_dropout_prob, self._attends_to
+        )
         attended_TD = dropout(self.attention_output(context_TNH.flatten(1)), hidden_dropout_prob)
         hidden_TD = self.attention_layer_norm(hidden_TD + attended_TD)
 
@@ -243,8 +252,10 @@ class BertModel(nn.Module):
             hidden_TD = layer(hidden_TD, packed)
             if keep_hidden_states:
                 hidden_states.append(hidden_TD)
-        first_BD = hidden_TD.index_select(0, packed.cu_seqlens[:-1])
-        pooled_BD = self.pooler(first_BD).tanh()
+        # [CLS], or the last token where that alone has seen the others
+        starts, ends = packed.cu_seqlens[:-1], packed.cu_seqlens[1:]
+        whole_BD = hidden_TD.index_select(0, ends - 1 if self.config.attends_to == "left" else starts)
+        pooled_BD = self.pooler(whole_BD).tanh()
         return EncoderOutput(hidden_TD, pooled_BD, tuple(hidden_states) if keep_hidden_states else ())
 
     def forward(

@@ -19,6 +19,7 @@ from cloze.config import from_table
 from cloze.errors import InputError, RunError
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.layouts import HUGGING_FACE, modern_hugging_face_names
+from cloze.model.registry import encoder_for, find_config_class, name_of
 from cloze.text.tokenizer import Tokenizer
 from cloze.text.vocabulary import MOST_BYTES
 
@@ -48,6 +49,10 @@ _MOST = dict.fromkeys((*_REQUIRED_KEYS, "type_vocab_size"), 10_000_000) | {"num_
 """No BERT is larger; from a damaged file one would be built before its weights are found to be missing."""
 _MOST_PARAMETERS = 4_000_000_000
 _MOST_JSON_BYTES = 1 << 24
+
+_ONE_WAY = "one-way-bert"
+"""Called so in config.json, an encoder that looks one way is refused by other programs, which would let it look both
+ways. (transformers' `is_decoder` looks left, but pools [CLS], which sees nothing.)"""
 
 Model = TypeVar("Model", bound=nn.Module)
 Json = TypeVar("Json", dict[str, Any], list[Any])
@@ -143,7 +148,7 @@ def load_model(
     config = load_config(directory)
     _check_vocabulary(directory, config)
     with torch.device("meta"):  # shapes only: the file brings the values
-        encoder = BertModel(config)
+        encoder = new_encoder(config)
         model = encoder if head is None else head(encoder)
     foreign = read_weights(directory)
     shapes = {name: weight.shape for name, weight in _our_weights(model).items()}
@@ -170,6 +175,13 @@ def load_model(
     return model.eval()
 
 
+def new_encoder(config: BertConfig) -> BertModel:
+    """Return the encoder that a configuration is of, with weights that a file is to replace."""
+    encoder = encoder_for(config)(config)
+    assert isinstance(encoder, BertModel)
+    return encoder
+
+
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     """Read the architecture from config.json, or from Google's file of the same keys.
 
@@ -178,17 +190,19 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     """
     table = read_json(Path(directory) / file_name)
     where = str(Path(directory) / file_name)
-    if table.get("model_type", "bert") != "bert":
-        raise InputError(f"model_type {table['model_type']!r}, cloze reads 'bert'", where=where)
+    model_type = table.get("model_type", "bert")
+    config_class = find_config_class("bert" if model_type == _ONE_WAY else str(model_type))
+    if config_class is None:
+        raise InputError(f"model_type {model_type!r}, cloze reads 'bert'", where=where)
     if table.get("position_embedding_type", "absolute") != "absolute":
         raise InputError("position_embedding_type must be 'absolute'", where=where)
     if missing := [key for key in _REQUIRED_KEYS if key not in table]:
         raise InputError(f"{missing[0]} is missing", where=where)
-    fields = {field.name for field in dataclasses.fields(BertConfig)}
+    fields = {field.name for field in dataclasses.fields(config_class)}
     own = {key: value for key, value in table.items() if key in fields}
     if "hidden_act" in own:
         own["hidden_act"] = _OUR_ACTIVATIONS.get(str(own["hidden_act"]), own["hidden_act"])
-    config = from_table(BertConfig, own, where=where)
+    config: BertConfig = from_table(config_class, own, where=where)
     for key, most in _MOST.items():
         if getattr(config, key) > most:
             raise InputError(f"{key} = {getattr(config, key)} is more than {most:,}", where=where)
@@ -227,7 +241,11 @@ def _pooler_of_zeros(shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
 def _config_to_json(config: BertConfig) -> dict[str, Any]:
     table = dataclasses.asdict(config)
     table["hidden_act"] = _THEIR_ACTIVATIONS[config.hidden_act]
-    return {"model_type": "bert", **table}
+    if config.attends_to == "all":
+        del table["attends_to"]
+        return {"model_type": name_of(config), **table}
+    model_type = name_of(config)
+    return {"model_type": _ONE_WAY if model_type == "bert" else model_type, **table}
 
 
 @overload

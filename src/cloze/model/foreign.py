@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.model.bert import BertConfig, BertModel
+from cloze.model.checkpoint import new_encoder
 from cloze.model.layouts import Layout, check_weight
 from cloze.text.tokenizer import Tokenizer
 
@@ -61,7 +62,7 @@ def assemble(
         InputError: a tensor is missing, not finite or of another shape than the config says.
     """
     with torch.device("meta"):  # shapes only: the file brings the values
-        model = head(BertModel(config))
+        model = head(new_encoder(config))
     of_encoder = "bert." if isinstance(model, BertModel) else ""
     shapes = {f"{of_encoder}{name}": weight.shape for name, weight in model.state_dict().items()}
     wanted = layout.foreign_shapes(shapes)

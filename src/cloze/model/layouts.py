@@ -98,7 +98,7 @@ def _hugging_face_lines() -> tuple[tuple[str, tuple[str, ...]], ...]:
         "bert.encoder.layer.{i}.attention",
     )
     qkv = [f"{attention}.self.{part}" for part in ("query", "key", "value")]
-    return (
+    encoder = (
         *(
             (f"{embeddings}.{table}_embeddings.weight", (f"{embeddings}.{table}_embeddings.weight",))
             for table in ("word", "token_type", "position")
@@ -114,6 +114,15 @@ def _hugging_face_lines() -> tuple[tuple[str, tuple[str, ...]], ...]:
         *_dense("bert.layers.{i}.output", f"{layer}.output.dense"),
         *_dense("bert.layers.{i}.output_layer_norm", f"{layer}.output.LayerNorm"),
         *_dense("bert.pooler", "bert.pooler.dense"),
+    )
+    return (
+        *encoder,
+        *(
+            (_on_side(ours, side), tuple(_on_side(their, side) for their in theirs))
+            for side in ("left", "right")
+            for ours, theirs in encoder
+        ),
+        *((f"bert.{name}", (f"bert.{name}",)) for name in _lstm_names()),
         *_dense("masked_lm.dense", "cls.predictions.transform.dense"),
         *_dense("masked_lm.layer_norm", "cls.predictions.transform.LayerNorm"),
         ("masked_lm.bias", ("cls.predictions.bias",)),
@@ -121,20 +130,24 @@ def _hugging_face_lines() -> tuple[tuple[str, tuple[str, ...]], ...]:
         *_dense("classifier", "classifier"),
         *_dense("qa_outputs", "qa_outputs"),
         *_dense("logistic_regression", "logistic_regression"),
-        *((name, (name,)) for name in _bilstm_names()),
+        *((name, (name,)) for name in (*_lstm_names(), "layer_weights", "layer_scale")),
     )
 
 
-def _bilstm_names() -> list[str]:
-    """Return the names of a head that no other program has: they are torch's."""
-    lstm = [
+def _on_side(name: str, side: str) -> str:
+    """Return what a weight is called in one of the two encoders of a `TwoWayBert`."""
+    return name.replace("bert.", f"bert.{side}.", 1)
+
+
+def _lstm_names() -> list[str]:
+    """Return the names of what no other program has: they are torch's."""
+    return [
         f"lstm.{kind}_{half}_l{layer}{direction}"
         for kind in ("weight", "bias")
         for half in ("ih", "hh")
         for layer in (0, 1)
         for direction in ("", "_reverse")
     ]
-    return [*lstm, "layer_weights", "layer_scale"]
 
 
 def _google_name(name: str) -> str:

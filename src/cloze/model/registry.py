@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from torch import nn
 
@@ -32,6 +32,27 @@ def register_encoder(name: str) -> Callable[[Encoder], Encoder]:
         return encoder
 
     return register
+
+
+def find_config_class(name: str) -> type[Any] | None:
+    """Return the configuration of the encoder that is called so; None where there is none."""
+    encoder = _ENCODERS.get(name) or encoders().get(name)
+    return None if encoder is None else _config_class(encoder)
+
+
+def name_of(config: object) -> str:
+    """Return what the encoder is called that takes a configuration of this type; its file defines both."""
+    return next(name for name, encoder in _ENCODERS.items() if _config_class(encoder) is type(config))
+
+
+def encoder_for(config: object) -> type[nn.Module]:
+    """Return the encoder that takes a configuration of this type."""
+    return _ENCODERS[name_of(config)]
+
+
+def _config_class(encoder: type[nn.Module]) -> type[Any]:
+    found: type[Any] = cast(Any, encoder).config_class
+    return found
 
 
 def encoders() -> Mapping[str, type[nn.Module]]:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
+from cloze.model.attention import AttendsTo
 from cloze.model.bert import SIZES, BertConfig
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
@@ -31,6 +32,11 @@ class ModelConfig:
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512
     initializer_range: float = 0.02
+    attends_to: AttendsTo = "all"
+    """left or right: each token sees itself and that side alone, and learns to name its neighbour on the other side in
+    the place of hidden pieces."""
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    """sinusoidal: the table of positions is made of waves and does not learn."""
 
     def __post_init__(self) -> None:
         self.encoder(vocab_size=1)
@@ -47,6 +53,7 @@ class ModelConfig:
             attention_probs_dropout_prob=self.attention_probs_dropout_prob,
             max_position_embeddings=self.max_position_embeddings,
             initializer_range=self.initializer_range,
+            attends_to=self.attends_to,
             **given,
         )
 
@@ -143,10 +150,18 @@ class PretrainConfig:
             self.budget_seconds is not None and self.budget_seconds <= 0
         ):
             raise ValueError("steps and budget_seconds must be positive")
+        if self.init is not None and self.model.positions != "learned":
+            raise ValueError("model.positions: a checkpoint to go on from has its own")
         if self.google_instances is not None and self.masking.initial_masked_lm_prob is not None:
             raise ValueError(
                 "masking.initial_masked_lm_prob: google_instances are masked before training begins"
             )
+        if self.model.attends_to != "all" and self.masking != MaskingConfig():
+            raise ValueError(
+                f"masking: nothing is hidden from what attends to the {self.model.attends_to} alone"
+            )
+        if self.model.attends_to != "all" and self.google_instances is not None:
+            raise ValueError("google_instances: they have hidden pieces, model.attends_to wants none")
         if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
             raise ValueError("the fractions of the phases do not add up to 1")
         longest = max(phase.max_seq_length for phase in self.phases)

@@ -19,7 +19,7 @@ from cloze.corpus.store import KIND, Dataset, Documents
 from cloze.errors import InputError
 from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
-from cloze.pretraining.objective import PretrainingWork
+from cloze.pretraining.objective import TARGETS, PretrainingWork
 from cloze.pretraining.run import unigram_nats
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
@@ -65,7 +65,7 @@ def evaluate_pretrained(
     device: str = "auto",
     progress: Progress = SILENT,
 ) -> PretrainingEvaluation:
-    """Measure a pre-trained model in float32.
+    """Measure a pre-trained model in float32; one that looks one way names neighbours in the place of hidden words.
 
     Args:
         model: a checkpoint with both heads of pre-training, or a run.
@@ -113,6 +113,7 @@ def _measure(
         masking=config.masking,
         seed=config.seed,
         phase=0,
+        targets=TARGETS[model.config.attends_to],
     )
     # the first ones will do: an epoch's plan is in mixed order
     positions = np.arange(min(source.num_instances(0), config.max_instances))

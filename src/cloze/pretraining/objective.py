@@ -6,18 +6,26 @@ likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cloze.corpus.batches import Cursor, InstanceSource, Integers, PackedBatch, micro_batches, take
+from cloze.corpus.masking import Targets
+from cloze.model.attention import AttendsTo
 from cloze.model.bert import Packed
 from cloze.model.heads import BertForPreTraining
 from cloze.pretraining.config import PhaseConfig
 from cloze.training.checkpoints import Position
 from cloze.training.distribution import World
 from cloze.training.loop import Measures, StepData
+
+TARGETS: Mapping[AttendsTo, Targets] = MappingProxyType(
+    {"all": "masked", "left": "next", "right": "previous"}
+)
+"""What an encoder learns by what it sees: hidden pieces, or the neighbour on the side where it does not look."""
 
 
 @dataclass(frozen=True, slots=True)

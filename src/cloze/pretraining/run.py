@@ -20,9 +20,10 @@ from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
 from cloze.model.new_rows import set_new_rows
+from cloze.model.sinusoidal import fix_positions
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.pretraining.continuing import old_pieces_of_new
-from cloze.pretraining.objective import PretrainingWork
+from cloze.pretraining.objective import TARGETS, PretrainingWork
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.budget import Budget, Clock, Steps
@@ -124,6 +125,8 @@ def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress)
         model = _initial_model(config, material, progress)
         return _train(config, run, material, model, TrainingState(), None, progress)
     model = load_model(checkpoint, BertForPreTraining, verify=False)
+    if config.model.positions == "sinusoidal":
+        fix_positions(model.bert)  # the same again, and not to be learned
     return _train(config, run, material, model, read_state(checkpoint), checkpoint, progress)
 
 
@@ -242,9 +245,15 @@ def _initial_model(config: PretrainConfig, material: "_Material", progress: Prog
     if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
         encoder = BertModel(config.model.encoder(vocab_size=tokenizer.vocab_size), generator=generator)
+        if config.model.positions == "sinusoidal":
+            fix_positions(encoder)
         return BertForPreTraining(encoder, generator=generator)
     checkpoint = resolve_checkpoint(Path(config.init))
     model = load_model(checkpoint, BertForPreTraining)
+    if model.config.attends_to != config.model.attends_to:
+        what = f"attends to {model.config.attends_to}, the settings say {config.model.attends_to}"
+        remedy = f"Say --set model.attends_to={model.config.attends_to}"
+        raise InputError(what, where=config.init, remedy=remedy)
     rows = old_pieces_of_new(Tokenizer.load(checkpoint), tokenizer, where=config.data)
     if rows:
         set_new_rows(model, rows)
@@ -335,6 +344,7 @@ def _instances(
             masking=config.masking,
             seed=config.seed,
             phase=number,
+            targets=TARGETS[config.model.attends_to],
         )
     directory = run / "instances" / f"phase-{number + 1}"
     settings = GoogleSettings(
@@ -374,6 +384,7 @@ def _held_out_batches(
         masking=config.masking,
         seed=_HELD_OUT_SEED,
         phase=0,
+        targets=TARGETS[config.model.attends_to],
     )
     count = min(source.num_instances(0), config.evaluation.max_instances)
     return list(micro_batches(source, 0, np.arange(count), config.micro_batch_tokens))
@@ -399,14 +410,19 @@ def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
 def _card_facts(config: PretrainConfig, material: _Material) -> CardFacts:
     """Return what the model card says of the run before it has begun."""
     begun = "random weights" if config.init is None else f"the weights of `{config.init}`"
-    heads = "masked-word and next-sentence heads" if config.pairs.next_sentence else "masked-word head"
+    one_way = config.model.attends_to != "all"
+    heads = f"{TARGETS[config.model.attends_to]}-piece head" if one_way else "masked-word head"
+    if config.pairs.next_sentence:
+        heads = f"{heads.removesuffix(' head')} and next-sentence heads"
+    finetuning = "cloze finetune classification -m DIR -d DATA -o RUN"
     longest = max(phase.max_seq_length for phase in config.phases)
     assert config.data_sha256 is not None
     return CardFacts(
         title="A BERT pre-trained with cloze",
         summary=f"An encoder with its {heads} (Devlin et al. 2019), pre-trained from {begun}.",
-        use='cloze fill -m DIR "Some text with a [MASK]."\n'
-        "cloze finetune classification -m DIR -d DATA -o RUN\n"
+        use=finetuning
+        if one_way
+        else f'cloze fill -m DIR "Some text with a [MASK]."\n{finetuning}\n'
         "# transformers: AutoModelForPreTraining.from_pretrained(DIR)",
         data=[
             DataUsed(
@@ -418,12 +434,14 @@ def _card_facts(config: PretrainConfig, material: _Material) -> CardFacts:
             *_old_data_used(config),
         ],
         measured_on=f"documents held out of `{config.data}`",
-        intended_use="To be fine-tuned for a task on texts like those it learned from, to fill in hidden words, and to "
+        intended_use="To be fine-tuned for a task on texts like those it learned from, and to study."
+        if one_way
+        else "To be fine-tuned for a task on texts like those it learned from, to fill in hidden words, and to "
         "study. It does not write texts, and what it fills in is likely, not true.",
         limits=f"In this run it learned from sequences of at most {longest} tokens. The held-out documents are of the "
         "same source as those it learned from.",
         license=config.license,
-        pipeline_tag="fill-mask",
+        pipeline_tag=None if one_way else "fill-mask",
         settings=configuration.to_toml(config),
     )
 

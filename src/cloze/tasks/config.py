@@ -144,7 +144,17 @@ def load_finetuning(
         InputError: no such task, a key that nobody reads, a wrong type, a value out of range.
     """
     where = "settings" if path is None else str(path)
-    given = configuration.read_table(path, overrides)
+    return finetuning_from_table(task, configuration.read_table(path, overrides), where=where)
+
+
+def finetuning_from_table(
+    task: str | None, given: dict[str, Any], *, where: str
+) -> tuple[AnyTask, FinetuneConfig]:
+    """Build a task and its run's settings from their defaults and a table, as `load_finetuning` reads it from a file.
+
+    Raises:
+        InputError: as there.
+    """
     task_class = _find_task(given, task, where)
     table = configuration.read_table(overrides=task_class.defaults)
     configuration.merge(table, given)

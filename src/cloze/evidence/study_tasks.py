@@ -1,0 +1,187 @@
+"""What an encoder of a study is worth to tasks: it is fine-tuned for each, and scored as `cloze finetune` scores.
+
+RUN/start/                      an encoder that is made of those of other runs
+RUN/tasks/NAME/POINT/{run.toml, scores.json}   POINT counts the steps of pre-training at which that is done
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import torch
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.model.bert import BertModel
+from cloze.model.bilstm_on_top import BiLSTMOnBert
+from cloze.model.checkpoint import KIND, load_model, write_model_files
+from cloze.model.two_way import TwoWayBert
+from cloze.progress import Progress
+from cloze.tasks.config import FinetuneConfig, finetuning_from_table, load_finetuning
+from cloze.tasks.finetune import finetune, resume_finetuning
+from cloze.tasks.registry import find_task
+from cloze.tasks.run import SCORES
+from cloze.tasks.task import AnyTask
+from cloze.tasks.trials import TRIALS, scores_in
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import resolve_checkpoint
+
+Origin: TypeAlias = Literal["checkpoint", "bilstm_on", "concatenates"]
+"""Where a variant that is not pre-trained has its encoder from: a checkpoint, or encoders of other variants."""
+
+_MAJORITY = "majority_accuracy"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTask:
+    """What a study says of a task, beside the settings of its fine-tuning."""
+
+    task: str
+    """Of the registry."""
+    data: str
+    """What the data are called on the command line."""
+    metric: str
+    """The score that is compared."""
+    scale: float
+    """What it is multiplied by to be in percent."""
+    settings: Mapping[str, Any]
+    """Of the fine-tuning, as in a recipe, with the task's own in a table of its name."""
+
+    @classmethod
+    def read(cls, table: Mapping[str, Any], *, where: str) -> "StudyTask":
+        """Read a table of a study.
+
+        Raises:
+            InputError: it names no task, or a wrong type.
+        """
+        rest = deepcopy(dict(table))
+        name = rest.pop("task", None)
+        task = find_task(str(name), where=where)
+        data, metric, scale = (
+            rest.pop("data", name),
+            rest.pop("metric", task.main_metric),
+            rest.pop("scale", 100),
+        )
+        if not isinstance(data, str) or not isinstance(metric, str) or not isinstance(scale, int | float):
+            raise InputError("data and metric are names, scale is a number", where=where)
+        for key in ("model", "train", "dev", "seed"):
+            if key in rest:
+                raise InputError(f"sets {key}, which the study says", where=where)
+        return cls(task.name, data, metric, float(scale), rest)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """One fine-tuning, or several over seeds whose mean counts."""
+
+    name: str
+    """How the study calls the task."""
+    task: StudyTask
+    data: Path
+    directory: Path
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is scored."""
+        return (self.directory / SCORES).exists()
+
+    def config(self, model: Path, seed: int) -> tuple[AnyTask, FinetuneConfig]:
+        """Return task and settings for an encoder.
+
+        Raises:
+            InputError: one of them is wrong.
+        """
+        table = {
+            **deepcopy(dict(self.task.settings)),
+            "model": str(model),
+            "train": str(self.data),
+            "seed": seed,
+        }
+        return finetuning_from_table(self.task.task, table, where=f"the task {self.name}")
+
+    def score(self) -> float:
+        """Return what was reached, in percent."""
+        return self.task.scale * self._scores()[self.task.metric]
+
+    def majority(self) -> float | None:
+        """Return what always saying the most frequent class would reach, in percent, where the score is accuracy."""
+        scores = self._scores()
+        return (
+            self.task.scale * scores[_MAJORITY]
+            if self.task.metric == "accuracy" and _MAJORITY in scores
+            else None
+        )
+
+    def _scores(self) -> dict[str, float]:
+        if (self.directory / TRIALS).exists():
+            found = json.loads((self.directory / TRIALS).read_text("utf-8"))
+            return dict(found["settings"][0]["mean"])
+        return scores_in(json.loads((self.directory / SCORES).read_text("utf-8")))
+
+
+def plan_tasks(
+    tasks: Mapping[str, StudyTask], data: Mapping[str, Path], directory: Path, point: int
+) -> tuple[PlannedTask, ...]:
+    """Return the fine-tunings of a run at one of its points, of the tasks whose data are at hand."""
+    return tuple(
+        PlannedTask(name, task, data[task.data], directory / "tasks" / name / str(point))
+        for name, task in tasks.items()
+        if task.data in data
+    )
+
+
+def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progress) -> None:
+    """Fine-tune and score, or go on with that; what stays is the settings and the scores.
+
+    Raises:
+        InputError: the data or a setting is wrong, or it was begun with other settings.
+        Interrupted: SIGINT or SIGTERM came; the same call goes on.
+    """
+    task, config = planned.config(model, seed)
+    settings = planned.directory / artifacts.RUN_CONFIG
+    if settings.exists():
+        _, begun = load_finetuning(path=settings)
+        there = replace(begun, train=config.train, dev=config.dev, data_sha256=None)
+        if there != config:
+            remedy = "Choose another --output, or delete it"
+            raise InputError("was run with other settings", where=planned.directory, remedy=remedy)
+        resume_finetuning(planned.directory, progress=progress)
+    else:
+        finetune(task, config, planned.directory, overwrite=True, progress=progress)
+    for checkpoints in sorted(planned.directory.rglob("checkpoints")):
+        artifacts.remove_directory(checkpoints)
+
+
+def make_start(origin: Origin, sources: Sequence[Path], directory: Path, seed: int) -> Path:
+    """Return a checkpoint with the encoder of a variant that is not pre-trained; it is made where it is not there.
+
+    Args:
+        origin: where the encoder comes from.
+        sources: checkpoints or runs.
+        directory: of the variant's run.
+        seed: of new weights.
+
+    Raises:
+        InputError: a source cannot be read, or two do not belong together.
+    """
+    checkpoints = [resolve_checkpoint(source) for source in sources]
+    if origin == "checkpoint":
+        return checkpoints[0]
+    start = directory / "start"
+    if not start.exists():
+        model = combine(origin, [load_model(checkpoint) for checkpoint in checkpoints], seed)
+        with artifacts.write_directory(start, kind=KIND) as temporary:
+            write_model_files(temporary, model, Tokenizer.load(checkpoints[0]))
+    return start
+
+
+def combine(origin: Origin, encoders: Sequence[BertModel], seed: int) -> BertModel:
+    """Return the encoder that is made of others."""
+    if origin == "concatenates":
+        return TwoWayBert.of(*encoders)
+    if origin == "bilstm_on":
+        return BiLSTMOnBert.of(encoders[0], generator=torch.Generator().manual_seed(seed))
+    return encoders[0]
