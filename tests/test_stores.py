@@ -2,7 +2,6 @@
 
 import json
 import lzma
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,45 +12,12 @@ from cloze.cli import main
 from cloze.errors import InputError, RunError
 from cloze.stores import files_at, open_url, publish, size_of, version_of
 
-pytest.importorskip("s3fs", reason="needs the package s3fs")
-moto_server = pytest.importorskip("moto.server", reason="needs the package moto")
-
 SENTENCES = [
     f"The {noun} ran down from the {place}." for noun in ("river", "dog") for place in ("hill", "town")
 ]
 
 # what s3fs leaves to the garbage collector, when its loop is gone
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def bucket(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """A file system of s3fs with an empty bucket, found as users' own are: by the environment."""
-    import s3fs
-
-    for name, value in {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ACCESS_KEY_ID": "anyone",
-        "AWS_SECRET_ACCESS_KEY": "anything",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }.items():
-        monkeypatch.setenv(name, value)
-    s3fs.S3FileSystem.clear_instance_cache()
-    system = s3fs.S3FileSystem()
-    system.mkdir("library")
-    yield system
-    system.rm("library", recursive=True)
-    s3fs.S3FileSystem.clear_instance_cache()
 
 
 def fill(system: Any, folder: Path) -> None:

@@ -25,6 +25,9 @@ class Executor(Protocol):
     def num_workers(self) -> int:
         """How many items are worked on at once."""
 
+    def with_device(self, device: str) -> tuple["Executor", str]:
+        """Return the same such that each item has what it computes on, and the name of that."""
+
     def map_unordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Do as the function of this name does."""
 

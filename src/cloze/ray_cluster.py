@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from cloze.errors import InputError, RunError
@@ -28,6 +28,17 @@ class RayCluster:
     num_cpus: float = 1
     """That an item takes."""
     num_gpus: float = 0
+
+    def with_device(self, device: str) -> tuple["RayCluster", str]:
+        """Return the cluster such that an item has what it computes on, and the name of that.
+
+        Args:
+            device: cuda is a GPU for each item; auto is one where the cluster has some, else processors.
+        """
+        has_gpus = _ray().cluster_resources().get("GPU", 0) > 0
+        if device.startswith("cuda") or (device == "auto" and has_gpus):
+            return replace(self, num_gpus=self.num_gpus or 1), "cuda"
+        return self, "cpu" if device == "auto" else device
 
     @property
     def num_workers(self) -> int:
@@ -67,9 +78,13 @@ class RayCluster:
         """Yield what begins an item, and a queue for those under way; they are given up where an error leaves it."""
         ray = _ray()
         pending: deque[Any] = deque()
-        task = ray.remote(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=_RETRIES)(
-            lambda item: function(item)
-        )
+        here = os.getcwd()
+
+        def work(item: Item) -> Result:
+            os.chdir(here)  # so that relative paths are those of this process
+            return function(item)
+
+        task = ray.remote(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=_RETRIES)(work)
         try:
             yield task.remote, pending
         finally:

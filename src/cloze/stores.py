@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from cloze import artifacts
 from cloze.errors import ClozeError, InputError, RunError
+
+Place: TypeAlias = Path | str
+"""A file or folder of this machine by its path; or, as text, by its path or by the URL of what is on a store."""
 
 _BLOCK_BYTES = 1 << 22  # fetched at once
 _BEGUN = "manifest.begun.json"
@@ -25,9 +28,52 @@ _PACKAGES = MappingProxyType(
 )
 
 
-def is_url(name: str) -> bool:
+def is_url(name: Place) -> bool:
     """Say whether a name is that of something on a store."""
-    return "://" in name
+    return "://" in str(name)
+
+
+def as_place(name: str) -> Place:
+    """Return a URL as it is, and the name of anything else as a path."""
+    return name if is_url(name) else Path(name)
+
+
+def below(folder: Place, name: str) -> Place:
+    """Return what is called `name` in a folder."""
+    return f"{str(folder).rstrip('/')}/{name}" if is_url(folder) else Path(folder) / name
+
+
+def folder_of(file: Place) -> Place:
+    """Return where a file is."""
+    return str(file).rpartition("/")[0] if is_url(file) else Path(file).parent
+
+
+def is_file(place: Place) -> bool:
+    """Say whether a file is there.
+
+    Raises:
+        InputError: the store does not answer.
+    """
+    return _kind_at(str(place)) == "file" if is_url(place) else Path(place).is_file()
+
+
+def is_folder(place: Place) -> bool:
+    """Say whether a folder is there; on a store, whether there is something below that name.
+
+    Raises:
+        InputError: the store does not answer.
+    """
+    return _kind_at(str(place)) == "directory" if is_url(place) else Path(place).is_dir()
+
+
+def _kind_at(url: str) -> str | None:
+    """Return what fsspec calls that which is at a URL; its own `isfile` takes a store that refuses for one without."""
+    with store_errors(url):
+        system, path = _system(url)
+        try:
+            return str(system.info(path)["type"])
+        except FileNotFoundError:
+            return None
 
 
 def files_at(url: str) -> list[str]:
@@ -124,6 +170,60 @@ def refuse_existing_url(url: str, *, overwrite: bool) -> None:
         raise InputError("exists already", where=url, remedy="Choose another name or say --overwrite")
 
 
+def refuse_existing_file(output: Place, *, overwrite: bool) -> None:
+    """Raise where something is at the place of a file that shall be written, and may not be overwritten.
+
+    Raises:
+        InputError: it is, or the store does not answer.
+    """
+    if is_url(output):
+        refuse_existing_url(str(output), overwrite=overwrite)
+    else:
+        artifacts.refuse_existing(Path(output), overwrite=overwrite, directory=False)
+
+
+@contextmanager
+def write_file_to(output: Place, *, room: Path) -> Iterator[Path]:
+    """Fill the file whose name is yielded; on leaving it becomes `output` in one step, on an error nothing is left.
+
+    That of a URL is filled on this machine and sent when it is whole. Where the store refuses it stays here.
+
+    Args:
+        output: a path or a URL.
+        room: where files wait that are to be sent.
+
+    Raises:
+        RunError: the disk is full or cannot be written, or the store refuses.
+    """
+    if not is_url(output):
+        with artifacts.write_file(Path(output)) as temporary:
+            yield temporary
+        return
+    url = str(output)
+    waiting = _waiting(url, room)
+    with artifacts.write_file(waiting) as temporary:
+        yield temporary
+    try:
+        _send(waiting, url)
+    except RunError as error:
+        remedy = f"Copy it from {waiting}, where it is kept, or run it again"
+        raise RunError(error.what, where=url, remedy=remedy) from error
+    shutil.rmtree(waiting.parent)
+
+
+def _send(file: Path, url: str) -> None:
+    """Copy a file to a store; it is there when all of it is, also where the store is a file system."""
+    with store_errors(url, writing=True):
+        system, path = _system(url)
+        with system.transaction, file.open("rb") as source, system.open(path, "wb") as target:
+            shutil.copyfileobj(source, target, _BLOCK_BYTES)
+
+
+def _waiting(url: str, room: Path) -> Path:
+    """Return where on this machine that waits which is to be at a URL."""
+    return room / hashlib.sha256(url.encode()).hexdigest()[:16] / url.rstrip("/").rpartition("/")[2]
+
+
 def write_to(output: str, write: Callable[[Path], object], *, room: Path, overwrite: bool = False) -> None:
     """Have a directory written; where its name is a URL on this machine first, and then published.
 
@@ -143,12 +243,11 @@ def write_to(output: str, write: Callable[[Path], object], *, room: Path, overwr
         write(Path(output))
         return
     refuse_existing_url(output, overwrite=overwrite)
-    waiting = room / hashlib.sha256(output.encode()).hexdigest()[:16]
-    directory = waiting / output.rstrip("/").rpartition("/")[2]
+    directory = _waiting(output, room)
     if not directory.exists():
         write(directory)
     publish(directory, output, overwrite=overwrite)
-    shutil.rmtree(waiting)
+    shutil.rmtree(directory.parent)
 
 
 def cache_directory() -> Path:

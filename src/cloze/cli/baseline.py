@@ -1,12 +1,11 @@
 """`cloze baseline TASK`: what a score has to be better than."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from cloze.cli.common import Flags, OptionalName, OptionalPath, Settings, TaskName
+from cloze.cli.common import DataPlace, Flags, OptionalName, OptionalPlace, Settings, TaskName
 from cloze.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,8 +16,8 @@ def run(
     task: TaskName,
     /,
     *,
-    data: Annotated[Path, tyro.conf.arg(aliases=["-d"], help_behavior_hint="(required)")],
-    dev: OptionalPath = None,
+    data: DataPlace,
+    dev: OptionalPlace = None,
     text_column: OptionalName = None,
     label_column: OptionalName = None,
     learning_curve: Annotated[
@@ -31,7 +30,7 @@ def run(
 
     Args:
         task: what is learned; cloze tasks lists what there is.
-        data: a file in the task's format, or a directory with the files of a benchmark.
+        data: a file in the task's format, or a directory with the files of a benchmark; or the URL of either.
         dev: such a file to score on; else that of the directory, else a tenth of the data is held out.
         text_column: name of the column with the text (text, where nothing says otherwise).
         label_column: name of the column with the label (label).
@@ -41,6 +40,7 @@ def run(
     """
     from cloze import config as configuration
     from cloze.metrics.libraries import require
+    from cloze.stores import as_place
     from cloze.tasks.baselines import ALL, measure
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_files, read_examples
@@ -52,9 +52,9 @@ def run(
     asked = with_settings(find_task(task)(), [*settings, *configuration.as_overrides(given)])
     check_task(asked)
     require(("sklearn",), what="a baseline")
-    train_file, dev_file = find_files(asked, str(data), None if dev is None else str(dev))
+    train_file, dev_file = find_files(asked, data, dev)
     fitted, train, scored = read_examples(
-        asked, Path(train_file), None if dev_file is None else Path(dev_file)
+        asked, as_place(train_file), None if dev_file is None else as_place(dev_file)
     )
     found = measure(fitted, train, scored, sizes, progress=flags.progress)
     place = dev_file or train_file

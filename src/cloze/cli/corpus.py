@@ -8,8 +8,8 @@ import tyro
 from cloze.cli.common import (
     Corpus,
     Flags,
+    OptionalOutputPlace,
     OptionalPath,
-    OptionalPlace,
     PoolFlags,
     required,
 )
@@ -25,7 +25,7 @@ def run(
     /,
     *,
     vocab: OptionalPath = None,
-    output: OptionalPlace = None,
+    output: OptionalOutputPlace = None,
     reading: ReadingFlags,
     language: Annotated[str, tyro.conf.arg(metavar="CODE")] = "en",
     splitter: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,

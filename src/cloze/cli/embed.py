@@ -1,30 +1,36 @@
 """`cloze embed`: vectors of texts or of their words."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from cloze.cli.common import Device, Flags, Model, OptionalPath, Output, Pool, PoolFlags
+from cloze.cli.common import (
+    IN_THIS_PROCESS,
+    Device,
+    Flags,
+    InputPlace,
+    Model,
+    OptionalPlace,
+    OutputPlace,
+    PoolFlags,
+)
 from cloze.cli.vectors import VectorFlags
 from cloze.errors import InputError
 
-_IN_THIS_PROCESS = Pool(1)
-
 
 def run(
-    input_file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")],
+    input_file: InputPlace,
     /,
     *,
     model: Model,
-    output: Output,
+    output: OutputPlace,
     vectors: VectorFlags,
     tokens: bool = False,
-    idf_from: OptionalPath = None,
+    idf_from: OptionalPlace = None,
     text_column: Annotated[str, tyro.conf.arg(metavar="NAME")] = "text",
     dtype: Literal["float32", "float16"] = "float32",
-    pool: PoolFlags = _IN_THIS_PROCESS,
+    pool: PoolFlags = IN_THIS_PROCESS,
     device: Device = "auto",
     overwrite: bool = False,
     flags: Flags,
@@ -32,9 +38,10 @@ def run(
     """Write the vectors of texts, or of their words: row i of the output is line i of the input.
 
     Args:
-        input_file: text, a text a line, plain or compressed; a table; or - for stdin.
+        input_file: text, a text a line, plain or compressed; a table; or - for stdin. A file or a URL such as
+            s3://bucket/texts.txt.
         model: a checkpoint or a run; what sentence-transformers wrote in it is followed.
-        output: a name in .npy (vectors alone), .parquet or .jsonl (with the texts).
+        output: a file or a URL whose name ends in .npy (vectors alone), .parquet or .jsonl (with the texts).
         vectors: which vectors.
         tokens: a vector a word, with its line and characters, instead of one a text.
         idf_from: a text in which pieces are counted for idf_mean; without one, the input itself.

@@ -2,11 +2,18 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from cloze.cli.common import Device, Flags, Models, OptionalName, OptionalPath, Settings, TaskName, required
+from cloze.cli.common import (
+    DataPlace,
+    Device,
+    Flags,
+    Models,
+    OptionalName,
+    OptionalOutputPlace,
+    Settings,
+    TaskName,
+    required,
+)
 
 _PRETRAINING = {"mlm": "masked_lm", "nsp": "next_sentence"}
 
@@ -16,8 +23,8 @@ def run(
     /,
     *,
     model: Models,
-    data: Annotated[Path, tyro.conf.arg(aliases=["-d"], help_behavior_hint="(required)")],
-    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
+    data: DataPlace,
+    output: OptionalOutputPlace = None,
     text_column: OptionalName = None,
     label_column: OptionalName = None,
     settings: Settings = (),
@@ -33,8 +40,9 @@ def run(
         model: a checkpoint or a run; of a fine-tuning run the best is taken; several answer as one, by the mean of
             their logits.
         data: a file in the task's format, or a directory with the dev file of a benchmark; for mlm and nsp text, or a
-            data set, whose held-out documents are taken; for fill a table with the columns text and answer.
-        output: write the predictions there, too, as JSON lines.
+            data set, whose held-out documents are taken; for fill a table with the columns text and answer. Files and
+            texts may be URLs, such as s3://bucket/dev.tsv.
+        output: write the predictions there, too, as JSON lines: a file or a URL.
         text_column: name of the column with the text, where it is not as in the training data.
         label_column: name of the column with the label, likewise.
         settings: a setting of the task, as in --set classification.pair_column=answer, or of mlm and nsp, as in
@@ -51,16 +59,16 @@ def run(
         _evaluate_fill(_only(model), data, device, flags)
         return
     from cloze import config as configuration
-    from cloze.artifacts import refuse_existing
     from cloze.cli.predict import write_predictions
     from cloze.cli.scores import score_lines
     from cloze.inference.ensemble import load_ensemble
+    from cloze.stores import refuse_existing_file
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_data
     from cloze.tasks.tables import count_rows
 
     if output is not None:
-        refuse_existing(output, overwrite=overwrite, directory=False)
+        refuse_existing_file(output, overwrite=overwrite)
     predictor = load_ensemble(model, task, device=device)
     given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
     reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)])
@@ -76,7 +84,7 @@ def run(
 
 
 def _evaluate_pretrained(
-    task: str, model: Path, data: Path, settings: tuple[str, ...], device: str, flags: Flags
+    task: str, model: Path, data: str, settings: tuple[str, ...], device: str, flags: Flags
 ) -> None:
     from cloze import config as configuration
     from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
@@ -90,7 +98,7 @@ def _evaluate_pretrained(
     flags.print({"data": str(data), **counts, **scores}, "\n".join(lines))
 
 
-def _evaluate_fill(model: Path, data: Path, device: str, flags: Flags) -> None:
+def _evaluate_fill(model: Path, data: str, device: str, flags: Flags) -> None:
     from cloze.cli.scores import score_lines
     from cloze.inference.fill import FillMask
     from cloze.inference.fill_evaluation import evaluate_fill

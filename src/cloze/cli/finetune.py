@@ -8,12 +8,15 @@ from typing import Annotated
 import tyro
 
 from cloze.cli.common import (
+    IN_THIS_PROCESS,
     Flags,
     OptionalInteger,
     OptionalName,
     OptionalNumber,
     OptionalPath,
+    OptionalPlace,
     Output,
+    PoolFlags,
     Settings,
     TaskName,
     find_recipe,
@@ -27,8 +30,8 @@ def run(
     *,
     output: Output,
     model: Annotated[OptionalPath, tyro.conf.arg(aliases=["-m"])] = None,
-    data: Annotated[OptionalPath, tyro.conf.arg(aliases=["-d"])] = None,
-    dev: OptionalPath = None,
+    data: Annotated[OptionalPlace, tyro.conf.arg(aliases=["-d"])] = None,
+    dev: OptionalPlace = None,
     text_column: OptionalName = None,
     label_column: OptionalName = None,
     examples: OptionalInteger = None,
@@ -39,6 +42,7 @@ def run(
     grid: bool = False,
     config: Annotated[OptionalName, tyro.conf.arg(aliases=["-c"])] = None,
     settings: Settings = (),
+    pool: PoolFlags = IN_THIS_PROCESS,
     validate: bool = False,
     print_config: bool = False,
     dry_run: bool = False,
@@ -54,7 +58,8 @@ def run(
         task: what is learned; cloze tasks lists what there is.
         output: directory of the run.
         model: the pre-trained checkpoint or run to start from.
-        data: a file in the task's format, or a directory with the files of a benchmark.
+        data: a file in the task's format, or a directory with the files of a benchmark; or the URL of either, such as
+            s3://bucket/reviews.tsv.
         dev: such a file to score on; else that of the directory, else a tenth of the data is held out.
         text_column: name of the column with the text (text, where nothing says otherwise).
         label_column: name of the column with the label (label).
@@ -66,6 +71,7 @@ def run(
         grid: make a run for each of the paper's batch sizes, learning rates and epochs: 18, with each seed.
         config: a TOML file, or the name of a recipe, as in -c mrpc or -c mrpc-google.
         settings: one setting, as in --set max_seq_length=256; may be given several times.
+        pool: where the runs of --seeds and --grid are made; without it one after the other in this process.
         validate: read and check all data, name the first line that is wrong, and stop.
         print_config: print the resolved settings as TOML and stop.
         dry_run: say what memory and time the run would take, judged by a few steps, and stop.
@@ -82,8 +88,8 @@ def run(
     keep_freed_memory()
     given = {
         "model": None if model is None else str(model),
-        "train": None if data is None else str(data),
-        "dev": None if dev is None else str(dev),
+        "train": data,
+        "dev": dev,
         "train_examples": examples,
         "epochs": epochs,
         "batch_size": batch_size,
@@ -98,7 +104,7 @@ def run(
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
-        finetuning.resume_finetuning(output, progress=flags.progress)
+        finetuning.resume_finetuning(output, workers=pool(), progress=flags.progress)
         _print_scores(output, flags)
         return
     resolved = load_finetuning(task, find_recipe(config, "finetuning"), overrides)
@@ -111,7 +117,7 @@ def run(
         text = "\n".join(["the data are right", *(f"  {name:<16} {value}" for name, value in report.items())])
         flags.print(report, text)
     else:
-        finetuning.finetune(*resolved, output, overwrite=overwrite, progress=flags.progress)
+        finetuning.finetune(*resolved, output, workers=pool(), overwrite=overwrite, progress=flags.progress)
         _print_scores(output, flags)
 
 

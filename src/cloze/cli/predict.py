@@ -6,11 +6,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import tyro
-
-from cloze.cli.common import Device, Flags, Models, OptionalName, OptionalPath, Settings, TaskName, required
+from cloze.cli.common import (
+    IN_THIS_PROCESS,
+    Device,
+    Flags,
+    InputPlace,
+    Models,
+    OptionalName,
+    OptionalOutputPlace,
+    OptionalPath,
+    PoolFlags,
+    Settings,
+    TaskName,
+    required,
+)
 from cloze.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,15 +31,16 @@ if TYPE_CHECKING:
 
 def run(
     task: TaskName,
-    input_file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")],
+    input_file: InputPlace,
     /,
     *,
     model: Models,
-    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
+    output: OptionalOutputPlace = None,
     text_column: OptionalName = None,
     settings: Settings = (),
     explain: bool = False,
     page: OptionalPath = None,
+    pool: PoolFlags = IN_THIS_PROCESS,
     device: Device = "auto",
     overwrite: bool = False,
     flags: Flags,
@@ -37,45 +49,60 @@ def run(
 
     Args:
         task: what the model was fine-tuned for; cloze tasks lists what there is.
-        input_file: data in the task's format, without labels; for texts also plain text, a text a line, - for stdin.
+        input_file: data in the task's format, without labels; for texts also plain text, a text a line, - for stdin;
+            a file or a URL such as s3://bucket/texts.tsv.
         model: a fine-tuned checkpoint or a run, of which the best is taken; several answer as one, by the mean of
             their logits.
-        output: write there instead of to stdout.
+        output: write there instead of to stdout: a file or a URL.
         text_column: name of the column with the text, where it is not as in the training data.
         settings: a setting of the task, as in --set classification.pair_column=answer; may be given several times.
         explain: say of each word what it adds to the logit of what is predicted, by integrated gradients; of labels
             and scores of whole texts.
         page: with --explain, also write an HTML page with the words shaded.
+        pool: where the work is done.
         device: cpu, cuda, mps or auto.
         overwrite: replace the output, and the page, where they exist.
         flags: flags of every verb.
     """
     from cloze import config as configuration
-    from cloze.artifacts import refuse_existing
     from cloze.inference.ensemble import load_ensemble
+    from cloze.inference.parallel import stream_answers
+    from cloze.stores import as_place, refuse_existing_file
     from cloze.tasks.config import with_settings
     from cloze.tasks.tables import count_rows
+    from cloze.training.workers import find_workplace
 
     required(model, "--model", verb="predict")
     if page is not None and not explain:
         raise InputError("a page shows explanations", where="--page", remedy="Say --explain, too")
+    workplace = find_workplace(pool(), device)
+    if explain and not workplace.is_here:
+        what = "explanations are made in this process"
+        raise InputError(what, where="--explain", remedy="Leave out --workers and --executor")
     for file in (output, page):
         if file is not None:
-            refuse_existing(file, overwrite=overwrite, directory=False)
-    predictor = load_ensemble(model, task, device=device)
+            refuse_existing_file(file, overwrite=overwrite)
+    predictor = load_ensemble(model, task, device=workplace.device_here)
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given])
     predictor = replace(predictor, task=reader)
-    examples = reader.examples(input_file, labelled=False)
-    answers = predictor.stream(examples, total=count_rows(input_file), progress=flags.progress)
+    place = as_place(input_file)
+    answers = stream_answers(
+        predictor,
+        model,
+        reader.examples(place, labelled=False),
+        workplace,
+        total=count_rows(place),
+        progress=flags.progress,
+    )
     if explain:
         _write_explained(predictor, answers, output, page, model=str(model[0]))
     else:
         write_predictions(predictor.task, answers, output)
 
 
-def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: Path | None) -> None:
-    """Print examples' predictions, a line of JSON each, on stdout or into a file."""
+def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: str | None) -> None:
+    """Print examples' predictions, a line of JSON each, on stdout, into a file or to a URL."""
     with _open(output) as stream:
         for example, prediction in answers:
             _print(task.to_json(example, prediction), stream)
@@ -84,7 +111,7 @@ def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], outpu
 def _write_explained(
     predictor: "Predictor",
     answers: Iterable[tuple[Any, Any]],
-    output: Path | None,
+    output: str | None,
     page: Path | None,
     *,
     model: str,
@@ -112,12 +139,15 @@ def _print(row: dict[str, Any], stream: IO[str]) -> None:
 
 
 @contextmanager
-def _open(output: Path | None) -> Iterator[IO[str]]:
+def _open(output: str | None) -> Iterator[IO[str]]:
     """Yield stdout, or a file that is there only when all of it was written."""
     if output is None:
         yield sys.stdout
         return
-    from cloze.artifacts import write_file
+    from cloze.stores import cache_directory, write_file_to
 
-    with write_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
+    with (
+        write_file_to(output, room=cache_directory()) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as stream,
+    ):
         yield stream

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cloze.cli.common import Corpus, Flags, OptionalPlace, PoolFlags, required
+from cloze.cli.common import Corpus, Flags, OptionalOutputPlace, PoolFlags, required
 from cloze.cli.reading import ReadingFlags, look
 
 
@@ -10,7 +10,7 @@ def run(
     corpus: Corpus,
     /,
     *,
-    output: OptionalPlace = None,
+    output: OptionalOutputPlace = None,
     reading: ReadingFlags,
     size: int = 30_522,
     cased: bool = False,

@@ -1,6 +1,7 @@
 """Files to lines of text: plain or compressed, with a limit to what a line may hold."""
 
 import bz2
+import hashlib
 import io
 import lzma
 import os
@@ -20,6 +21,7 @@ STDIN = "-"
 MAX_LINE_BYTES = 10_000_000
 _BYTES_BETWEEN_NEWS = 1 << 20  # of text, from one advance of the bar to the next
 _BUFFER_BYTES = 1 << 16
+_DIGEST_BYTES = 1 << 20
 _COMPRESSED_BYTES = 1 << 14
 _DECOMPRESSED_BYTES = 1 << 20  # at once, at most: a few bytes can stand for very much text
 _ZSTD_BYTES = 1 << 9
@@ -109,6 +111,15 @@ def file_version(file: str) -> int | str | None:
         return os.stat(file).st_mtime_ns
     except OSError:  # stdin, or no file at all
         return None
+
+
+def file_sha256(file: str) -> str:
+    """Return the SHA-256 of a file, on disk or on a store, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open_file(file) as stream:
+        while block := stream.read(_DIGEST_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def row_group_bytes(file: str) -> list[int]:
     Raises:
         InputError: it is no Parquet file, or damaged.
     """
-    with _sound(file), _opened(file) as source, pq.ParquetFile(source) as parquet:
+    with _sound(file), open_for_arrow(file) as source, pq.ParquetFile(source) as parquet:
         groups = [parquet.metadata.row_group(index) for index in range(parquet.num_row_groups)]
         return [sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups]
 
@@ -46,7 +46,7 @@ def read_parquet(
     """
     with (
         _sound(file),
-        _opened(file) as source,
+        open_for_arrow(file) as source,
         pq.ParquetFile(source, buffer_size=_BUFFER_BYTES) as parquet,
     ):
         _check_column(parquet.schema_arrow, text_field, file)
@@ -65,7 +65,7 @@ def read_arrow(file: str, text_field: str, bar: Bar) -> Iterator[Document]:
     Raises:
         InputError: it is neither, is damaged or cut short, or has no such column.
     """
-    with _sound(file), _opened(file) as source:
+    with _sound(file), open_for_arrow(file) as source:
         size, told, row = source.size(), 0, 0
         is_stream = source.read(len(_ARROW_FILE)) != _ARROW_FILE
         source.seek(max(0, size - len(_END_OF_STREAM)))
@@ -115,7 +115,7 @@ def read_hub(name: str, text_field: str) -> Iterator[Document]:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[pa.NativeFile]:
+def open_for_arrow(file: str) -> Iterator[pa.NativeFile]:
     """Open a file on disk or on a store, as pyarrow reads it."""
     if is_url(file):
         with open_url(file) as stream, pa.PythonFile(stream, mode="r") as source:

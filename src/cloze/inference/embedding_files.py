@@ -6,7 +6,7 @@
 """
 
 import json
-import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -20,13 +20,14 @@ import pyarrow
 import pyarrow.parquet
 import torch
 
-from cloze.artifacts import refuse_existing, write_file
 from cloze.corpus.streams import STDIN, is_compressed
 from cloze.errors import InputError
-from cloze.executor import Workers, map_ordered, num_workers
+from cloze.executor import Workers, map_ordered
 from cloze.inference.embed import Embedder, EmbeddingConfig, Vectors
 from cloze.progress import SILENT, Progress
+from cloze.stores import Place, cache_directory, is_url, refuse_existing_file, write_file_to
 from cloze.tasks.tables import count_rows, is_table, read_lines, read_rows
+from cloze.training.workers import Workplace, find_workplace
 
 Of: TypeAlias = Literal["texts", "words"]
 Stored: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
@@ -76,7 +77,7 @@ class FileConfig:
     """What a vector is of."""
     text_column: str = "text"
     """Where tables have the text."""
-    idf_source: Path | None = None
+    idf_source: Place | None = None
     """Where pieces are counted for idf_mean; None is the input itself, which is then read twice."""
     storage: Literal["float32", "float16"] = "float32"
     """Number format of the vectors in the file."""
@@ -88,8 +89,8 @@ class FileConfig:
 
 def embed_file(
     model: Path,
-    source: Path,
-    output: Path,
+    source: Place,
+    output: Place,
     config: EmbeddingConfig,
     file: FileConfig,
     *,
@@ -100,8 +101,10 @@ def embed_file(
 
     Args:
         model: a checkpoint or a run.
-        source: text, a text a line, or a table; - is stdin. An empty line is a text, so that rows are lines.
-        output: its name ends in .npy, .parquet or .jsonl. It is there when all of it is written, or not at all.
+        source: text, a text a line, or a table, by a path or a URL; - is stdin. An empty line is a text, so that rows
+            are lines.
+        output: a path or a URL that ends in .npy, .parquet or .jsonl. It is there when all of it is written, or not
+            at all.
         config: which vectors are made.
         file: how the file is read, worked on and written.
         overwrite: replace the output where it exists.
@@ -111,16 +114,10 @@ def embed_file(
         InputError: a file or a setting is wrong, or a number is too large for the storage.
         RunError: the disk is full, or a worker died.
     """
-    refuse_existing(output, overwrite=overwrite, directory=False)
+    refuse_existing_file(output, overwrite=overwrite)
     write = _writer(output, file.of)
-    if num_workers(file.workers) < 1:
-        raise InputError(f"{file.workers} is less than 1", where="workers")
-    embedder = Embedder.load(model, config, device=file.device)
-    if file.workers != 1 and embedder.device.type != "cpu":
-        what = f"several processes cannot share a device of {embedder.device.type}"
-        raise InputError(
-            what, where="workers", remedy="Leave --workers and --executor out, or say --device cpu"
-        )
+    workplace = find_workplace(file.workers, file.device)
+    embedder = Embedder.load(model, config, device=workplace.device_here)
     if config.pooling == "idf_mean":
         if file.idf_source is None and str(source) == STDIN:
             what = "stdin can be read only once, and idf_mean counts pieces first"
@@ -130,11 +127,12 @@ def embed_file(
     counts = np.zeros(4, np.int64)
     with (
         progress.bar("embedding", total=_count_texts(source), unit="texts") as bar,
-        write_file(output) as temporary,
+        write_file_to(output, room=cache_directory()) as temporary,
     ):
+        work = _work(embedder, model, config, file.of, workplace)
 
         def rows() -> Iterator[_Rows]:
-            for made in map_ordered(_work(embedder, model, config, file), parts, workers=file.workers):
+            for made in map_ordered(work, parts, workers=workplace.workers):
                 yield replace(made, vectors=_as_stored(made.vectors, file.storage))
                 counts[:] += made.counts
                 bar.advance(made.counts[0])
@@ -146,7 +144,7 @@ def embed_file(
     return EmbeddedFile(texts, vectors, embedder.width, truncated, empty)
 
 
-def read_texts(path: Path, text_column: str = "text") -> Iterator[str]:
+def read_texts(path: Place, text_column: str = "text") -> Iterator[str]:
     """Yield the lines of a text file, or the cells of a table's column.
 
     Raises:
@@ -160,11 +158,13 @@ def read_texts(path: Path, text_column: str = "text") -> Iterator[str]:
             yield line
 
 
-def _count_texts(source: Path) -> int | None:
+def _count_texts(source: Place) -> int | None:
     """Return about how many texts there are, where that is known before they are read."""
-    if is_table(source) or not source.is_file() or is_compressed(str(source)):
+    if is_table(source):
         return count_rows(source)
-    with source.open("rb") as stream:
+    if is_url(source) or not Path(source).is_file() or is_compressed(str(source)):
+        return None
+    with Path(source).open("rb") as stream:
         return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
 
 
@@ -182,26 +182,34 @@ def _parts(texts: Iterable[str], max_characters: int) -> Iterator[_Part]:
 
 
 def _work(
-    embedder: Embedder, model: Path, config: EmbeddingConfig, file: FileConfig
+    embedder: Embedder, model: Path, config: EmbeddingConfig, of: Of, workplace: Workplace
 ) -> Callable[[_Part], _Rows]:
     """Return what makes rows of a part, here or in a worker, which reads the model itself."""
-    if file.workers == 1:
-        return partial(_rows_of, embedder, file.of)
-    # a cluster gives each part one processor
-    threads = max(1, (os.cpu_count() or 1) // file.workers) if isinstance(file.workers, int) else 1
-    return partial(_rows_of_worker, model, config, embedder.idf, file.of, threads)
+    if workplace.is_here:
+        return partial(_rows_of, embedder, of)
+    loading = _Loading(uuid.uuid4().hex, model, config, workplace)
+    return partial(_rows_of_worker, loading, embedder.idf, of)
 
 
-def _rows_of_worker(
-    model: Path, config: EmbeddingConfig, idf: Vectors | None, of: Of, threads: int, part: _Part
-) -> _Rows:
-    return _rows_of(replace(_embedder_of_worker(model, config, threads), idf=idf), of, part)
+@dataclass(frozen=True, slots=True)
+class _Loading:
+    """How a worker comes to its embedder."""
+
+    call: str
+    """Tells models apart that were in the same place."""
+    model: Path
+    config: EmbeddingConfig
+    workplace: Workplace
+
+
+def _rows_of_worker(loading: _Loading, idf: Vectors | None, of: Of, part: _Part) -> _Rows:
+    return _rows_of(replace(_embedder_of_worker(loading), idf=idf), of, part)
 
 
 @lru_cache(maxsize=1)  # a worker sees many parts
-def _embedder_of_worker(model: Path, config: EmbeddingConfig, threads: int) -> Embedder:
-    torch.set_num_threads(threads)
-    return Embedder.load(model, config, device="cpu")
+def _embedder_of_worker(loading: _Loading) -> Embedder:
+    torch.set_num_threads(loading.workplace.threads)
+    return Embedder.load(loading.model, loading.config, device=loading.workplace.device)
 
 
 def _rows_of(embedder: Embedder, of: Of, part: _Part) -> _Rows:
@@ -237,19 +245,20 @@ def _as_stored(vectors: Stored, storage: str) -> Stored:
     return stored
 
 
-def _writer(output: Path, of: Of) -> Callable[[Iterator[_Rows], Path, int, np.dtype[Any]], None]:
+def _writer(output: Place, of: Of) -> Callable[[Iterator[_Rows], Path, int, np.dtype[Any]], None]:
     """Return what writes the format that a name asks for.
 
     Raises:
         InputError: it asks for none, or for one that has no room for words.
     """
-    if output.suffix not in _WRITERS:
+    ending = Path(output).suffix
+    if ending not in _WRITERS:
         remedy = f"Its name must end in {', '.join(_WRITERS)}"
         raise InputError("not a format for vectors", where=output, remedy=remedy)
-    if of == "words" and output.suffix == ".npy":
+    if of == "words" and ending == ".npy":
         remedy = "Write words to .parquet or .jsonl"
         raise InputError("has no room for words beside their vectors", where=output, remedy=remedy)
-    return _WRITERS[output.suffix]
+    return _WRITERS[ending]
 
 
 def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:

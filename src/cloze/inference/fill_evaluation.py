@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from cloze.errors import InputError
 from cloze.inference.fill import FillMask
 from cloze.progress import SILENT, Progress
+from cloze.stores import Place
 from cloze.tasks.tables import count_rows, read_rows
 from cloze.text.pieces import MASK
 
@@ -22,7 +22,7 @@ class FillQuestion:
     answer: str
 
 
-def fill_questions(path: Path) -> Iterator[FillQuestion]:
+def fill_questions(path: Place) -> Iterator[FillQuestion]:
     """Yield the questions of a table with the columns text and answer.
 
     Raises:
@@ -37,7 +37,7 @@ def fill_questions(path: Path) -> Iterator[FillQuestion]:
 
 
 def evaluate_fill(
-    fill_mask: FillMask, path: Path, *, progress: Progress = SILENT
+    fill_mask: FillMask, path: Place, *, progress: Progress = SILENT
 ) -> tuple[dict[str, float], int]:
     """Return how often the answer is the likeliest piece, and among the five likeliest; and of how many questions.
 

@@ -1,6 +1,7 @@
 """A fine-tuned model with its task: examples in, predictions out, any number of them in bounded memory."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Self
 from torch import nn
 
 from cloze.errors import InputError
+from cloze.executor import Workers, map_ordered
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_config, load_model
 from cloze.model.sentence_transformers import read_sentence_transformer
@@ -82,16 +84,9 @@ class Predictor:
         Raises:
             InputError: an example is wrong; those before it may have been answered.
         """
-        rest = iter(examples)
-        cut = 0
-        with progress.bar("predicting", total=total, unit="examples") as bar:
-            while part := list(islice(rest, _EXAMPLES_AT_ONCE)):
-                predictions, cut_here = self.predict(part)
-                yield from zip(part, predictions, strict=True)
-                cut += cut_here
-                bar.advance(len(part))
-        if cut:
-            progress.note(f"{cut:,} examples are longer than {self.max_seq_length} tokens: cut")
+        return stream_parts(
+            self.predict, examples, max_seq_length=self.max_seq_length, total=total, progress=progress
+        )
 
     def evaluate(
         self, examples: Iterable[Any], *, total: int | None = None, progress: Progress = SILENT
@@ -105,6 +100,44 @@ class Predictor:
         answers = list(self.stream(examples, total=total, progress=progress))
         scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
         return Evaluation(scores, answers)
+
+
+def stream_parts(
+    predict: Callable[[Sequence[Any]], tuple[list[Any], int]],
+    examples: Iterable[Any],
+    *,
+    max_seq_length: int,
+    workers: Workers = 1,
+    total: int | None = None,
+    progress: Progress = SILENT,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield every example with its prediction, in their order, by what predicts a part of them.
+
+    Args:
+        predict: as `Predictor.predict`, or what does the same in a worker.
+        examples: any number.
+        max_seq_length: what `predict` cuts to, which is told.
+        workers: where it is done.
+        total: about how many examples, where that is known.
+        progress: where to tell how far it is.
+    """
+    rest = iter(examples)
+    under_way: deque[Sequence[Any]] = deque()
+
+    def parts() -> Iterator[Sequence[Any]]:
+        while part := list(islice(rest, _EXAMPLES_AT_ONCE)):
+            under_way.append(part)
+            yield part
+
+    cut = 0
+    with progress.bar("predicting", total=total, unit="examples") as bar:
+        for predictions, cut_here in map_ordered(predict, parts(), workers=workers):
+            part = under_way.popleft()
+            yield from zip(part, predictions, strict=True)
+            cut += cut_here
+            bar.advance(len(part))
+    if cut:
+        progress.note(f"{cut:,} examples are longer than {max_seq_length} tokens: cut")
 
 
 def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:

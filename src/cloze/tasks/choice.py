@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.multiple_choice import MultipleChoice, Question, question
 from cloze.tasks.registry import register_task
 from cloze.tasks.tables import read_rows
@@ -27,7 +27,7 @@ class OwnChoices(MultipleChoice):
     """Instead of `choices_column`, one column for each choice, as a TSV or CSV has them."""
     label_column: str = "label"
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[Question]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[Question]:
         """Read the rows of a table."""
         columns = self.choice_columns or (self.choices_column,)
         wanted = [self.text_column, *columns, *([self.label_column] if labelled else [])]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.multiple_choice import MultipleChoice, Question, question
 from cloze.tasks.registry import register_task
 from cloze.tasks.tables import read_rows
@@ -24,7 +24,7 @@ class CODAH(MultipleChoice):
     source: ClassVar[str] = "Chen et al. 2019"
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "optimizer.learning_rate=2e-5")
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[Question]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[Question]:
         """Read the rows of a table."""
         for row in read_rows(path, _HEADER, header=_HEADER):
             choices = [row.text(choice) for choice in _CHOICES]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task
 from cloze.tasks.tables import is_table, read_lines
@@ -25,6 +25,6 @@ class CoLA(GlueClassification):
     metrics: ClassVar[tuple[str, ...]] = ("matthews", "accuracy")
     libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
 
-    def _rows(self, path: Path, *, labelled: bool) -> Iterator[LabelledText]:
+    def _rows(self, path: Place, *, labelled: bool) -> Iterator[LabelledText]:
         has_names = not is_table(path) or self.columns.text in next(read_lines(path), ("", ""))[0].split("\t")
         return read_texts(path, self.columns, labelled=labelled, header=None if has_names else _HEADER)

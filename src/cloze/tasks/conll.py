@@ -6,10 +6,10 @@ A line is a word with its columns. An empty line ends a sentence, a line that be
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from pathlib import Path
 from typing import NamedTuple
 
 from cloze.errors import InputError
+from cloze.stores import Place
 from cloze.tasks.tables import read_lines
 from cloze.tasks.tag_schemes import SchemeFinder, is_tag
 
@@ -42,7 +42,7 @@ class ConllColumns:
     """None: tags are not looked at."""
 
 
-def read_sentences(path: Path, columns: ConllColumns, *, check_tags: bool = True) -> Iterator[Sentence]:
+def read_sentences(path: Place, columns: ConllColumns, *, check_tags: bool = True) -> Iterator[Sentence]:
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
     Columns are a tab apart where the first word's line has one, else one space or more.
@@ -83,7 +83,7 @@ def read_sentences(path: Path, columns: ConllColumns, *, check_tags: bool = True
         schemes.found()
 
 
-def read_documents(path: Path, columns: ConllColumns) -> Iterator[tuple[Sentence, ...]]:
+def read_documents(path: Place, columns: ConllColumns) -> Iterator[tuple[Sentence, ...]]:
     """Yield the documents of a file; a sentence before the first -DOCSTART- is one of its own.
 
     Raises:
@@ -115,7 +115,7 @@ class _Mark(Enum):
     """Begins here."""
 
 
-def _rows(path: Path, columns: ConllColumns) -> Iterator[_Row | _Mark]:
+def _rows(path: Place, columns: ConllColumns) -> Iterator[_Row | _Mark]:
     """Yield the lines of a file; the last one ends a sentence."""
     separator, width = None, 0
     for text, where in read_lines(path):

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 from xml.etree import ElementTree
 
 from cloze.errors import InputError
+from cloze.stores import Place, below, folder_of
 from cloze.tasks.bm25 import bm25_order
 from cloze.tasks.passage_ranking import PassageRanking, RankedText
 from cloze.tasks.registry import register_task
@@ -33,12 +33,12 @@ class Cranfield(PassageRanking):
     candidates: int = 50
     """Abstracts that are put in order for each query."""
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[RankedText]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[RankedText]:
         """Read judgements, and for each query that has some its candidates, the best of BM25 first."""
-        path = Path(path)
         judgements = _read_judgements(path)
-        queries = _read_texts(path.with_name(_QUERIES), "top", "title")
-        passages = _read_texts(path.with_name(_DOCUMENTS), "doc", "text")
+        folder = folder_of(path)
+        queries = _read_texts(below(folder, _QUERIES), "top", "title")
+        passages = _read_texts(below(folder, _DOCUMENTS), "doc", "text")
         for number, relevance in judgements.items():
             for document, where in relevance.places.items():
                 if not (number <= len(queries) and 1 <= document <= len(passages)):
@@ -70,7 +70,7 @@ class _Relevance:
     """The line of each."""
 
 
-def _read_judgements(path: Path) -> dict[int, _Relevance]:
+def _read_judgements(path: Place) -> dict[int, _Relevance]:
     """Read lines of query, a zero, document, relevance.
 
     Queries are numbered from 1 by their position in the file of queries; the <num> there is another number.
@@ -92,7 +92,7 @@ def _read_judgements(path: Path) -> dict[int, _Relevance]:
     return judgements
 
 
-def _read_texts(path: Path, element: str, part: str) -> list[str]:
+def _read_texts(path: Place, element: str, part: str) -> list[str]:
     """Return the text of a part of every element, white space made single spaces."""
     text = "\n".join(line for line, _ in read_lines(path) if not line.startswith("<?xml"))
     try:

@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from cloze import artifacts
+from cloze.corpus.streams import file_sha256
 from cloze.errors import InputError
 from cloze.progress import Progress
+from cloze.stores import Place, as_place, below, is_file, is_folder
 from cloze.tasks.batches import held_out, subset
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
 from cloze.tasks.features import count_truncated, featurize
@@ -32,17 +32,16 @@ class LabelledData:
     dev_features: Features
 
 
-def find_data(task: AnyTask, path: Path, split: Split) -> Path:
+def find_data(task: AnyTask, path: Place, split: Split) -> Place:
     """Return the file of a split: `path` itself, or the one in that directory that has a name the task knows.
 
     Raises:
         InputError: there is none.
     """
-    path = Path(path)
-    if not path.is_dir():
-        return path
+    if not is_folder(path):
+        return as_place(str(path))
     names = task.file_names[split]
-    found = [path / name for name in names if (path / name).is_file()]
+    found = [file for name in names if is_file(file := below(path, name))]
     if not found:
         what = f"no {' nor '.join(names)} in this directory"
         raise InputError(what, where=path, remedy="Name the file itself")
@@ -55,10 +54,10 @@ def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | N
     Raises:
         InputError: one is not there.
     """
-    if dev is None and Path(train).is_dir():
+    if dev is None and is_folder(train):
         dev = train
-    train_file = str(find_data(task, Path(train), "train"))
-    return train_file, None if dev is None else str(find_data(task, Path(dev), "dev"))
+    train_file = str(find_data(task, train, "train"))
+    return train_file, None if dev is None else str(find_data(task, dev, "dev"))
 
 
 def with_files(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
@@ -71,9 +70,9 @@ def with_files(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
     digest = hashlib.sha256()
     for name in (train, dev):
         if name is not None:
-            if not Path(name).is_file():
+            if not is_file(name):
                 raise InputError("no such file", where=name)
-            digest.update(bytes.fromhex(artifacts.sha256_of(Path(name))))
+            digest.update(bytes.fromhex(file_sha256(name)))
     found = digest.hexdigest()
     if config.data_sha256 not in (None, found):
         remedy = "Give the run its data back, or leave data_sha256 out of a new run's settings"
@@ -89,8 +88,8 @@ def read_data(
     Raises:
         InputError: a line is wrong, or there is nothing to learn from or to be scored on.
     """
-    dev_file = None if config.dev is None else Path(config.dev)
-    task, train, dev = read_examples(task, Path(config.train), dev_file, dev_fraction=config.dev_fraction)
+    dev_file = None if config.dev is None else as_place(config.dev)
+    task, train, dev = read_examples(task, as_place(config.train), dev_file, dev_fraction=config.dev_fraction)
     if config.train_examples is not None:
         train = part_of(train, config.train_examples, where=config.train)
     for note in task.notes(tokenizer):
@@ -105,7 +104,7 @@ def read_data(
 
 
 def read_examples(
-    task: AnyTask, train_file: Path, dev_file: Path | None, *, dev_fraction: float = DEV_FRACTION
+    task: AnyTask, train_file: Place, dev_file: Place | None, *, dev_fraction: float = DEV_FRACTION
 ) -> tuple[AnyTask, list[Any], list[Any]]:
     """Return the task with what the training data tell of it, and the examples to learn from and to be scored on.
 

@@ -9,12 +9,13 @@ import torch
 from cloze import artifacts
 from cloze.config import to_table
 from cloze.errors import InputError
+from cloze.executor import Workers
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, load_finetuning
 from cloze.tasks.data import with_files
-from cloze.tasks.run import Prepared, begin_directory, begin_run, precompute, prepare, resume_run
+from cloze.tasks.run import begin_directory, begin_run, precompute, prepare, resume_run
 from cloze.tasks.task import AnyTask
 from cloze.tasks.trials import make_trials, trials_of
 from cloze.tasks.work import FinetuningWork
@@ -24,6 +25,7 @@ from cloze.training.distribution import World, join_world
 from cloze.training.memory import available_memory
 from cloze.training.plan import MemoryPlan, Rehearsal, RunPlan, Stretch, evaluation_seconds, plan_memory
 from cloze.training.precision import resolve_device, resolve_dtype
+from cloze.training.workers import Workplace, find_workplace
 
 
 def finetune(
@@ -31,6 +33,7 @@ def finetune(
     config: FinetuneConfig,
     run: Path,
     *,
+    workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> dict[str, float]:
@@ -42,6 +45,8 @@ def finetune(
         task: what is learned, with its settings.
         config: how; `run.toml` keeps both.
         run: directory of the run. Where there are several, over seeds or a grid, each has its own in `trials`.
+        workers: where several runs are made: one after the other in this process, or side by side in processes of a
+            machine without an accelerator, or on a cluster, each with the threads that it has there.
         overwrite: replace the run that is there.
         progress: where to tell how far it is.
 
@@ -51,7 +56,7 @@ def finetune(
     Raises:
         InputError: a setting, a line of the data or the model to start from is wrong; nothing was written.
         Interrupted: SIGINT or SIGTERM came, and the state was saved.
-        RunError: the loss stayed infinite or NaN, the disk is full, or a rank was lost.
+        RunError: the loss stayed infinite or NaN, the disk is full, or a rank or a worker was lost.
 
     Source:
         Devlin et al. 2019, 4; google-research/bert run_classifier.py @eedf571.
@@ -60,21 +65,34 @@ def finetune(
         The last batch of an epoch has what is left, where Google's code fills it from the next epoch.
     """
     run = Path(run)
-    with join_world(config.device) as world:
+    workplace = _workplace(config, workers)
+    with join_world(workplace.device_here) as world:
         progress = progress if world.is_first else SILENT
         if world.restarts and world.by_first(lambda: _is_run_of(task, with_files(task, config), run)):
-            return _resume(task, with_files(task, config), run, world, progress)
+            return _resume(task, with_files(task, config), run, world, workplace, progress)
         world.by_first(
             lambda: artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
         )
         check_task(task)
         config = with_files(task, config)
-        prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
+        prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
         if not config.has_trials:
-            return begin_run(prepared, config, run, progress)
+            return begin_run(precompute(prepared, config, progress), config, run, progress)
         load_model(prepared.start)  # so that one which cannot be read is found before anything is written
         world.by_first(lambda: begin_directory(prepared.task, config, run))
-        return make_trials(prepared, config, run, progress)
+        return make_trials(prepared, config, run, workplace, progress)
+
+
+def _workplace(config: FinetuneConfig, workers: Workers) -> Workplace:
+    """Return where runs are made.
+
+    Raises:
+        InputError: there is only one for several workers, or they cannot have the device.
+    """
+    if workers != 1 and not config.has_trials:
+        remedy = "Ask for several with --seeds or --grid, or leave --workers and --executor out"
+        raise InputError("one run is made in this process", where="workers", remedy=remedy)
+    return find_workplace(workers, config.device)
 
 
 def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
@@ -85,8 +103,13 @@ def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
     return type(begun) is type(task) and settings == config
 
 
-def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, float]:
+def resume_finetuning(run: Path, *, workers: Workers = 1, progress: Progress = SILENT) -> dict[str, float]:
     """Go on with a run from its newest checkpoint that is whole, with the settings it was started with.
+
+    Args:
+        run: directory of the run.
+        workers: as of `finetune`, but not necessarily those that it was begun with.
+        progress: where to tell how far it is.
 
     Raises:
         InputError: `run` is not a run of `finetune`, or its data are not those it began with.
@@ -96,19 +119,23 @@ def resume_finetuning(run: Path, *, progress: Progress = SILENT) -> dict[str, fl
         what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
         raise InputError(what, where=run, remedy="Leave out --resume")
     task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
-    with join_world(config.device) as world:
-        return _resume(task, with_files(task, config), run, world, progress if world.is_first else SILENT)
+    workplace = _workplace(config, workers)
+    with join_world(workplace.device_here) as world:
+        progress = progress if world.is_first else SILENT
+        return _resume(task, with_files(task, config), run, world, workplace, progress)
 
 
 def _resume(
-    task: AnyTask, config: FinetuneConfig, run: Path, world: World, progress: Progress
+    task: AnyTask, config: FinetuneConfig, run: Path, world: World, workplace: Workplace, progress: Progress
 ) -> dict[str, float]:
     check_task(task)
     start = resolve_checkpoint(Path(config.model))
     if config.has_trials:
-        return make_trials(_prepare(task, config, start, world, progress), config, run, progress)
+        prepared = prepare(task, config, start, world, progress)
+        return make_trials(prepared, config, run, workplace, progress)
     model = world.by_first(lambda: newest_checkpoint(run, progress)) or start
-    return resume_run(_prepare(task, config, model, world, progress), config, run, progress)
+    prepared = precompute(prepare(task, config, model, world, progress), config, progress)
+    return resume_run(prepared, config, run, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +182,8 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     check_task(task)
     config = with_files(task, config)
     world = World(resolve_device(config.device))
-    prepared = _prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
+    prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
+    prepared = precompute(prepared, config, progress)
     trials = [trial for own in trials_of(config).values() for trial in own]
     dtype = resolve_dtype(config.precision, world.device)
     available = available_memory(world.device)
@@ -192,12 +220,6 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
         evaluation_seconds=evaluations * evaluation_seconds(dev_tokens, stretches),
         runs=len(trials),
     )
-
-
-def _prepare(
-    task: AnyTask, config: FinetuneConfig, model: Path, world: World, progress: Progress
-) -> Prepared:
-    return precompute(prepare(task, config, model, world, progress), config, progress)
 
 
 def check_task(task: AnyTask) -> None:

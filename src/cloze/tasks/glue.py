@@ -8,9 +8,9 @@ Source: Wang et al. 2018 (GLUE); gluebenchmark.com/tasks.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.texts import Columns, LabelledText, read_texts
 
@@ -26,12 +26,12 @@ class GlueClassification(SequenceClassification):
 
     labels: tuple[str, ...] = ("0", "1")
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[LabelledText]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
         """Read the rows of a table."""
         for example in self._rows(path, labelled=labelled):
             yield replace(example, label=self._named(example.label))
 
-    def _rows(self, path: Path, *, labelled: bool) -> Iterator[LabelledText]:
+    def _rows(self, path: Place, *, labelled: bool) -> Iterator[LabelledText]:
         return read_texts(path, self.columns, labelled=labelled)
 
     def _named(self, label: str | None) -> str | None:

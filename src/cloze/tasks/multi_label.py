@@ -5,7 +5,6 @@ Shapes: B sequences, C classes.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from cloze.errors import InputError
 from cloze.metrics.classification import set_scores
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
+from cloze.stores import Place
 from cloze.tasks.registry import register_task
 from cloze.tasks.task import Array
 from cloze.tasks.texts import Columns, LabelledText, Target, TextBatch, TextFeature, TextTask, read_texts
@@ -57,7 +57,7 @@ class MultiLabel(TextTask[LabelSet]):
         if not self.separator:
             raise ValueError("separator is empty")
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[LabelledText]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
         """Read the rows of a table; without labels also a plain text, a text a line."""
         columns = Columns(self.text_column, self.pair_column, self.label_column)
         return read_texts(path, columns, labelled=labelled, may_be_empty=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task
 from cloze.tasks.texts import Columns, LabelledText, read_texts
@@ -24,5 +24,5 @@ class QQP(GlueClassification):
     metrics: ClassVar[tuple[str, ...]] = ("f1", "accuracy")
     libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
 
-    def _rows(self, path: Path, *, labelled: bool) -> Iterator[LabelledText]:
+    def _rows(self, path: Place, *, labelled: bool) -> Iterator[LabelledText]:
         return read_texts(path, self.columns, labelled=labelled, skip_broken=labelled)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.registry import register_task
 from cloze.tasks.texts import Columns, LabelledText, read_texts
@@ -22,7 +22,7 @@ class Ranking(PassageRanking):
     pair_column: str = "passage"
     label_column: str = "label"
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[LabelledText]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
         """Read the rows of a table."""
         columns = Columns(self.text_column, self.pair_column, self.label_column)
         return read_texts(path, columns, labelled=labelled)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from cloze import artifacts
+from cloze.corpus.streams import file_sha256
 from cloze.errors import InputError
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_config, load_model, write_model_files
@@ -265,5 +266,4 @@ def _card_facts(task: AnyTask, config: FinetuneConfig, data: LabelledData) -> Ca
 
 
 def _data_used(role: str, name: str, num_examples: int) -> DataUsed:
-    sha256 = artifacts.sha256_of(Path(name))
-    return DataUsed(role=role, name=name, extent=f"{num_examples:,} examples", sha256=sha256)
+    return DataUsed(role=role, name=name, extent=f"{num_examples:,} examples", sha256=file_sha256(name))

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
 from typing import ClassVar, Self
@@ -15,6 +14,7 @@ from cloze.metrics.squad import (
     squad_v2_question_scores,
     squad_v2_scores,
 )
+from cloze.stores import Place
 from cloze.tasks.registry import register_task
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, answers_of
 from cloze.tasks.squad_files import read_answers, read_na_probs, read_question_rows, read_questions
@@ -39,13 +39,13 @@ class Squad(SpanTask):
 
     data_format: ClassVar[str] = "SQuAD's JSON; to predict also a table with the columns question and context"
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[SpanQuestion]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[SpanQuestion]:
         """Read the questions of a file."""
         if not labelled and is_table(path):
             return read_question_rows(path)
         return read_questions(path, labelled=labelled, may_be_none=self.may_be_none)
 
-    def predictions(self, path: Path, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
+    def predictions(self, path: Place, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order.
 
         Raises:
@@ -126,7 +126,7 @@ class SquadV2(Squad):
         return {name: value for name, value in scores.items() if not name.endswith("total")}
 
     def scores_with_na_probs(
-        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction], na_probs: Path
+        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction], na_probs: Place
     ) -> dict[str, float]:
         """Return all that evaluate-v2.0.py prints, the best thresholds among it.
 
@@ -157,7 +157,7 @@ def _texts_of(examples: Sequence[SpanQuestion], predictions: Sequence[SpanPredic
     }
 
 
-def _check_all_are_there(examples: Sequence[SpanQuestion], found: Collection[str], path: Path) -> None:
+def _check_all_are_there(examples: Sequence[SpanQuestion], found: Collection[str], path: Place) -> None:
     missing = [example.id for example in examples if example.id not in found]
     if missing:
         what = f"says nothing to {len(missing):,} of {len(examples):,} questions, such as {missing[0]!r}"

@@ -9,19 +9,19 @@ In SQuAD 2.0 a question that its text does not answer has no answers, and `"is_i
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cloze.corpus.streams import STDIN, open_bytes
+from cloze.corpus.streams import open_bytes
 from cloze.errors import InputError
+from cloze.stores import Place
 from cloze.tasks.contexts import Excerpt, Paragraph
 from cloze.tasks.span import SpanQuestion
-from cloze.tasks.tables import read_objects, read_rows
+from cloze.tasks.tables import check_file, read_objects, read_rows
 from cloze.text.characters import replace_lone_surrogates
 
 
-def read_questions(path: Path, *, labelled: bool, may_be_none: bool) -> Iterator[SpanQuestion]:
+def read_questions(path: Place, *, labelled: bool, may_be_none: bool) -> Iterator[SpanQuestion]:
     """Yield the questions of a file in SQuAD's form, `-` for stdin; those of one text share it.
 
     Args:
@@ -91,7 +91,7 @@ def _answer(table: Any, context: str, place: str) -> Excerpt:
     return Excerpt(text, start, end)
 
 
-def read_question_rows(path: Path) -> Iterator[SpanQuestion]:
+def read_question_rows(path: Place) -> Iterator[SpanQuestion]:
     """Yield the questions of a table with the columns question and context; neighbours share their text.
 
     Raises:
@@ -105,7 +105,7 @@ def read_question_rows(path: Path) -> Iterator[SpanQuestion]:
         yield SpanQuestion(row.where, row.required("question"), paragraph, where=row.where)
 
 
-def read_answers(path: Path) -> dict[str, str]:
+def read_answers(path: Place) -> dict[str, str]:
     """Read predicted answers by question: SQuAD's `{id: text}`, or what `cloze predict` prints, a line for each.
 
     Raises:
@@ -115,7 +115,7 @@ def read_answers(path: Path) -> dict[str, str]:
     return {name: _checked(value, str, f"the answer to {name!r}", str(path)) for name, value in rows.items()}
 
 
-def read_na_probs(path: Path) -> dict[str, float]:
+def read_na_probs(path: Place) -> dict[str, float]:
     """Read how sure it is that a question has no answer: `{id: number}`, or what `cloze predict` prints.
 
     Raises:
@@ -128,7 +128,7 @@ def read_na_probs(path: Path) -> dict[str, float]:
     }
 
 
-def _by_id(path: Path, key: str) -> dict[str, Any]:
+def _by_id(path: Place, key: str) -> dict[str, Any]:
     """Read one JSON object; or, where each line is one, what they hold under `key`, by their "id"."""
     text = _read_text(path)
     values: dict[str, Any] = {}
@@ -185,9 +185,8 @@ def _text(table: Any, key: str, place: str) -> str:
     return text
 
 
-def _read_text(path: Path) -> str:
-    if str(path) != STDIN and not Path(path).is_file():
-        raise InputError("is a directory" if Path(path).is_dir() else "no such file", where=path)
+def _read_text(path: Place) -> str:
+    check_file(path)
     with open_bytes(str(path)) as (stream, _):
         content = stream.read()
     try:
@@ -196,7 +195,7 @@ def _read_text(path: Path) -> str:
         raise InputError(f"not UTF-8 at byte {error.start + 1:,}", where=path) from error
 
 
-def _parse(text: str, path: Path) -> Any:
+def _parse(text: str, path: Place) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

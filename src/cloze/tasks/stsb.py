@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.registry import register_task
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import Columns, LabelledText, read_texts
@@ -21,7 +21,7 @@ class STSB(TextRegression):
     minimum: float | None = 0.0
     maximum: float | None = 5.0
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[LabelledText]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
         """Read the rows of a table."""
         columns = Columns("sentence1", "sentence2", ("score", "label"))
         return read_texts(path, columns, labelled=labelled)

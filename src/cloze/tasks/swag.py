@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
+from cloze.stores import Place
 from cloze.tasks.multiple_choice import MultipleChoice, Question, question
 from cloze.tasks.registry import register_task
 from cloze.tasks.tables import read_rows
@@ -29,7 +29,7 @@ class SWAG(MultipleChoice):
         {"train": ("train.csv",), "dev": ("val.csv",)}
     )
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[Question]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[Question]:
         """Read the rows of a table."""
         wanted = ("sent1", "sent2", *_ENDINGS, *(["label"] if labelled else []))
         for row in read_rows(path, wanted):

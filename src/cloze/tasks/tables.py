@@ -17,7 +17,9 @@ import pyarrow
 import pyarrow.parquet
 
 from cloze.corpus.streams import MAX_LINE_BYTES, STDIN, open_bytes
+from cloze.corpus.tables import open_for_arrow
 from cloze.errors import InputError
+from cloze.stores import Place, is_file, is_folder, is_url
 
 Column: TypeAlias = str | tuple[str, ...]
 """The name of a column; or several, of which the first that a file has is meant."""
@@ -74,13 +76,13 @@ class Row:
         return values
 
 
-def is_table(path: Path) -> bool:
+def is_table(path: Place) -> bool:
     """Return whether a file's name is that of a table."""
     return _kind(path) in FORMATS or _kind(path) == _PARQUET
 
 
 def read_rows(
-    path: Path,
+    path: Place,
     columns: Sequence[Column],
     *,
     header: Sequence[str] | None = None,
@@ -97,7 +99,6 @@ def read_rows(
     Raises:
         InputError: no such file, no rows, a column that is not there, or a line that cannot be read.
     """
-    path = Path(path)
     kind = _kind(path)
     if kind == _PARQUET:
         rows = _parquet(path)
@@ -116,28 +117,34 @@ def read_rows(
         raise InputError("holds no rows", where=path)
 
 
-def count_rows(path: Path) -> int | None:
-    """Return about how many rows a table has, for a progress bar; None where only reading it would tell."""
-    if not (is_table(path) and Path(path).is_file()) or Path(path).suffix in _COMPRESSED:
+def count_rows(path: Place) -> int | None:
+    """Return about how many rows a table has, for a progress bar; None where only reading it would tell.
+
+    Raises:
+        InputError: the store that has it does not answer.
+    """
+    if not (is_table(path) and is_file(path)) or Path(path).suffix in _COMPRESSED:
         return None
     if _kind(path) == _PARQUET:
         try:
-            return int(pyarrow.parquet.read_metadata(path).num_rows)
+            with open_for_arrow(str(path)) as source:
+                return int(pyarrow.parquet.read_metadata(source).num_rows)
         except (pyarrow.ArrowException, OSError):
             return None
+    if is_url(path):
+        return None
     with Path(path).open("rb") as stream:
         return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Place) -> Iterator[Line]:
     r"""Yield the lines of a UTF-8 file, or of stdin where `path` is -, without their ends; only \n ends a line.
 
     Raises:
         InputError: no such file, not text in UTF-8, or a line over the limit.
     """
     name = "stdin" if str(path) == STDIN else str(path)
-    if name != "stdin" and not Path(path).is_file():
-        raise InputError("is a directory" if Path(path).is_dir() else "no such file", where=name)
+    check_file(path)
     with open_bytes(str(path)) as (stream, _):
         for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""), 1):
             where = f"{name}:{number}"
@@ -157,7 +164,17 @@ def read_lines(path: Path) -> Iterator[Line]:
             yield text.removesuffix("\n").removesuffix("\r"), where
 
 
-def _kind(path: Path) -> str:
+def check_file(path: Place) -> None:
+    """Refuse what is neither a file nor stdin.
+
+    Raises:
+        InputError: it is a directory, or nothing.
+    """
+    if str(path) != STDIN and not is_file(path):
+        raise InputError("is a directory" if is_folder(path) else "no such file", where=path)
+
+
+def _kind(path: Place) -> str:
     path = Path(path)
     return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
 
@@ -200,7 +217,7 @@ def _csv(lines: Iterator[Line]) -> Iterator[RawRow]:
             yield _by_column(header, cells, starts[0]), starts[0]
 
 
-def read_objects(path: Path) -> Iterator[RawRow]:
+def read_objects(path: Place) -> Iterator[RawRow]:
     """Yield the objects of JSON lines.
 
     Raises:
@@ -228,12 +245,11 @@ FORMATS: Mapping[str, Callable[[Iterator[Line]], Iterator[RawRow]]] = MappingPro
 """By the end of the file's name, how lines become rows."""
 
 
-def _parquet(path: Path) -> Iterator[RawRow]:
+def _parquet(path: Place) -> Iterator[RawRow]:
     """Yield the rows of a Parquet file; file:row stands for file:line."""
-    if not path.is_file():
-        raise InputError("is a directory" if path.is_dir() else "no such file", where=path)
+    check_file(path)
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with open_for_arrow(str(path)) as source, pyarrow.parquet.ParquetFile(source) as file:
             number = 0
             for batch in file.iter_batches(_PARQUET_ROWS):
                 for number, values in enumerate(batch.to_pylist(), number + 1):  # noqa: B020 (counts on)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from cloze.errors import InputError
 from cloze.metrics.conll import entities, entity_scores
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForTokenClassification
+from cloze.stores import Place
 from cloze.tasks.conll import ConllColumns, Sentence, read_documents, read_sentences
 from cloze.tasks.running_text import read_text
 from cloze.tasks.tables import read_lines
@@ -89,7 +89,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         if wrong := [label for label in self.labels if not is_tag(label)]:
             raise ValueError(f"labels holds {wrong[0]!r}, which is no tag as B-PER is")
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[TaggedText]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[TaggedText]:
         """Read sentences or documents from a file of columns; or plain text, where that has no tags."""
         if self.running_text and not labelled:
             for line, _ in read_lines(path):
@@ -283,7 +283,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
         return Tags(tags, tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences))
 
-    def predictions(self, path: Path, examples: Sequence[TaggedText]) -> list[Tags]:
+    def predictions(self, path: Place, examples: Sequence[TaggedText]) -> list[Tags]:
         """Read predictions, as `cloze predict` prints them or in columns: those of a file whose last is the tag.
 
         Raises:
@@ -305,7 +305,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         return found
 
 
-def _is_json_lines(path: Path) -> bool:
+def _is_json_lines(path: Place) -> bool:
     """Whether a file's first line is a JSON object; of stdin it is taken to be."""
     if str(path) == STDIN:
         return True
@@ -315,7 +315,7 @@ def _is_json_lines(path: Path) -> bool:
         return False
 
 
-def _check_lengths(example: TaggedText, prediction: Tags, path: Path) -> None:
+def _check_lengths(example: TaggedText, prediction: Tags, path: Place) -> None:
     first = example.sentences[0].where(0)
     if len(prediction.tags) != len(example.sentences):
         what = f"{len(prediction.tags)} sentences, the text of {first} has {len(example.sentences)}"
@@ -326,7 +326,7 @@ def _check_lengths(example: TaggedText, prediction: Tags, path: Path) -> None:
             raise InputError(what, where=path)
 
 
-def _matching(given: Sentence | None, sentence: Sentence, path: Path) -> tuple[str, ...]:
+def _matching(given: Sentence | None, sentence: Sentence, path: Place) -> tuple[str, ...]:
     """Return the tags that were given to a sentence, which must be this one."""
     if given is None:
         raise InputError(f"no prediction for {sentence.where(0)} and what follows it", where=path)

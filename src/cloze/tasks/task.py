@@ -17,6 +17,7 @@ from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_labels
 from cloze.model.packed import Packed
 from cloze.progress import Progress
+from cloze.stores import Place
 from cloze.tasks.tables import read_objects
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
@@ -99,7 +100,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """Whether `solve` finds what is learned at once, in the place of steps."""
 
     @abstractmethod
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[ExampleT]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[ExampleT]:
         """Read a file, an example at a time.
 
         Args:
@@ -258,7 +259,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
             KeyError, TypeError, ValueError: it is something else.
         """
 
-    def predictions(self, path: Path, examples: Sequence[ExampleT]) -> list[PredictionT]:
+    def predictions(self, path: Place, examples: Sequence[ExampleT]) -> list[PredictionT]:
         """Read predictions for examples, as `cloze predict` prints them.
 
         Raises:

@@ -5,7 +5,6 @@ Shapes: B pairs, D hidden, N examples, M different second texts.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
+from cloze.stores import Place
 from cloze.tasks.registry import register_task
 from cloze.tasks.sentence_vectors import (
     PairBatch,
@@ -69,7 +69,7 @@ class TextPairs(VectorTask[PairVectors]):
     text_column: str = "text"
     pair_column: str = "pair"
 
-    def examples(self, path: Path, *, labelled: bool = True) -> Iterator[LabelledText]:
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
         """Read the rows of a table; of data to learn from, no text is empty."""
         for row in read_rows(path, [self.text_column, self.pair_column]):
             read = row.required if labelled else row.text

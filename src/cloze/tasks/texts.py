@@ -7,7 +7,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.model.packed import Packed
+from cloze.stores import Place
 from cloze.tasks.sequences import LongTexts, sequences_of
 from cloze.tasks.tables import Column, Row, is_table, read_lines, read_rows
 from cloze.tasks.task import Array, Task
@@ -129,7 +129,7 @@ class TextTask(Task[LabelledText, TextFeature, TextBatch, PredictionT], Generic[
 
 
 def read_texts(
-    path: Path,
+    path: Place,
     columns: Columns,
     *,
     labelled: bool,

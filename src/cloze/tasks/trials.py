@@ -5,21 +5,35 @@ RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   a run each
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import product
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import chain, groupby, product
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, TypeAlias
+
+import torch
 
 from cloze import artifacts
-from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, GridConfig
-from cloze.tasks.run import SCORES, Prepared, begin_run, resume_run
-from cloze.training.checkpoints import follow, keep_best_checkpoint
+from cloze.executor import map_unordered
+from cloze.progress import SILENT, Progress
+from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
+from cloze.tasks.data import with_files
+from cloze.tasks.run import SCORES, Prepared, begin_run, precompute, prepare, resume_run
+from cloze.training.checkpoints import follow, keep_best_checkpoint, resolve_checkpoint
+from cloze.training.distribution import World
+from cloze.training.interrupts import Interrupted
+from cloze.training.memory import keep_freed_memory
+from cloze.training.precision import resolve_device
+from cloze.training.workers import Workplace
 
 TRIALS = "trials.json"
+Results: TypeAlias = dict[str, dict[str, Any]]
+"""By the name of a trial, what its `scores.json` says."""
 
 _FOLDER = "trials"
 
@@ -51,40 +65,110 @@ def trials_of(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One of the runs."""
+
+    setting: str
+    config: FinetuneConfig
+    path: Path
+    number: str
+    """Of all, as in "2 of 5"."""
+
+
 def make_trials(
-    prepared: Prepared, config: FinetuneConfig, run: Path, progress: Progress
+    prepared: Prepared, config: FinetuneConfig, run: Path, workplace: Workplace, progress: Progress
 ) -> dict[str, float]:
-    """Make the runs that are not finished yet, one after the other, and sum them up in `trials.json`.
+    """Make the runs that are not finished yet, and sum them up in `trials.json`.
 
     Each keeps its best checkpoint alone; of a grid only the best run keeps one at all.
+
+    Args:
+        prepared: the data, which workers read once more.
+        config: what the runs have in common, and what differs.
+        run: the directory of all of them.
+        workplace: where they are made; the order in which they are finished is of no consequence.
+        progress: where to tell how far it is.
 
     Returns:
         The scores of the best run.
     """
-    settings = trials_of(config)
-    world = prepared.world
-    total = sum(map(len, settings.values()))
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in settings}
-    for name, trials in settings.items():
-        for trial in trials:
-            path = run / _FOLDER / "_".join(filter(None, (name, f"seed-{trial.seed}")))
-            is_finished, is_begun = world.by_first(partial(_progress_of, path))
-            if not is_finished:
-                number = 1 + sum(map(len, results.values()))
-                progress.note(f"\ntrial {number} of {total}: {path.name}")
-                make = resume_run if is_begun else begin_run
-                make(prepared, trial, path, progress)
-            results[name].append(world.by_first(partial(_result, path)))
-            if len(settings) > 1:
-                best_trial = _best(results, prepared.task.main_metric)["trial"]
-                world.by_first(partial(_keep_best_trial, run, best_trial))
-    world.by_first(lambda: _sum_up(prepared, settings, results, run))
-    return scores_in(_best(results, prepared.task.main_metric))
+    trials = _trials_in(run, config)
+    world, metric = prepared.world, prepared.task.main_metric
+    finished = world.by_first(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
+    to_do = [trial for trial in trials if trial not in finished]
+    make = _maker(prepared, config, run, workplace, progress)
+    made = map_unordered(make, to_do, workers=workplace.workers)
+    results: Results = {}
+    telling = nullcontext() if workplace.is_here else progress.bar("trials", total=len(trials), unit="runs")
+    with telling as bar:
+        for trial in chain(finished, made):
+            results[trial.path.name] = world.by_first(partial(_result, trial.path))
+            best = _best(trials, results, metric)
+            if len({trial.setting for trial in trials}) > 1:
+                world.by_first(partial(_keep_best_trial, trials, results, best["trial"]))
+            if bar is not None:
+                bar.advance(1)
+                bar.show(best=f"{best[metric]:.4f}")
+    world.by_first(lambda: _sum_up(prepared, trials, results, run))
+    return scores_in(best)
 
 
-def _progress_of(trial: Path) -> tuple[bool, bool]:
-    """Return whether a trial is finished, and whether it is begun."""
-    return (trial / SCORES).exists(), (trial / artifacts.RUN_CONFIG).exists()
+def _trials_in(run: Path, config: FinetuneConfig) -> list[_Trial]:
+    named = [
+        (setting, trial, run / _FOLDER / "_".join(filter(None, (setting, f"seed-{trial.seed}"))))
+        for setting, own in trials_of(config).items()
+        for trial in own
+    ]
+    return [_Trial(*trial, f"{number} of {len(named)}") for number, trial in enumerate(named, 1)]
+
+
+def _maker(
+    prepared: Prepared, config: FinetuneConfig, run: Path, workplace: Workplace, progress: Progress
+) -> Callable[[_Trial], _Trial]:
+    """Return what makes a run, here or in a worker, which reads the data itself."""
+    if workplace.is_here:
+        return partial(_make, precompute(prepared, config, progress), progress)
+    settings = (run / artifacts.RUN_CONFIG).read_text("utf-8")
+    return partial(_make_in_worker, _Preparation(run, settings, workplace))
+
+
+def _make(prepared: Prepared, progress: Progress, trial: _Trial) -> _Trial:
+    """Make a run, or go on with what a worker that was lost, or a study that was cut off, has left of it."""
+    progress.note(f"\ntrial {trial.number}: {trial.path.name}")
+    is_begun = prepared.world.by_first(lambda: (trial.path / artifacts.RUN_CONFIG).exists())
+    make = resume_run if is_begun else begin_run
+    make(prepared, trial.config, trial.path, progress)
+    return trial
+
+
+@dataclass(frozen=True, slots=True)
+class _Preparation:
+    """How a worker comes to the data."""
+
+    run: Path
+    settings: str
+    """What `run.toml` says: tells studies apart that were in the same place."""
+    workplace: Workplace
+
+
+def _make_in_worker(preparation: _Preparation, trial: _Trial) -> _Trial:
+    try:
+        return _make(_prepared_in_worker(preparation), SILENT, trial)
+    except Interrupted:
+        # its machine is taken away, and the state is saved: who is given the trial next goes on with it
+        os._exit(1)
+
+
+@lru_cache(maxsize=1)  # a worker makes many trials
+def _prepared_in_worker(preparation: _Preparation) -> Prepared:
+    torch.set_num_threads(preparation.workplace.threads)
+    keep_freed_memory()
+    task, config = load_finetuning(path=preparation.run / artifacts.RUN_CONFIG)
+    config = with_files(task, config)  # the data must still be those of the study
+    world = World(resolve_device(preparation.workplace.device))
+    prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, SILENT)
+    return precompute(prepared, config, SILENT)
 
 
 def _result(trial: Path) -> dict[str, Any]:
@@ -92,20 +176,16 @@ def _result(trial: Path) -> dict[str, Any]:
     return {"trial": trial.name, **json.loads((trial / SCORES).read_text("utf-8"))}
 
 
-def _sum_up(
-    prepared: Prepared,
-    settings: Mapping[str, Sequence[FinetuneConfig]],
-    results: Mapping[str, Sequence[dict[str, Any]]],
-    run: Path,
-) -> None:
-    best = _best(results, prepared.task.main_metric)
+def _sum_up(prepared: Prepared, trials: Sequence[_Trial], results: Results, run: Path) -> None:
+    best = _best(trials, results, prepared.task.main_metric)
+    by_setting = groupby(trials, key=attrgetter("setting"))
     summary = {
         "task": prepared.task.name,
         "data": best["data"],
         "examples": best["examples"],
         "metric": prepared.task.main_metric,
         "best": best,
-        "settings": [_summary(name, trials[0], results[name]) for name, trials in settings.items()],
+        "settings": [_summary(name, list(own), results) for name, own in by_setting],
     }
     artifacts.write_text(run / TRIALS, json.dumps(summary, indent=1) + "\n")
     artifacts.write_text(run / SCORES, json.dumps(best, indent=1) + "\n")
@@ -114,19 +194,22 @@ def _sum_up(
         artifacts.write_text(run / pointer, f"{checkpoint.as_posix()}\n")
 
 
-def _best(results: Mapping[str, Sequence[dict[str, Any]]], metric: str) -> dict[str, Any]:
-    """Return the result with the highest score, the first of several."""
-    return max((result for own in results.values() for result in own), key=lambda result: result[metric])
+def _best(trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
+    """Return the result with the highest score; of several the first in the order of the trials."""
+    there = [results[trial.path.name] for trial in trials if trial.path.name in results]
+    return max(there, key=lambda result: result[metric])
 
 
-def _keep_best_trial(run: Path, best: str) -> None:
-    for path in (run / _FOLDER).iterdir():
-        if path.name != best and (path / SCORES).exists() and (path / "checkpoints").exists():
+def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:
+    """Delete the checkpoints of the others; what a worker has just finished is not yet among the results."""
+    for path in (trial.path for trial in trials):
+        if path.name in results and path.name != best and (path / "checkpoints").exists():
             artifacts.remove_directory(path / "checkpoints")
 
 
-def _summary(name: str, config: FinetuneConfig, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _summary(name: str, trials: Sequence[_Trial], found: Results) -> dict[str, Any]:
     """Return mean and sample deviation of each score over the seeds of a setting, and its results."""
+    config, results = trials[0].config, [found[trial.path.name] for trial in trials]
     columns = {score: [result[score] for result in results] for score in scores_in(results[0])}
     return {
         "setting": name,
@@ -135,7 +218,7 @@ def _summary(name: str, config: FinetuneConfig, results: Sequence[dict[str, Any]
         "epochs": config.epochs,
         "mean": {score: fmean(values) for score, values in columns.items()},
         "deviation": {score: stdev(values) for score, values in columns.items() if len(values) > 1},
-        "results": list(results),
+        "results": results,
     }
 
 
