@@ -3,13 +3,17 @@
 import asyncio
 import gzip
 import json
+import socket
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -202,6 +206,103 @@ def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> N
             assert each.json()["error_type"] == "Timeout"
     assert health.status_code == 200
     assert after.status_code == 200
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[int]:
+    """Serve an application in a thread; yield the port."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as at:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
+        thread.start()
+        try:
+            yield at.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline, "waited for nothing"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("says_all", [True, False], ids=["waits for the model", "has not said all"])
+def test_who_has_gone_gets_nothing_computed(models: Mapping[str, ServedModel], says_all: bool) -> None:
+    app = create_app(models, Limits())
+    engine, may_end = app.state.engine, threading.Event()
+    body = b'{"inputs": "a"}'
+    head = f"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    sent = head.encode() + b"\r\n\r\n" + (body if says_all else body[:5])
+    with listening(app) as port:
+        holding = threading.Thread(target=lambda: asyncio.run(engine.run(lambda: may_end.wait(20))))
+        holding.start()
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(sent)
+            if says_all:
+                wait_until(lambda: engine.waiting_requests == 1)
+        counted = 'cloze_requests_total{route="/embed",status="499"} 1.0'
+        wait_until(lambda: counted in httpx.get(f"http://127.0.0.1:{port}/metrics").text)
+        assert (
+            engine.waiting_requests == engine.waiting_tokens == 0
+        )  # while the thread is still at something else
+        may_end.set()
+        holding.join()
+        assert httpx.post(f"http://127.0.0.1:{port}/embed", json={"inputs": "a"}).status_code == 200
+    assert engine.batches == 2
+
+
+def test_a_short_request_is_answered_before_a_long_one_that_came_first(
+    models: Mapping[str, ServedModel],
+) -> None:
+    app = create_app(models, Limits(batch_tokens=256))
+    text = "a b c d. " * 200
+    long = {
+        "/tag": {"inputs": text},
+        "/answer": {"inputs": {"question": "a?", "context": text}},
+    }
+    order: list[str] = []
+    may_end = threading.Event()
+
+    async def ask() -> list[Any]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+
+            async def one(route: str, request: dict[str, Any]) -> Any:
+                response = await client.post(route, json=request)
+                assert response.status_code == 200, response.text
+                order.append(route)
+                return response.json()
+
+            asked = [asyncio.create_task(app.state.engine.run(lambda: may_end.wait(10)))]
+            requests = [
+                *long.items(),
+                ("/embed", {"inputs": "a"}),
+                ("/next-sentence", {"inputs": ["a", "b"]}),
+            ]
+            for number, request in enumerate(requests, 1):
+                asked.append(asyncio.create_task(one(*request)))
+                while app.state.engine.waiting_requests < number:
+                    await asyncio.sleep(0.005)
+            may_end.set()
+            _, *found = await asyncio.gather(*asked)
+            return found
+
+    found = asyncio.run(ask())
+    assert order[:2] == ["/embed", "/next-sentence"]
+    with TestClient(create_app(models, Limits(batch_tokens=1_000_000))) as client:
+        for (route, request), in_turns in zip(long.items(), found, strict=False):
+            assert in_turns == _approximately(client.post(route, json=request).json())
+
+
+def _approximately(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_approximately(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _approximately(each) for name, each in value.items()}
+    return pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
 
 
 def test_a_bad_request_spoils_no_other(models: Mapping[str, ServedModel]) -> None:

@@ -18,6 +18,7 @@ from cloze.serving.explorer import PAGE, explorer
 from cloze.serving.limits import Limits
 from cloze.serving.models import ServedModel, load_models
 from cloze.serving.run import serve
+from cloze.serving.service import Service
 from cloze.serving.watch import new_rows
 
 TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}
@@ -33,7 +34,7 @@ def client(models: dict[str, ServedModel], tmp_path_factory: pytest.TempPathFact
     run = make_run(tmp_path_factory.mktemp("runs") / "run")
     engine = Engine(Limits(), threads=1)
     app = FastAPI()
-    app.include_router(explorer(models, engine, {"mini": run}))
+    app.include_router(explorer(Service(models, engine), {"mini": run}))
     with TestClient(app) as made:
         yield made
     engine.close()

@@ -54,4 +54,5 @@ def test_the_limits_are_as_the_page_says() -> None:
         assert str(value) in TEXT
     assert f"{limits.batch_tokens:,} tokens" in TEXT
     assert f"{limits.body_bytes // 1_000_000} MB" in TEXT
-    assert f"longer than {limits.deadline_seconds:g} seconds" in TEXT
+    assert f"no answer after {limits.deadline_seconds:g} seconds" in TEXT
+    assert f"{limits.waiting_tokens:,} tokens" in TEXT

@@ -14,6 +14,7 @@ from cloze.cli.common import (
     Flags,
     Model,
     OptionalName,
+    OptionalNumber,
     OptionalPath,
     Settings,
     TaskName,
@@ -21,6 +22,7 @@ from cloze.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from cloze.evidence.bench.distribution import DistributionFinding
     from cloze.evidence.bench.harness import Comparison, Finding
     from cloze.evidence.bench.serve import ServeFinding
 
@@ -28,11 +30,9 @@ Peers: TypeAlias = Annotated[str, tyro.conf.arg(metavar="PEER[,PEER]")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring:
+class Recording:
     """Flags of every benchmark."""
 
-    rounds: int = 5
-    """How often each side has its turn; medians are over these."""
     output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None
     """Directory for a record of figures, machine and versions."""
     overwrite: bool = False
@@ -43,6 +43,14 @@ class Measuring:
     def parts(self) -> Path | None:
         """Where a long benchmark keeps what is finished."""
         return None if self.output is None else self.output.with_name(f"{self.output.name}.parts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring(Recording):
+    """Flags of benchmarks whose sides are measured in turn."""
+
+    rounds: int = 5
+    """How often each side has its turn; medians are over these."""
 
 
 How: TypeAlias = Annotated[Measuring, tyro.conf.arg(name="")]
@@ -276,17 +284,21 @@ class Serve:
     """A checkpoint; it is served and asked for vectors."""
     tokens: int = 32
     """Of a text, special ones included."""
+    rate: OptionalNumber = None
+    """Requests a second at which answers are timed; otherwise 70% of what it answers at most."""
     seconds: int = 60
     """Of each load."""
     soak: int = 100_000
     """Requests of the soak, a fifth of them bad."""
-    how: How
+    how: Annotated[Recording, tyro.conf.arg(name="")]
 
     def measure(self) -> "ServeFinding":
         """Run the benchmark."""
         from cloze.evidence.bench.serve import ServeBenchmark, bench_serve
 
-        benchmark = ServeBenchmark(model=self.model, tokens=self.tokens, seconds=self.seconds, soak=self.soak)
+        benchmark = ServeBenchmark(
+            model=self.model, tokens=self.tokens, rate=self.rate, seconds=self.seconds, soak=self.soak
+        )
         return bench_serve(benchmark, progress=self.how.flags.progress)
 
 
@@ -373,6 +385,39 @@ class GrowthOfCost:
         return bench_growth(benchmark, rounds=self.how.rounds, kept=self.how.parts, progress=progress)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """Pre-training steps of several ranks on this machine: what sending gradients takes, overlapped or not."""
+
+    sizes: tuple[Literal["tiny", "mini", "small", "medium", "base", "large"], ...] = ("mini", "base")
+    """Sizes of the encoder."""
+    ranks: int = 2
+    """Processes, each with its share of every batch and of the cores."""
+    batch: int = 32
+    """Sequence pairs a step, of all ranks."""
+    max_seq_length: int = 128
+    """Tokens of a pair at most."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of matrix products."""
+    device: Device = "cpu"
+    """cpu, cuda or auto; of an accelerator each rank takes one."""
+    how: How
+
+    def measure(self) -> "DistributionFinding":
+        """Run the benchmark."""
+        from cloze.evidence.bench.distribution import DistributionBenchmark, bench_distribution
+
+        benchmark = DistributionBenchmark(
+            sizes=self.sizes,
+            ranks=self.ranks,
+            batch_size=self.batch,
+            max_seq_length=self.max_seq_length,
+            precision=self.dtype,
+            device=self.device,
+        )
+        return bench_distribution(benchmark, rounds=self.how.rounds, progress=self.how.flags.progress)
+
+
 What: TypeAlias = (
     Annotated[Pretrain, tyro.conf.subcommand("pretrain", prefix_name=False)]
     | Annotated[Tokenize, tyro.conf.subcommand("tokenize", prefix_name=False)]
@@ -385,6 +430,7 @@ What: TypeAlias = (
     | Annotated[LearnVocabulary, tyro.conf.subcommand("vocab", prefix_name=False)]
     | Annotated[Start, tyro.conf.subcommand("start", prefix_name=False)]
     | Annotated[GrowthOfCost, tyro.conf.subcommand("growth", prefix_name=False)]
+    | Annotated[Distribution, tyro.conf.subcommand("distribution", prefix_name=False)]
 )
 
 

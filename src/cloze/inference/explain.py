@@ -24,7 +24,9 @@ from cloze.text.pieces import CONTINUATION, MASK
 from cloze.text.tokenizer import Encoding
 
 _MAX_TOKENS = 4096
-_FEWEST_STEPS, _MOST_STEPS = 32, 512
+FEWEST_STEPS = 32
+"""How often a model reads a text at least to say why it got its prediction."""
+_MOST_STEPS = 512
 _LARGEST_GAP = 0.01  # of the sum of all attributions without their signs
 _ROUNDING = 1e-5  # of logits in float32
 
@@ -191,7 +193,7 @@ def explain(predictor: Predictor, example: LabelledText, prediction: Any) -> Exp
         for token_id, word in zip(encoding.input_ids, is_word, strict=True)
     ]
     name, number = _explained(task, prediction)
-    steps = _FEWEST_STEPS
+    steps = FEWEST_STEPS
     while True:
         found = integrated_gradients(
             predictor.model,

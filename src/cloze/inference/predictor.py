@@ -17,9 +17,9 @@ from cloze.model.sentence_transformers import read_sentence_transformer
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import count_truncated, featurize
-from cloze.tasks.predict import predict
+from cloze.tasks.predict import outputs_of, predict
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask
+from cloze.tasks.task import AnyTask, Array
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import resolve_device
@@ -70,6 +70,15 @@ class Predictor:
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
         predictions = predict(self.task, self.model, examples, features, max_tokens=_MAX_TOKENS)
         return predictions, count_truncated(features)
+
+    def features(self, example: Any) -> list[Any]:
+        """Return what the model reads of an example: one feature, or as many as it has windows."""
+        return self.task.features(example, self.tokenizer, max_seq_length=self.max_seq_length)
+
+    def outputs(self, features: Sequence[Any]) -> list[Array]:
+        """Return what the model says of each feature, for the task to decode."""
+        found = outputs_of(self.task, self.model, features, max_tokens=_MAX_TOKENS)
+        return [found[number] for number in range(len(features))]
 
     def stream(
         self, examples: Iterable[Any], *, total: int | None = None, progress: Progress = SILENT

@@ -3,19 +3,17 @@
 Shapes: L tokens of a sequence, P pieces of the text.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from cloze.inference.answer import QuestionAnswerer
+from cloze.inference.predictor import Predictor
 from cloze.tasks.contexts import Paragraph
-from cloze.tasks.predict import logits_of
-from cloze.tasks.span import SpanQuestion, SpanTask
+from cloze.tasks.span import SpanFeature, SpanQuestion
 from cloze.tasks.task import Array
 from cloze.tasks.windows import window_of_most_context
-
-_MAX_TOKENS = 4096
+from cloze.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +31,25 @@ class SpanScores:
     """Of no answer: the sum of both logits of [CLS], in the window where that is lowest."""
 
 
-@torch.inference_mode()
-def span_scores(answerer: QuestionAnswerer, question: str, context: str) -> SpanScores:
+def span_scores(answerer: Predictor, question: str, context: str) -> SpanScores:
     """Score every piece of a text, in the window that shows most of what is around it.
+
+    Args:
+        answerer: a model that answers questions.
+        question: one.
+        context: the text, of any length.
 
     Source:
         Devlin et al. 2019, 4.2: S·T_i and E·T_i.
     """
-    task = answerer.task
-    assert isinstance(task, SpanTask)
-    example = SpanQuestion("0", question, Paragraph(context))
-    features = task.features(example, answerer.tokenizer, max_seq_length=answerer.max_seq_length)
-    outputs: dict[int, Array] = {}
-    for indices, batch, logits in logits_of(task, answerer.model, features, max_tokens=_MAX_TOKENS):
-        outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
+    features = answerer.features(SpanQuestion("0", question, Paragraph(context)))
+    return join_scores(answerer.tokenizer, features, answerer.outputs(features))
+
+
+def join_scores(
+    tokenizer: Tokenizer, features: Sequence[SpanFeature], outputs: Sequence[Array]
+) -> SpanScores:
+    """Return the scores of every piece of a text out of those of all its windows."""
     own = features[0].context
     ids_P = own.input_ids
     excerpts = [own.excerpt(piece, piece) for piece in range(len(ids_P))]
@@ -58,9 +61,9 @@ def span_scores(answerer: QuestionAnswerer, question: str, context: str) -> Span
         shown_L = best_window_P[start : start + length] == number
         logits_P2[start : start + length][shown_L] = own_L2[shown_L]
     return SpanScores(
-        tuple(answerer.tokenizer.pieces[i] for i in ids_P),
+        tuple(tokenizer.pieces[i] for i in ids_P),
         tuple((excerpt.start, excerpt.end) for excerpt in excerpts),
         tuple(logits_P2[:, 0].tolist()),
         tuple(logits_P2[:, 1].tolist()),
-        min(float(outputs[number][0].sum()) for number in range(len(features))),
+        min(float(own_L2[0].sum()) for own_L2 in outputs),
     )

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from cloze.inference.explain import FEWEST_STEPS
 from cloze.serving import schema
 from cloze.serving.errors import documented
 from cloze.serving.service import Service, example, listed, respond
@@ -29,7 +30,8 @@ def _add_pretrained(router: APIRouter, service: Service) -> None:
         """Return the likeliest pieces for each [MASK] of each text."""
         served = service.find(request.model, "fill")
         texts = listed(request.inputs)
-        found = await service.batched(served.fill, [(text, request.top_k) for text in texts], texts)
+        asked = [(text, request.top_k) for text in texts]
+        found = await service.batched(served.fill, asked, [[text] for text in texts])
         return respond([[[asdict(each) for each in mask] for mask in masks] for masks in found])
 
     @router.post("/next-sentence", response_model=list[float])
@@ -38,9 +40,7 @@ def _add_pretrained(router: APIRouter, service: Service) -> None:
         served = service.find(request.model, "next-sentence")
         given: Any = request.inputs
         pairs = [(a, b) for a, b in ([given] if isinstance(given[0], str) else given)]
-        return respond(
-            await service.batched(served.follows, pairs, [text for pair in pairs for text in pair])
-        )
+        return respond(await service.batched(served.follows, pairs, pairs))
 
 
 def _add_finetuned(router: APIRouter, service: Service) -> None:
@@ -49,7 +49,7 @@ def _add_finetuned(router: APIRouter, service: Service) -> None:
         """Return the entities of each text, of any length, with their place in characters."""
         served = service.find(request.model, "tag")
         texts = listed(request.inputs)
-        found = await service.batched(served.tag, texts, texts)
+        found = await service.in_windows(served.entities, texts, [[text] for text in texts])
         return respond([[asdict(entity) for entity in own] for own in found])
 
     @router.post("/answer", response_model=list[schema.AnsweredQuestion])
@@ -62,8 +62,8 @@ def _add_finetuned(router: APIRouter, service: Service) -> None:
             SpanQuestion(str(number), each.question, paragraphs[each.context])
             for number, each in enumerate(asked)
         ]
-        texts = [text for each in asked for text in (each.question, each.context)]
-        predictions = await service.batched(served.predict, examples, texts)
+        reads = [(each.question, each.context) for each in asked]
+        predictions = await service.in_windows(served.predictions, examples, reads)
         threshold = getattr(served.task, "null_threshold", None)
         return respond([_answered(each, request.n_best, threshold) for each in predictions])
 
@@ -73,8 +73,8 @@ def _add_finetuned(router: APIRouter, service: Service) -> None:
         served = service.find(request.model, "choose")
         asked = listed(request.inputs)
         examples = [Question(each.prompt, tuple(each.choices), None, "inputs") for each in asked]
-        texts = [text for each in asked for choice in each.choices for text in (each.prompt, choice)]
-        found = await service.batched(served.predict, examples, texts)
+        reads = [[text for choice in each.choices for text in (each.prompt, choice)] for each in asked]
+        found = await service.in_windows(served.predictions, examples, reads)
         return respond(
             [served.task.to_json(each, choice) for each, choice in zip(examples, found, strict=True)]
         )
@@ -84,8 +84,8 @@ def _add_finetuned(router: APIRouter, service: Service) -> None:
         """Return what each word adds to what is predicted, by integrated gradients."""
         served = service.find(request.model, "explain")
         examples = [example(each) for each in listed(request.inputs)]
-        texts = [text for each in examples for text in (each.text, each.pair)]
-        found = await service.batched(served.explain, examples, texts)
+        reads = [(each.text, each.pair) * FEWEST_STEPS for each in examples]
+        found = await service.batched(served.explain, examples, reads)
         return respond([asdict(each) for each in found])
 
 

@@ -57,7 +57,7 @@ def create_app(
     service = Service(models, engine)
     app.include_router(embedding_routes(service))
     app.include_router(answer_routes(service))
-    app.include_router(explorer(models, engine, runs))
+    app.include_router(explorer(service, runs))
     add_error_handlers(app)
     metrics.name_routes(app.openapi()["paths"])
     app.add_middleware(Door, engine=engine, limits=limits, metrics=metrics, api_key=api_key)

@@ -15,7 +15,12 @@ from cloze.serving.metrics import Metrics
 from cloze.serving.strict_json import check_json
 
 _OPEN = ("/", "/health", "/favicon.ico")
+_GONE = 499  # as nginx counts who has left before the answer
 _OPEN_FOLDER = "/page/"  # files of the package; the page asks for the key itself
+
+
+class _ClientGone(Exception):  # noqa: N818 (nothing is wrong)
+    """Nobody waits for the answer any more."""
 
 
 class Door:
@@ -45,6 +50,8 @@ class Door:
 
         try:
             await self._answer(scope, receive, send_counted)
+        except _ClientGone:
+            status = _GONE
         finally:
             self._metrics.count(scope["path"], status, perf_counter() - began)
 
@@ -54,8 +61,9 @@ class Door:
         if answer is None and scope["method"] == "POST":
             body = await self._read(receive)
             answer = body if isinstance(body, Response) else self._refuse_body(body)
-            if not isinstance(body, Response):
-                receive = _replayed(body, receive)
+            if answer is None and isinstance(body, bytes):
+                await _answer_unless_gone(self._app, scope, body, receive, send)
+                return
         await (answer or self._app)(scope, receive, send)
 
     def _refuse_unread(self, scope: Scope, headers: Headers) -> Response | None:
@@ -88,12 +96,14 @@ class Door:
             async with asyncio.timeout(self._limits.body_seconds):
                 while True:
                     message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _ClientGone
                     part = message.get("body", b"")
                     size += len(part)
                     if size > self._limits.body_bytes:
                         return self._too_large()
                     parts.append(part)
-                    if not message.get("more_body", False):  # the end, or whoever asked has gone
+                    if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
             return refusal(408, f"no whole request in {self._limits.body_seconds:g} seconds", "Timeout")
@@ -113,15 +123,34 @@ class Door:
         return refusal(413, what, "Validation", {"Connection": "close"})
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body that has been read, then goes on."""
-    is_read = False
+async def _answer_unless_gone(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    """Have a request answered whose body has been read; where the client goes away, the answer is given up."""
+    answering = asyncio.current_task()
+    assert answering is not None
+    is_read = is_gone = False
 
     async def replay() -> Message:
         nonlocal is_read
         if is_read:
-            return await receive()
+            return await asyncio.shield(watching)
         is_read = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return replay
+    async def watch() -> Message:
+        nonlocal is_gone
+        while (message := await receive())["type"] != "http.disconnect":
+            pass
+        is_gone = True
+        answering.cancel()
+        return message
+
+    watching = asyncio.create_task(watch())
+    try:
+        await app(scope, replay, send)
+    except asyncio.CancelledError:
+        if not is_gone:
+            raise
+        answering.uncancel()
+        raise _ClientGone from None
+    finally:
+        watching.cancel()

@@ -42,7 +42,7 @@ def _add_vectors(router: APIRouter, service: Service) -> None:
         await service.refuse_long(
             served, [(text, None) for text in listed(request.inputs)], truncate=request.truncate
         )
-        found = await service.batched(served.embed, texts, texts)
+        found = await service.batched(served.embed, texts, [[text] for text in texts])
         vectors = _shortened(np.stack([each.vector for each in found]), request.dimensions)
         return respond(vectors if request.normalize is False else _normalized(vectors))
 
@@ -52,14 +52,14 @@ def _add_vectors(router: APIRouter, service: Service) -> None:
         served = service.find(request.model, "embed")
         texts = listed(request.inputs)
         await service.refuse_long(served, [(text, None) for text in texts], truncate=request.truncate)
-        return respond(await service.batched(served.embedder.embed_tokens, texts, texts))
+        return respond(await service.batched(served.embedder.embed_tokens, texts, [[text] for text in texts]))
 
     @router.post("/similarity", response_model=list[float])
     async def similarity(request: schema.SimilarityRequest) -> Response:
         """Return the cosine of the text's vector and that of each sentence."""
         served = service.find(request.model, "embed")
         texts: list[str | list[int]] = [request.inputs.source_sentence, *request.inputs.sentences]
-        found = await service.batched(served.embed, texts, texts)
+        found = await service.batched(served.embed, texts, [[text] for text in texts])
         vectors = _normalized(np.stack([each.vector for each in found]))
         return respond(vectors[1:] @ vectors[0])
 
@@ -70,7 +70,7 @@ def _add_vectors(router: APIRouter, service: Service) -> None:
         _check_dimensions(served, request.dimensions)
         asked = request.input
         inputs = [asked] if isinstance(asked, str) or isinstance(asked[0], int) else asked
-        found = await service.batched(served.embed, inputs, inputs)
+        found = await service.batched(served.embed, inputs, [[each] for each in inputs])
         vectors = _normalized(_shortened(np.stack([each.vector for each in found]), request.dimensions))
         tokens = sum(each.num_tokens for each in found)
         as_base64 = request.encoding_format == "base64"
@@ -97,7 +97,7 @@ def _add_scores(router: APIRouter, service: Service) -> None:
         examples = [example(each) for each in ([given] if is_one else given)]
         texts = [(each.text, each.pair) for each in examples]
         await service.refuse_long(served, texts, truncate=request.truncate)
-        predictions = await service.batched(served.predict, examples, [text for own in texts for text in own])
+        predictions = await service.in_windows(served.predictions, examples, texts)
         found = [_labels(prediction) for prediction in predictions]
         return respond(found[0] if is_one else found)
 
@@ -108,7 +108,7 @@ def _add_scores(router: APIRouter, service: Service) -> None:
         pairs: list[tuple[str, str | None]] = [(request.query, text) for text in request.texts]
         await service.refuse_long(served, pairs, truncate=request.truncate)
         examples = [example([request.query, text]) for text in request.texts]
-        scores = await service.batched(served.predict, examples, [text for own in pairs for text in own])
+        scores = await service.in_windows(served.predictions, examples, pairs)
         order = sorted(range(len(scores)), key=lambda i: -scores[i])
         texts = request.texts if request.return_text else None
         return respond(

@@ -5,6 +5,7 @@ The page is plain files of this package; its routes under `/explore` serve it al
 
 import base64
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,11 +17,10 @@ from torch import Tensor
 from cloze.errors import InputError
 from cloze.inference.attention_map import attention_map
 from cloze.inference.inside import attention_row, input_embeddings
-from cloze.inference.span_scores import span_scores
 from cloze.inference.word_in_context import word_in_context
-from cloze.serving.engine import Engine
-from cloze.serving.models import ServedModel, find_model
+from cloze.serving.models import ServedModel
 from cloze.serving.schema import Asked, Text, Texts
+from cloze.serving.service import Service
 from cloze.serving.watch import new_rows
 
 PAGE = Path(__file__).with_name("page")
@@ -70,19 +70,16 @@ class WordRequest(Asked):
     sentences: Texts
 
 
-def explorer(
-    models: Mapping[str, ServedModel], engine: Engine, runs: Mapping[str, Path] | None = None
-) -> APIRouter:
+def explorer(service: Service, runs: Mapping[str, Path] | None = None) -> APIRouter:
     """Return the routes of the page.
 
     Args:
-        models: by the names that requests give them.
-        engine: what computes.
+        service: what computes.
         runs: directories to watch, by the names that requests give them.
     """
     router = APIRouter(include_in_schema=False)
     _add_files(router)
-    _add_views(router, models, engine)
+    _add_views(router, service)
     _add_runs(router, runs or {})
     return router
 
@@ -104,26 +101,28 @@ def _add_files(router: APIRouter) -> None:
         return respond(name)
 
 
-def _add_views(router: APIRouter, models: Mapping[str, ServedModel], engine: Engine) -> None:
+def _add_views(router: APIRouter, service: Service) -> None:
     @router.post("/explore/inside")
     async def inside(request: InsideRequest) -> dict[str, Any]:
-        served = find_model(models, request.model, "encode")
-        return await engine.run(lambda: _inside(served, request))
+        served = service.find(request.model, "encode")
+        return await service.engine.run(lambda: _inside(served, request))
 
     @router.post("/explore/row")
     async def row(request: RowRequest) -> dict[str, Any]:
-        served = find_model(models, request.model, "encode")
-        return await engine.run(lambda: _row(served, request))
+        served = service.find(request.model, "encode")
+        return await service.engine.run(lambda: _row(served, request))
 
     @router.post("/explore/word")
     async def word(request: WordRequest) -> dict[str, Any]:
-        served = find_model(models, request.model, "encode")
-        return await engine.run(lambda: _word(served, request))
+        served = service.find(request.model, "encode")
+        return await service.engine.run(lambda: _word(served, request))
 
     @router.post("/explore/span")
     async def span(request: SpanRequest) -> dict[str, Any]:
-        served = find_model(models, request.model, "answer")
-        return await engine.run(lambda: _span(served, request))
+        served = service.find(request.model, "answer")
+        asked = (request.question, request.context)
+        (found,) = await service.in_windows(served.scores_of_pieces, [asked], [asked])
+        return asdict(found)
 
 
 def _add_runs(router: APIRouter, runs: Mapping[str, Path]) -> None:
@@ -205,18 +204,6 @@ def _word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
         "points": _rounded(torch.from_numpy(points)),
         "shares": _rounded(torch.from_numpy(shares)),
         "cosines": _rounded(torch.from_numpy(found.cosines())),
-    }
-
-
-def _span(served: ServedModel, request: SpanRequest) -> dict[str, Any]:
-    """Return the scores of every piece to begin, and to end, an answer."""
-    found = span_scores(served.answerer, request.question, request.context)
-    return {
-        "pieces": found.pieces,
-        "offsets": found.offsets,
-        "start_logits": found.start_logits,
-        "end_logits": found.end_logits,
-        "null_score": found.null_score,
     }
 
 

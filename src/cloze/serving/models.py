@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
-from cloze.inference.answer import QuestionAnswerer
 from cloze.inference.embed import Embedder, Vectors
 from cloze.inference.explain import Explanation, check_explainable, explain
 from cloze.inference.fill import Candidate, FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
-from cloze.inference.tag import EntityTagger, FoundEntity
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import CONFIG_FILE, read_json, read_weights
+from cloze.serving.computations import Entities, Predictions, ScoresOfPieces
 from cloze.tasks.config import load_task
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import MultipleChoice
@@ -121,28 +120,22 @@ class ServedModel:
         return tuple(name for name, is_able in able.items() if is_able)
 
     @property
-    def answerer(self) -> QuestionAnswerer:
-        """What answers questions.
-
-        Raises:
-            InputError: it does not.
-        """
-        if self.predictor is None or not isinstance(self.task, SpanTask):
-            raise InputError(f"{self.name!r} answers no questions", where="model")
-        own = self.predictor
-        return QuestionAnswerer(own.model, own.tokenizer, own.task, own.max_seq_length)
+    def predictions(self) -> Predictions:
+        """What it says of examples of its task."""
+        assert self.predictor is not None
+        return Predictions(self.predictor)
 
     @property
-    def tagger(self) -> EntityTagger:
-        """What finds entities.
+    def entities(self) -> Entities:
+        """What it finds in texts, where it tags words."""
+        assert self.predictor is not None
+        return Entities(self.predictor)
 
-        Raises:
-            InputError: it does not.
-        """
-        if self.predictor is None or not isinstance(self.task, Tagging):
-            raise InputError(f"{self.name!r} tags no words", where="model")
-        own = self.predictor
-        return EntityTagger(own.model, own.tokenizer, own.task, own.max_seq_length)
+    @property
+    def scores_of_pieces(self) -> ScoresOfPieces:
+        """How well each piece begins and ends an answer, where it answers questions."""
+        assert self.predictor is not None
+        return ScoresOfPieces(self.predictor)
 
     def embed(self, inputs: list[str | list[int]]) -> list[TextVector]:
         """Return the vector of each text, or of each list of ids, with or without [CLS] and [SEP].
@@ -178,19 +171,10 @@ class ServedModel:
         assert self.next_sentence is not None
         return [self.next_sentence(*pair) for pair in pairs]
 
-    def predict(self, examples: list[Any]) -> list[Any]:
-        """Return the prediction for each example of the task."""
-        assert self.predictor is not None
-        return self.predictor.predict(examples)[0]
-
-    def tag(self, texts: list[str]) -> list[list[FoundEntity]]:
-        """Return the entities of each text."""
-        return self.tagger(texts)
-
     def explain(self, examples: Sequence[LabelledText]) -> list[Explanation]:
         """Return why each text gets its prediction."""
         assert self.predictor is not None
-        predictions = self.predict(list(examples))
+        predictions, _ = self.predictor.predict(examples)
         return [
             explain(self.predictor, example, prediction)
             for example, prediction in zip(examples, predictions, strict=True)

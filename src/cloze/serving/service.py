@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 from starlette.responses import Response
 
-from cloze.serving.engine import Engine
+from cloze.serving.engine import Computation, Engine
 from cloze.serving.models import ServedModel, find_model
 from cloze.tasks.texts import LabelledText
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
+Read: TypeAlias = Sequence[str | list[int] | None]
+"""What a model reads of an input: texts, or their ids; None is nothing."""
 
 _CHARACTERS_OF_PIECE = 4  # of English, about
 _SPECIALS = 2
@@ -35,18 +37,24 @@ class Service:
 
     async def batched(
         self,
-        compute: Callable[[list[Input]], Sequence[Output]],
+        function: Callable[[list[Input]], Sequence[Output]],
         inputs: Sequence[Input],
-        texts: Sequence[str | list[int] | None],
+        reads: Sequence[Read],
     ) -> list[Output]:
         """Compute outputs of inputs, perhaps together with other requests.
 
         Args:
-            compute: a method of a served model.
+            function: a method of a served model.
             inputs: of the request.
-            texts: all that the model will read of them; None is nothing.
+            reads: what the model will read of each.
         """
-        return await self.engine.batched(compute, inputs, tokens=sum(map(_estimated_tokens, texts)))
+        return await self.engine.batched(function, inputs, tokens=_estimated_tokens(reads))
+
+    async def in_windows(
+        self, computation: Computation[Input, Output], inputs: Sequence[Input], reads: Sequence[Read]
+    ) -> list[Output]:
+        """Compute outputs of inputs of any length, in turns with other requests; else as `batched`."""
+        return await self.engine.in_windows(computation, inputs, tokens=_estimated_tokens(reads))
 
     async def refuse_long(
         self, served: ServedModel, texts: Sequence[tuple[str, str | None]], *, truncate: bool | None
@@ -75,8 +83,10 @@ def respond(value: Any) -> Response:
     return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
 
 
-def _estimated_tokens(text: str | list[int] | None) -> int:
-    """Return about how many tokens a text has: to count them is work that waits its turn."""
-    if text is None:
-        return 0
+def _estimated_tokens(reads: Sequence[Read]) -> list[int]:
+    """Return about how many tokens each input has: to count them is work that waits its turn."""
+    return [sum(_length(text) for text in own if text is not None) for own in reads]
+
+
+def _length(text: str | list[int]) -> int:
     return _SPECIALS + (len(text) // _CHARACTERS_OF_PIECE if isinstance(text, str) else len(text))

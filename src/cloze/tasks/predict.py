@@ -14,7 +14,6 @@ Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
 
 
-@torch.inference_mode()
 def predict(
     task: Task[Example, FeatureT, BatchT, Prediction],
     model: nn.Module,
@@ -34,14 +33,28 @@ def predict(
         max_tokens: tokens that pass through the model at once.
         progress: where to tell how far it is.
     """
-    model.eval()
     flat = [feature for own in features for feature in own]
+    outputs = outputs_of(task, model, flat, max_tokens=max_tokens, progress=progress)
+    return decode(task, examples, features, outputs)
+
+
+@torch.inference_mode()
+def outputs_of(
+    task: Task[Example, FeatureT, BatchT, Prediction],
+    model: nn.Module,
+    features: Sequence[FeatureT],
+    *,
+    max_tokens: int,
+    progress: Progress = SILENT,
+) -> dict[int, Array]:
+    """Return what a model says of each feature, by the feature's number, computed in float32."""
+    model.eval()
     outputs: dict[int, Array] = {}
-    with progress.bar("predicting", total=len(flat), unit="sequences") as bar:
-        for indices, batch, logits in logits_of(task, model, flat, max_tokens=max_tokens):
+    with progress.bar("predicting", total=len(features), unit="sequences") as bar:
+        for indices, batch, logits in logits_of(task, model, features, max_tokens=max_tokens):
             outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
             bar.advance(len(indices))
-    return decode(task, examples, features, outputs)
+    return outputs
 
 
 def logits_of(

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
@@ -22,6 +23,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from cloze.errors import InputError, RunError
@@ -35,8 +37,12 @@ _SOAK_CONNECTIONS = 4
 _SHARE_OF_RATE = 0.7
 _OVERLOAD = 3
 _CONNECTIONS, _CONNECTIONS_OF_OVERLOAD = 32, 512
+_LEAST_PER_CONNECTION = 2.0  # requests a second: hey lets all connections ask at the same moment
+_HEALTH_PER_SECOND = 20.0
+_RECOVERY_SECONDS = 10
 _SHARE_OF_BAD = 0.2
 _SOAK_ROUNDS = 10
+_LEAST_SOAK = 50  # a bad request in each round
 _BAD_BODY = '{"inputs": ["a", 5], "unknown": "\\ud800"}'
 
 
@@ -47,10 +53,33 @@ class ServeBenchmark:
     model: Path
     tokens: int = 32
     """Of a text, [CLS] and [SEP] included."""
+    rate: float | None = None
+    """Requests a second of the steady load; None takes 70% of what the closed loop shows."""
     seconds: int = 60
     """Of each load."""
     soak: int = 100_000
     """Requests, a fifth of them bad."""
+
+    def __post_init__(self) -> None:
+        for flag, value, least in (
+            ("--tokens", self.tokens, 3),
+            ("--seconds", self.seconds, 1),
+            ("--soak", self.soak, _LEAST_SOAK),
+        ):
+            if value < least:
+                raise InputError(f"{value}, {least} at least", where=flag)
+        if self.rate is not None and not self.rate > 0:
+            raise InputError(f"{self.rate:g} is not positive", where="--rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """What became of the requests that came in one second."""
+
+    answered: int
+    """With 200."""
+    p99_ms: float | None
+    """Of those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +95,7 @@ class Load:
     """Of those answered with 200."""
     refused_p99_ms: float | None
     """Of those refused with 429."""
+    by_second: tuple[Second, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +118,10 @@ class ServeFinding:
     closed_loop_errors: int
     steady: Load
     overload: Load
+    health: Load
+    """Of /health, while there is that overload."""
+    recovery: Load
+    """As the steady one, begun when the overload ends."""
     soak: tuple[Memory, ...]
     name: str = "serve"
 
@@ -97,25 +131,49 @@ class ServeFinding:
         requests = [each.requests / 10_000 for each in self.soak[1:]]
         return float(np.polyfit(requests, [each.mebibytes for each in self.soak[1:]], 1)[0])
 
+    @property
+    def recovery_seconds(self) -> int | None:
+        """How many seconds after the overload all is as it was before: as many answers in a second, and as soon.
+
+        That is, as many and as soon as in the worst second of the steady load. None where no second is so.
+        """
+        fewest = min(second.answered for second in self.steady.by_second)
+        slowest = max(second.p99_ms or 0.0 for second in self.steady.by_second)
+        for number, second in enumerate(self.recovery.by_second, 1):
+            if second.p99_ms is not None and second.answered >= fewest and second.p99_ms <= slowest:
+                return number
+        return None
+
     def as_dict(self) -> dict[str, Any]:
         """Return settings and figures as what JSON can say."""
-        return {**asdict(self), "mebibytes_per_10_000_requests": self.growth}
+        return {
+            **asdict(self),
+            "mebibytes_per_10_000_requests": self.growth,
+            "recovery_seconds": self.recovery_seconds,
+        }
 
     def as_text(self) -> str:
         """Return a table for a person."""
         first, last = self.soak[1], self.soak[-1]
         refused = self.overload.refused_p99_ms
         goodput = self.overload.answered_per_second / self.closed_loop_per_second
+        recovered = self.recovery_seconds
         return "\n".join(
             (
                 ", ".join(f"{name} {value}" for name, value in self.settings.items()),
                 f"closed loop: {self.closed_loop_per_second:,.0f} requests a second, "
                 f"{self.closed_loop_errors} errors",
-                f"{_SHARE_OF_RATE:.0%} of that: p50 {self.steady.p50_ms:.1f} ms, p99 {self.steady.p99_ms:.1f} ms, "
+                f"{self.steady.asked_per_second:,.0f} a second: "
+                f"p50 {self.steady.p50_ms:.1f} ms, p99 {self.steady.p99_ms:.1f} ms, "
                 f"answers {self.steady.statuses}",
-                f"{_OVERLOAD} times that: {goodput:.0%} of the rate answered, the rest refused"
+                f"{self.overload.asked_per_second:,.0f} a second: {goodput:.0%} of the rate answered, the rest refused"
                 + ("" if refused is None else f" (p99 {refused:.1f} ms)")
                 + f", answers {self.overload.statuses}",
+                f"/health meanwhile: p50 {self.health.p50_ms:.1f} ms, p99 {self.health.p99_ms:.1f} ms, "
+                f"answers {self.health.statuses}",
+                f"{self.recovery.asked_per_second:,.0f} a second again: "
+                + ("not as before" if recovered is None else f"as before after {recovered} s")
+                + f", answers {self.recovery.statuses}",
                 f"soak of {last.requests:,} requests, {_SHARE_OF_BAD:.0%} of them bad: "
                 f"{self.growth:+.2f} MiB for 10,000, threads {first.threads} to {last.threads}, "
                 f"files {first.files} to {last.files}",
@@ -132,9 +190,12 @@ class ServeFinding:
         Raises:
             RunError: it did.
         """
-        statuses = {*self.steady.statuses, *self.overload.statuses}
-        if self.closed_loop_errors or statuses - {200, 429}:
-            what = f"{self.closed_loop_errors} errors in the closed loop, statuses {sorted(statuses)}"
+        statuses = {*self.steady.statuses, *self.overload.statuses, *self.recovery.statuses}
+        if self.closed_loop_errors or statuses - {200, 429} or set(self.health.statuses) != {200}:
+            what = (
+                f"{self.closed_loop_errors} errors in the closed loop, statuses {sorted(statuses)}, "
+                f"of /health {sorted(self.health.statuses)}"
+            )
             raise RunError(what, where="cloze bench serve")
 
 
@@ -150,16 +211,21 @@ def bench_serve(benchmark: ServeBenchmark, *, progress: Progress = SILENT) -> Se
             raise InputError(f"{program} is not installed", remedy="Say apt-get install wrk hey")
     body = json.dumps({"inputs": _text(benchmark)})
     with _server(benchmark.model) as (process, url), tempfile.TemporaryDirectory() as folder:
-        client = _Client(f"{url}/embed", Path(folder))
+        client, health_client = (_Client(f"{url}/{route}", Path(folder)) for route in ("embed", "health"))
         progress.note("closed loop")
         client.closed_loop(body, seconds=max(1, benchmark.seconds // 10))  # until all is warm
         rate, errors = client.closed_loop(body, seconds=benchmark.seconds)
-        progress.note(f"{rate:,.0f} requests a second; at {_SHARE_OF_RATE:.0%} of that")
-        steady = client.at_rate(body, _SHARE_OF_RATE * rate, benchmark.seconds, connections=_CONNECTIONS)
-        progress.note(f"at {_OVERLOAD} times that")
-        overload = client.at_rate(
-            body, _OVERLOAD * rate, benchmark.seconds, connections=_CONNECTIONS_OF_OVERLOAD
-        )
+        paced = _SHARE_OF_RATE * rate if benchmark.rate is None else benchmark.rate
+        progress.note(f"{rate:,.0f} requests a second; at {paced:,.0f}")
+        steady = client.at_rate(paced, benchmark.seconds, body)
+        progress.note(f"at {_OVERLOAD * rate:,.0f}")
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(health_client.at_rate, _HEALTH_PER_SECOND, benchmark.seconds)
+            overload = client.at_rate(
+                _OVERLOAD * rate, benchmark.seconds, body, connections=_CONNECTIONS_OF_OVERLOAD
+            )
+            health = asking.result()
+        recovery = client.at_rate(paced, min(benchmark.seconds, _RECOVERY_SECONDS), body)
         progress.note("soak")
         soak = tuple(_soak(client, process.pid, benchmark))
     return ServeFinding(
@@ -174,6 +240,8 @@ def bench_serve(benchmark: ServeBenchmark, *, progress: Progress = SILENT) -> Se
         closed_loop_errors=errors,
         steady=steady,
         overload=overload,
+        health=health,
+        recovery=recovery,
         soak=soak,
     )
 
@@ -199,12 +267,23 @@ class _Client:
         errors = sum(map(int, broken.groups())) if broken else 0
         return float(rate[1]), errors + (int(wrong[1]) if wrong else 0)
 
-    def at_rate(self, body: str, rate: float, seconds: int, *, connections: int) -> Load:
-        """Ask so often in a second, whatever the answers."""
+    def at_rate(
+        self, rate: float, seconds: int, body: str | None = None, *, connections: int | None = None
+    ) -> Load:
+        """Ask so often in a second, whatever the answers.
+
+        Args:
+            rate: requests a second, of all connections.
+            seconds: for how long.
+            body: to post; without one, it is a GET.
+            connections: hey lets them all ask at the same moment; so without a number they are as few as will do.
+        """
+        connections = connections or min(_CONNECTIONS, max(1, int(rate / _LEAST_PER_CONNECTION)))
         each = f"{rate / connections:.3f}"
         rows = self._hey(body, "-z", f"{seconds}s", "-c", str(connections), "-q", each)
         status = np.array([int(row["status-code"]) for row in rows])
         ms = 1000 * np.array([float(row["response-time"]) for row in rows])
+        second = np.array([float(row["offset"]) for row in rows]).astype(int)
         refused = ms[status == 429]
         return Load(
             asked_per_second=rate,
@@ -213,19 +292,24 @@ class _Client:
             p50_ms=float(np.percentile(ms[status == 200], 50)),
             p99_ms=float(np.percentile(ms[status == 200], 99)),
             refused_p99_ms=float(np.percentile(refused, 99)) if len(refused) else None,
+            by_second=tuple(_second(ms[(status == 200) & (second == number)]) for number in range(seconds)),
         )
 
     def ask(self, body: str, count: int) -> None:
         """Ask so many times, a few at once."""
         self._hey(body, "-n", str(count), "-c", str(min(count, _SOAK_CONNECTIONS)))
 
-    def _hey(self, body: str, *how: str) -> list[dict[str, str]]:
-        file = self.folder / "body.json"
-        file.write_text(body)
-        table = _output(
-            "hey", *how, "-m", "POST", "-T", "application/json", "-D", str(file), "-o", "csv", self.url
-        )
-        return list(csv.DictReader(table.splitlines()))
+    def _hey(self, body: str | None, *how: str) -> list[dict[str, str]]:
+        posted: tuple[str, ...] = ()
+        if body is not None:
+            file = self.folder / "body.json"
+            file.write_text(body)
+            posted = ("-m", "POST", "-T", "application/json", "-D", str(file))
+        return list(csv.DictReader(_output("hey", *how, *posted, "-o", "csv", self.url).splitlines()))
+
+
+def _second(ms: npt.NDArray[np.float64]) -> Second:
+    return Second(len(ms), float(np.percentile(ms, 99)) if len(ms) else None)
 
 
 def _soak(client: _Client, pid: int, benchmark: ServeBenchmark) -> Iterator[Memory]:
