@@ -90,7 +90,7 @@ def begin_ablation(
     if data is None:
         raise InputError("the flag --data is missing", remedy="cloze reproduce --help lists what there is")
     progress.note(f"timing {study.base} to see how many steps {config.budget_seconds:,.0f} s allow")
-    timed = replace(_with_steps(study, _TIMED_STEPS * study.points)).config(study.base, study.seeds[0], data)
+    timed = _with_steps(study, _TIMED_STEPS * study.points).config(study.base, study.seeds[0], data)
     plan = plan_pretraining(timed, progress=progress)
     steps = sum(stretch.steps for stretch in plan.stretches)
     if not steps:
@@ -117,8 +117,7 @@ def plan_ablation(
     """Return the runs, and how long those take that are not finished: in words, and in seconds."""
     runs = plan_study(study, data, output, tasks_data)
     plans = plan_seconds(runs, data, progress)
-    total = sum(plan.pretraining_seconds + plan.finetuning_seconds for plan in plans)
-    return runs, describe_seconds(plans), total
+    return runs, describe_seconds(plans), sum(plan.seconds for plan in plans)
 
 
 def reproduce_ablation(

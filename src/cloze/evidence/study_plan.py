@@ -1,6 +1,7 @@
 """How long a study will take, by a few steps of each kind of run that are thrown away."""
 
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,29 +15,39 @@ from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import KIND, load_model, write_model_files
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import plan_pretraining
-from cloze.progress import Progress, clock
+from cloze.progress import SILENT, Progress, clock
+from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.data import with_files
 from cloze.tasks.feature_tagging import FeatureTagging
 from cloze.tasks.finetune import plan_finetuning
+from cloze.tasks.run import precompute, prepare
+from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
+from cloze.training.checkpoints import Position, resolve_checkpoint
+from cloze.training.distribution import World
+from cloze.training.plan import Rehearsal
+from cloze.training.precision import resolve_device, resolve_dtype
 
 
 @dataclass(frozen=True, slots=True)
 class VariantPlan:
-    """What the runs of a variant will take that are not finished."""
+    """What those runs of a variant will take that are not finished."""
 
     variant: str
     pretraining_seconds: float
     """Of all its seeds."""
     finetuning_seconds: float
-    not_timed: tuple[str, ...]
-    """Tasks of features, whose encoder does not learn: what they take is not in these seconds."""
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.pretraining_seconds + self.finetuning_seconds
 
 
 def plan_seconds(runs: Sequence[PlannedRun], data: Path | None, progress: Progress) -> list[VariantPlan]:
     """Time steps of what is not finished; runs of equal cost are timed once, and nothing is written.
 
-    A budget of time is taken at its word. Evaluations are in it, saving is not.
+    A budget of time is taken at its word. Evaluations are counted, saving is not.
 
     Args:
         runs: as `plan_study` returns them.
@@ -46,19 +57,16 @@ def plan_seconds(runs: Sequence[PlannedRun], data: Path | None, progress: Progre
     Raises:
         InputError: the data set, data of a task or a setting is wrong.
     """
-    timer = _Timer(data, progress)
+    timer = _Timer(runs, data, progress)
     plans = []
     for variant in dict.fromkeys(run.variant for run in runs):
         own = [run for run in runs if run.variant == variant]
         tasks = [(run, task) for run in own for point in run.points for task in point if not task.is_finished]
-        seconds = [timer.finetuning(run, task, runs) for run, task in tasks]
-        not_timed = [task.name for (_, task), found in zip(tasks, seconds, strict=True) if found is None]
         plans.append(
             VariantPlan(
                 variant,
                 sum(run.seconds_left or timer.pretraining(run) for run in own),
-                sum(found for found in seconds if found is not None),
-                tuple(dict.fromkeys(not_timed)),
+                sum(timer.finetuning(run, task) for run, task in tasks),
             )
         )
     return plans
@@ -67,27 +75,25 @@ def plan_seconds(runs: Sequence[PlannedRun], data: Path | None, progress: Progre
 def describe_seconds(plans: Sequence[VariantPlan]) -> str:
     """Say how long a study takes, by variant."""
     rows = [
-        f"  {plan.variant:<24} {clock(plan.pretraining_seconds):>9} {clock(plan.finetuning_seconds):>9}"
+        f"  {plan.variant:<24} {clock(plan.pretraining_seconds):>10} {clock(plan.finetuning_seconds):>10}"
         for plan in plans
     ]
-    total = sum(plan.pretraining_seconds + plan.finetuning_seconds for plan in plans)
-    lines = [f"  {'':<24} {'training':>9} {'tasks':>9}", *rows, f"about {clock(total)} in all"]
-    if not_timed := dict.fromkeys(name for plan in plans for name in plan.not_timed):
-        lines.append(f"not in it, since its encoder does not learn: {', '.join(not_timed)}")
-    return "\n".join(lines)
+    total = clock(sum(plan.seconds for plan in plans))
+    return "\n".join([f"  {'':<24} {'training':>10} {'tasks':>10}", *rows, f"about {total} in all"])
 
 
 class _Timer:
     """Times each kind of run once."""
 
-    def __init__(self, data: Path | None, progress: Progress) -> None:
-        self._vocabulary = None if data is None else Tokenizer.load(Dataset.open(data, verify=False).path)
+    def __init__(self, runs: Sequence[PlannedRun], data: Path | None, progress: Progress) -> None:
+        self._runs = {run.directory: run for run in runs}
+        self._data = data
         self._progress = progress
         self._pretraining: dict[PretrainConfig, float] = {}
-        self._finetuning: dict[tuple[BertConfig, str], float | None] = {}
+        self._finetuning: dict[tuple[BertConfig, str], float] = {}
 
     def pretraining(self, run: PlannedRun) -> float:
-        """Return how long a run will be pre-trained; 0 where it is, or has been to other variants."""
+        """Return how long a run will be pre-trained; 0 where it is, or is made of others."""
         if run.config is None or run.is_trained:
             return 0.0
         alike = replace(run.config, seed=0, masking=MaskingConfig())
@@ -96,37 +102,48 @@ class _Timer:
             self._pretraining[alike] = plan_pretraining(run.config).seconds
         return self._pretraining[alike]
 
-    def finetuning(self, run: PlannedRun, planned: PlannedTask, runs: Sequence[PlannedRun]) -> float | None:
-        """Return how long a fine-tuning takes; None of one whose encoder does not learn."""
-        encoder = self._encoder(run, runs)
+    def finetuning(self, run: PlannedRun, planned: PlannedTask) -> float:
+        """Return how long a fine-tuning takes."""
+        encoder = self._encoder(run)
         key = (encoder.config, planned.name)
         if key not in self._finetuning:
             self._progress.note(f"timing {planned.name} of {run.variant}")
-            self._finetuning[key] = self._time(encoder, run, planned)
+            with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
+                model = Path(directory) / KIND
+                with artifacts.write_directory(model, kind=KIND) as temporary:
+                    write_model_files(temporary, encoder, self._tokenizer(run))
+                task, config = planned.config(model, run.seed)
+                if isinstance(task, FeatureTagging):
+                    self._finetuning[key] = _feature_seconds(task, config, model)
+                else:
+                    self._finetuning[key] = plan_finetuning(task, config).seconds
         return self._finetuning[key]
-
-    def _time(self, encoder: BertModel, run: PlannedRun, planned: PlannedTask) -> float | None:
-        with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
-            model = Path(directory) / KIND
-            with artifacts.write_directory(model, kind=KIND) as temporary:
-                write_model_files(temporary, encoder, self._tokenizer(run))
-            task, config = planned.config(model, run.seed)
-            return None if isinstance(task, FeatureTagging) else plan_finetuning(task, config).seconds
 
     def _tokenizer(self, run: PlannedRun) -> Tokenizer:
         if run.origin == "checkpoint":
             return Tokenizer.load(resolve_checkpoint(run.sources[0]))
-        assert self._vocabulary is not None
-        return self._vocabulary
+        assert self._data is not None
+        return Tokenizer.load(Dataset.open(self._data, verify=False).path)
 
-    def _encoder(self, run: PlannedRun, runs: Sequence[PlannedRun]) -> BertModel:
+    def _encoder(self, run: PlannedRun) -> BertModel:
         """Return an encoder of a run's architecture, whatever its weights."""
         if run.config is not None:
             return BertModel(run.config.model.encoder(vocab_size=self._tokenizer(run).vocab_size))
+        assert run.origin is not None
         if run.origin == "checkpoint":
             return load_model(resolve_checkpoint(run.sources[0]))
-        assert run.origin is not None
-        by_directory = {each.directory: each for each in runs}
-        return combine(
-            run.origin, [self._encoder(by_directory[source], runs) for source in run.sources], run.seed
-        )
+        return combine(run.origin, [self._encoder(self._runs[source]) for source in run.sources], run.seed)
+
+
+def _feature_seconds(task: FeatureTagging, config: FinetuneConfig, model: Path) -> float:
+    """Return how long it takes to learn from features: these are computed once, so that is done and timed."""
+    started = time.perf_counter()
+    world = World(resolve_device(config.device))
+    config = with_files(task, config)
+    prepared = precompute(prepare(task, config, model, world, SILENT), config, SILENT)
+    work = FinetuningWork(task=prepared.task, data=prepared.data, config=config, world=world)
+    seconds = time.perf_counter() - started
+    head = prepared.task.head(load_model(model)).to(world.device)
+    rehearsal = Rehearsal(head, work, config.optimizer, resolve_dtype(config.precision, world.device))
+    step = work.step_data(0.0, Position(), config.micro_batch_tokens)
+    return seconds + config.seeds * config.epochs * work.steps_per_epoch * rehearsal.step_seconds(step)

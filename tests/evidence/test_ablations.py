@@ -1,0 +1,387 @@
+"""Ablations at a nano size: every kind of variant is made and fine-tuned, goes on when stopped, stands in a table."""
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloze.cli import main
+from cloze.config import read_toml
+from cloze.corpus.build import BuildConfig, build_dataset
+from cloze.corpus.sources import ReadingConfig
+from cloze.corpus.vocabulary import train_vocabulary
+from cloze.errors import InputError
+from cloze.evidence import ablations, study_tasks
+from cloze.evidence import study as studies
+from cloze.evidence.ablations import ABLATIONS, AblationConfig, ablation, begin_ablation
+from cloze.evidence.study import plan_study, read_study, run_study
+from cloze.evidence.study_published import PUBLISHED, Published, as_table, score_rows
+from cloze.evidence.study_record import Compared, TaskScores, write_study_record
+from cloze.model.bilstm_on_top import BiLSTMOnBert
+from cloze.model.checkpoint import load_model
+from cloze.model.two_way import TwoWayBert
+from cloze.tasks.config import FinetuneConfig
+from cloze.training.checkpoints import resolve_checkpoint
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MODEL = """
+[settings.model]
+num_hidden_layers = 1
+hidden_size = 24
+num_attention_heads = 2
+intermediate_size = 40
+max_position_embeddings = 32
+"""
+NANO = f"""
+title = "Whether it runs"
+base = "masked"
+seeds = [4, 5]
+
+[settings]
+steps = 4
+precision = "float32"
+device = "cpu"
+pairs = {{ next_sentence = false }}
+phases = [{{ max_seq_length = 32, fraction = 1.0, batch_size = 4 }}]
+evaluation = {{ times = 2, max_instances = 50, log_every_steps = 1 }}
+{MODEL}
+[variants.masked]
+
+[variants.ltr.model]
+attends_to = "left"
+
+[variants.rtl.model]
+attends_to = "right"
+
+[variants.ltr-bilstm]
+bilstm_on = "ltr"
+
+[variants.both]
+concatenates = ["ltr", "rtl"]
+
+[tasks.films]
+task = "classification"
+data = "reviews"
+epochs = 1
+batch_size = 4
+max_seq_length = 16
+device = "cpu"
+precision = "float32"
+
+[tasks.names]
+task = "tagging"
+data = "names"
+scale = 1
+epochs = 1
+max_seq_length = 16
+device = "cpu"
+precision = "float32"
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("ablation")
+    source = REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
+    with lzma.open(source, "rt", encoding="utf-8-sig") as stream:
+        paragraphs = [line.strip() for line in stream if len(line) > 80][:150]
+    groups = ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
+    (directory / "novel.txt").write_text("\n\n".join(groups) + "\n", encoding="utf-8")
+    train_vocabulary([directory / "novel.txt"], directory / "vocab", size=300)
+    config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
+    build_dataset([directory / "novel.txt"], directory / "vocab", directory / "data", config)
+    return directory / "data"
+
+
+@pytest.fixture(scope="module")
+def tasks_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    directory = tmp_path_factory.mktemp("tasks")
+    rows = "".join(f"{'a fine moor' if i % 2 else 'the hound was bad'} {i}\t{i % 2}\n" for i in range(12))
+    for split in ("train", "dev"):
+        (directory / f"{split}.tsv").write_text(f"text\tlabel\n{rows}")
+        for name in (f"{split}.conll", {"train": "eng.train", "dev": "eng.testa"}[split]):
+            (directory / name).write_text("Holmes\tB-PER\nsaw\tO\nWatson\tB-PER\n\nhe\tO\nran\tO\n\n" * 3)
+    return {"reviews": directory, "names": directory}
+
+
+@pytest.fixture(scope="module")
+def done(data: Path, tasks_data: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study with the data of one task, run to its end."""
+    directory = tmp_path_factory.mktemp("done")
+    (directory / "nano.toml").write_text(NANO)
+    made = read_study(directory / "nano.toml")
+    run_study(made, data, directory / "out", tasks_data={"reviews": tasks_data["reviews"]})
+    return directory
+
+
+def results(output: Path) -> dict[str, Any]:
+    return json.loads((output / "record/results.json").read_text())
+
+
+def test_every_kind_of_variant_is_made_and_scored(done: Path) -> None:
+    found = results(done / "out")
+    variants = ["masked", "ltr", "rtl", "ltr-bilstm", "both"]
+    assert [(run["seed"], run["variant"]) for run in found["runs"]] == [
+        (seed, name) for seed in (4, 5) for name in variants
+    ]
+    for run in found["runs"]:
+        (score,) = run["tasks"]["films"]["points"]
+        assert 0 <= score <= 100
+        assert run["tasks"]["films"]["majority"] == 50.0
+        assert "names" not in run["tasks"]
+        assert bool(run["pairs"]) == (run["variant"] == "masked")
+        assert bool(run["neighbours"]) == (run["variant"] in ("ltr", "rtl"))
+        assert (run["held_out_as"] is None) == (run["variant"] in ("ltr-bilstm", "both"))
+    runs = done / "out/runs"
+    assert isinstance(load_model(runs / "ltr-bilstm/seed-4/start"), BiLSTMOnBert)
+    both = load_model(runs / "both/seed-5/start")
+    assert isinstance(both, TwoWayBert)
+    left = load_model(resolve_checkpoint(runs / "ltr/seed-5"))
+    assert both.left.state_dict()["pooler.weight"].equal(left.state_dict()["pooler.weight"])
+    assert not list(runs.rglob("tasks/**/checkpoints"))  # scores are what stays
+    page = (done / "out/record/README.md").read_text()
+    assert "## films (classification, accuracy)" in page
+    assert "| (always the most frequent class) | - | 50.0 | - |" in page
+    assert page.count("| both | 2 |") == 1
+    assert "its loss there, in nats a piece, is no number of this table (ltr " in page
+    assert ">ltr<" not in (done / "out/record/curves.svg").read_text()
+
+
+def test_a_task_whose_data_come_later_is_all_that_is_done_then(
+    done: Path, data: Path, tasks_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def finetune(task: Any, config: FinetuneConfig, run: Path, **settings: Any) -> dict[str, float]:
+        asked.append((run.parent.name, Path(config.model).name.partition("-")[0]))
+        return studied(task, config, run, **settings)
+
+    studied = study_tasks.finetune
+    monkeypatch.setattr(study_tasks, "finetune", finetune)
+    monkeypatch.setattr(studies, "pretrain", None)
+    made = read_study(done / "nano.toml")
+    run_study(made, data, done / "out", tasks_data=tasks_data, seeds=[4])
+    assert asked == [("names", kind) for kind in ("step", "step", "step", "start", "start")]
+    assert set(results(done / "out")["runs"][0]["tasks"]) == {"films", "names"}
+    assert not plan_study(made, data, done / "out", tasks_data)[-1].is_finished
+
+
+def test_a_fine_tuning_that_was_stopped_goes_on(
+    data: Path, tasks_data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = NANO.replace("seeds = [4, 5]", "seeds = [4]").replace("steps = 4", "steps = 4\n") + "\n"
+    head, _, tail = text.partition("[variants.ltr.model]")
+    (tmp_path / "nano.toml").write_text("points = 2\n" + head + tail[tail.index("[tasks.films]") :])
+    made = read_study(tmp_path / "nano.toml")
+    only = {"reviews": tasks_data["reviews"]}
+
+    class KilledError(Exception):
+        pass
+
+    def kill(*_: Any, **__: Any) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cloze.tasks.run._score_best", kill)
+        with pytest.raises(KilledError):
+            run_study(made, data, tmp_path / "out", tasks_data=only)
+    first = tmp_path / "out/runs/masked/seed-4/tasks/films/1"
+    assert list(first.glob("checkpoints/step-*"))
+    run_study(made, data, tmp_path / "out", tasks_data=only)
+    (run,) = results(tmp_path / "out")["runs"]
+    assert len(run["tasks"]["films"]["points"]) == 2
+    steps = [
+        read_toml(first.parent / point / "run.toml")["model"].rpartition("step-")[2] for point in ("1", "2")
+    ]
+    assert steps == ["00000002", "00000004"]
+    assert ">masked<" in (tmp_path / "out/record/quality.svg").read_text()
+    changed = first.parent / "2"
+    (changed / "scores.json").unlink()
+    made = read_study(tmp_path / "nano.toml")
+    other = {**made.tasks, "films": {**made.tasks["films"], "epochs": 2}}
+    (tmp_path / "other.toml").write_text(
+        (tmp_path / "nano.toml").read_text().replace("epochs = 1\nbatch_size", "epochs = 2\nbatch_size")
+    )
+    assert read_study(tmp_path / "other.toml").tasks == other
+    with pytest.raises(InputError, match=r"films/2: was run with other settings"):
+        run_study(read_study(tmp_path / "other.toml"), data, tmp_path / "out", tasks_data=only)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('bilstm_on = "ltr"', 'bilstm_on = "both"', "'both' is no variant above it"),
+        ('concatenates = ["ltr", "rtl"]', 'concatenates = ["ltr"]', "concatenates names 1"),
+        ('bilstm_on = "ltr"', 'bilstm_on = "ltr"\nsteps = 3', "it has bilstm_on alone"),
+        ('task = "tagging"', 'task = "taging"', "Did you mean tagging"),
+        ('task = "tagging"', 'task = "tagging"\nseed = 3', "sets seed, which the study says"),
+        ('base = "masked"', 'base = "masked"\npoints = 0', "points must be at least 1"),
+        ('base = "masked"', 'base = "masked"\npoints = 3', "3 points want a budget of steps"),
+        ("[tasks.films]", "[tasks.films]\nepoch = 1", "unknown key epoch"),
+        (
+            "[variants.masked]",
+            '[published]\ntable = "table5"\nrows = { masked = "BERT" }\ncolumns = {}\n[variants.masked]',
+            "table5 has no 'BERT'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    tasks_data: dict[str, Path], tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    (tmp_path / "nano.toml").write_text(NANO.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        plan_study(read_study(tmp_path / "nano.toml"), tmp_path / "data", tmp_path, tasks_data)
+
+
+def test_data_that_no_task_has(tmp_path: Path) -> None:
+    (tmp_path / "nano.toml").write_text(NANO)
+    with pytest.raises(InputError, match=r"data called mnli.*It wants reviews, names"):
+        plan_study(read_study(tmp_path / "nano.toml"), tmp_path, tmp_path, {"mnli": tmp_path})
+
+
+def compared(variant: str, seed: int, **scores: float) -> Compared:
+    return Compared(variant, seed, tasks={name: TaskScores((score,)) for name, score in scores.items()})
+
+
+def test_ours_stand_beside_the_papers(tmp_path: Path) -> None:
+    published = Published.read(
+        {
+            "table": "table8",
+            "rows": {"a": "80/10/10", "b": "100/0/0", "c": "80/20/0"},
+            "columns": {"NER": "NER, features"},
+        },
+        where=tmp_path,
+    )
+    runs = [
+        compared("a", 1, NER=60.0, QA=5.0),
+        compared("b", 1, NER=58.0, QA=6.0),
+        compared("a", 2, NER=62.0, QA=5.0),
+        compared("b", 2, NER=59.0, QA=6.0),
+        compared("c", 2, NER=59.0, QA=6.0),
+        compared("d", 2, NER=1.0, QA=2.0),
+    ]
+    metrics = {"NER": "conll2003, f1", "QA": "squad_v1, f1"}
+    write_study_record("T", "a", "", runs, tmp_path / "record", metrics=metrics, published=published)
+    page = (tmp_path / "record/README.md").read_text()
+    ner, qa = page.split("\n## ")[1:]
+    assert ner.startswith("NER (conll2003, f1)\n")
+    assert "| a | 2 | 61.0 ± 1.4 | - | 94.9 | - |" in ner
+    assert "| b | 2 | 58.5 ± 0.7 | -2.5 (-8.9 to +3.9) | 94.0 | -0.9 |" in ner
+    assert "| c | 1 | 59.0 | - | 94.7 | -0.2 |" in ner
+    assert "| d | 1 | 1.0 | - | - | - |" in ner
+    assert "| b | 2 | 6.0 ± 0.0 | +1.0 (+1.0 to +1.0) |\n" in qa  # the paper has no such column
+    assert "| 80/10/10 | 84.2 | 95.4 | 94.9 |" in page
+    assert "table 8 of Devlin et al. 2019" in page
+
+
+def test_the_papers_rows_may_be_tasks(tmp_path: Path) -> None:
+    published = Published.read(
+        {
+            "table": "table7",
+            "rows": {"tuned": "Fine-tuning, BERT-Base", "last": "Last Hidden"},
+            "columns": {"bert": "Dev"},
+        },
+        where=tmp_path,
+    )
+    runs = [compared("bert", seed, tuned=80.0 + seed, last=70.0 + seed) for seed in (1, 2)]
+    metrics = {"tuned": "conll2003, f1", "last": "feature-tagging, f1"}
+    write_study_record("T", "bert", "", runs, tmp_path / "record", metrics=metrics, published=published)
+    page = (tmp_path / "record/README.md").read_text()
+    assert "| tuned | 2 | 81.5 ± 0.7 | - | 96.4 | - |" in page
+    assert "| last | 2 | 71.5 ± 0.7 | -10.0 (-10.0 to -10.0) | 94.9 | -1.5 |" in page
+
+
+def test_a_table_without_the_papers_numbers_has_no_columns_for_them() -> None:
+    rows = score_rows({"a": {1: 2.0}, "b": {1: 3.0}}, "a", {})
+    assert as_table(rows)[0] == "|  | seeds | ours | less the base's |"
+
+
+@pytest.mark.parametrize("table", ABLATIONS)
+def test_every_ablation_is_planned(table: str, tmp_path: Path) -> None:
+    made = ablation(table, AblationConfig(seeds=2, device="cpu"))
+    assert made.published is not None
+    assert made.published.table == table
+    tasks = {task.data: tmp_path for task in made.read_tasks().values()}
+    runs = plan_study(made, tmp_path / "data", tmp_path / "out", tasks)
+    assert len(runs) == 2 * len(made.variants)
+    assert {run.config.device for run in runs if run.config is not None} == {"cpu"}
+
+
+def test_published_ablations_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    tables = read_toml(PUBLISHED)
+    for table in ABLATIONS:
+        assert main(["reproduce", table]) == 0
+        shown = capsys.readouterr().out
+        for row in tables[table]["rows"]:
+            assert row in shown
+    assert "as in figure 5 of Devlin" in shown
+
+
+NANO_TABLE = [
+    *("model.hidden_size=16", "model.num_attention_heads=2", "model.intermediate_size=24"),
+    *("model.num_hidden_layers=1", "evaluation.times=1", "evaluation.max_instances=20"),
+    "phases=[{max_seq_length=32, fraction=1.0, batch_size=4}]",
+]
+
+
+def test_a_budget_of_time_says_the_steps(data: Path, tmp_path: Path) -> None:
+    config = AblationConfig(budget_seconds=3.0, settings=tuple(NANO_TABLE), device="cpu")
+    made = begin_ablation("figure5", config, data, tmp_path / "out")
+    assert made.settings["steps"] % made.points == 0 < made.settings["steps"]
+    assert not (tmp_path / "out").exists()
+    assert begin_ablation("figure5", AblationConfig(), data, tmp_path / "out").settings["steps"] == 4000
+
+
+def test_a_table_is_made_from_the_command_line(
+    data: Path,
+    tasks_data: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe = (REPOSITORY / "src/cloze/recipes/studies/table7.toml").read_text()
+    small = recipe.replace("lstm_size = 256", "lstm_size = 8").replace("epochs = 4", "epochs = 1")
+    (tmp_path / "table7.toml").write_text(small)
+    monkeypatch.setattr(ablations, "_STUDIES", tmp_path)
+    output = tmp_path / "out"
+    tasks = ["--tasks-data", f"ner={tasks_data['names']}", "--device", "cpu", "--quiet"]
+    nano = [each for setting in (*NANO_TABLE, "steps=2") for each in ("--set", setting)]
+    command = ["reproduce", "table7", "--data", str(data), "-o", str(output), "--seeds", "1", *tasks, *nano]
+    assert main([*command, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1 runs: 1 variants, 1 seeds; 7 fine-tunings\n")
+    assert " in all" in said
+    assert not output.exists()
+    assert main(command) == 0
+    page = (output / "record/README.md").read_text()
+    assert page.count("| 96.4 | - |\n") == 1
+    assert "| concat-last-four | 1 | " in page
+    before = (output / "record/results.json").read_bytes()
+    assert main(command) == 0
+    assert (output / "record/results.json").read_bytes() == before
+    capsys.readouterr()
+    assert main([*command, "--seeds", "2"]) == 2
+    assert "was begun with another table, model, seeds or settings" in capsys.readouterr().err
+    given = ["reproduce", "table7", "-m", str(output / "runs/bert/seed-1"), "-o", str(tmp_path / "given")]
+    assert main([*given, *tasks, "--dry-run", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 3
+
+
+def test_what_is_no_ablation_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = {
+        "table5 --data D": "the flag --output is missing",
+        "table5 --data D -o O --model enormous": "'enormous' is no size",
+        "table6 --data D -o O --model mini": "table 6 compares sizes",
+        "table5 --data D -o O --ensemble": "table5 is an ablation: it has no --ensemble",
+        "table1 --budget 20m": "--budget: table1 is no ablation",
+        "table5 -o O --budget 20m": "the flag --data is missing",
+        "table5 --data D -o O --tasks-data mnli": "cannot read 'mnli'. Write NAME=PATH",
+        "table5 --data D -o O --tasks-data mnli=/nowhere/there": "/nowhere/there: no such file",
+    }
+    for command, says in wrong.items():
+        assert main(["reproduce", *command.split(), "--quiet"]) == 2
+        printed = capsys.readouterr().err
+        assert says in printed
+        assert printed.count("\n") == 1
