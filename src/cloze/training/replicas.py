@@ -11,12 +11,15 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from cloze.errors import RunError
 from cloze.training.distribution import DistributionConfig, World
 
 Result = TypeVar("Result")
+State = TypeVar("State")
 
 _SMALLER = "Set a smaller micro_batch_tokens in run.toml: --resume then goes on from the newest checkpoint"
 
@@ -63,7 +66,11 @@ def replicate(model: nn.Module, world: World, config: DistributionConfig) -> Rep
     if world.size == 1:
         return Alone(model)
     reduce_dtype = torch.bfloat16 if config.reduce_dtype == "bfloat16" else torch.float32
-    return _Sharded(model, world, reduce_dtype) if config.sharded else _Replicated(model, reduce_dtype)
+    return (
+        _Sharded(model, world, reduce_dtype)
+        if config.sharded
+        else Replicated(model, reduce_dtype, _sum_bucket)
+    )
 
 
 def assembled(tensor: Tensor) -> Tensor:
@@ -142,10 +149,17 @@ class _Door(nn.Module):
         return compute(self.model)
 
 
-class _Replicated(Alone):
-    """Every rank has the whole model; gradients are summed in buckets while the backward pass still runs."""
+class Replicated(Alone):
+    """Every rank has the whole model; gradients are summed in buckets while the backward pass still runs.
 
-    def __init__(self, model: nn.Module, reduce_dtype: torch.dtype) -> None:
+    Args:
+        state: what `hook` is given first.
+        hook: begins to sum a bucket, and returns the sum to come.
+    """
+
+    def __init__(
+        self, model: nn.Module, state: State, hook: Callable[[State, GradBucket], Future[Tensor]]
+    ) -> None:
         super().__init__(model)
         door = _Door(model)
         # DDP looks for unused weights: a head may leave out the pooler, a run without pairs the next-sentence head.
@@ -153,7 +167,7 @@ class _Replicated(Alone):
         # not stopped. It warns, around Python's filters, where it finds none.
         door.never_used = self._never_used = nn.Parameter(next(model.parameters()).new_zeros(1))
         self._engine = DistributedDataParallel(door, find_unused_parameters=True)
-        self._engine.register_comm_hook(reduce_dtype, _sum_bucket)
+        self._engine.register_comm_hook(state, hook)
         self._reached: set[Tensor] = set()
         self._awaited: Sequence[Tensor] | None = None
         for parameter in model.parameters():
@@ -161,15 +175,18 @@ class _Replicated(Alone):
                 parameter.register_post_accumulate_grad_hook(self._reached.add)  # type: ignore[no-untyped-call]
 
     def use(self, compute: Callable[[nn.Module], Result]) -> Result:
+        """Compute something with the model, where DDP sees it if it is to be trained."""
         if not torch.is_grad_enabled():
             return super().use(compute)
         result: Result = self._engine(compute)
         return result
 
     def accumulating(self, *, more: bool) -> AbstractContextManager[None]:
+        """Return DDP's context in which nothing is sent, where more follow."""
         return self._engine.no_sync() if more else nullcontext()
 
     def backward(self, loss: Tensor) -> None:
+        """Pass a loss back; note what is missing where that breaks off."""
         self._reached.clear()
         try:
             super().backward(loss)
@@ -179,6 +196,7 @@ class _Replicated(Alone):
             raise
 
     def catch_up(self) -> None:
+        """Send the buckets that are missing, some of zeros."""
         if self._awaited is None:  # it broke off before the others could send anything
             loss = self._engine(lambda _: 0 * self._never_used.sum())
         elif self._awaited:
@@ -202,15 +220,12 @@ def _leaves(loss: Tensor) -> Iterator[Tensor]:
         nodes += [before for before, _ in node.next_functions]
 
 
-def _sum_bucket(
-    dtype: torch.dtype,
-    bucket: distributed.GradBucket,  # type: ignore[name-defined]
-) -> torch.futures.Future[Tensor]:
+def _sum_bucket(dtype: torch.dtype, bucket: GradBucket) -> Future[Tensor]:
     """Sum gradients over all ranks in a number format."""
     buffer = bucket.buffer()
     sent = buffer.to(dtype)
     future = distributed.all_reduce(sent, async_op=True).get_future()
-    summed: torch.futures.Future[Tensor] = future.then(lambda done: buffer.copy_(done.value()[0]))
+    summed: Future[Tensor] = future.then(lambda done: buffer.copy_(done.value()[0]))
     return summed
 
 

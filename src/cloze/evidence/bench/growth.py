@@ -29,6 +29,7 @@ from cloze.evidence.bench.harness import LEAST_ROUNDS, environment_of
 from cloze.evidence.bench.pretrain import PretrainBenchmark, begin_training
 from cloze.evidence.bench.text import TextBenchmark, first_documents, plain_text
 from cloze.evidence.pictures import BASELINE, TRAIN, draw_picture
+from cloze.model.heads import BertForPreTraining
 from cloze.pretraining.config import Size
 from cloze.progress import SILENT, Progress
 from cloze.training.cost import Workload, activation_bytes, pretraining_step_flops, transient_bytes
@@ -258,11 +259,13 @@ class _Step:
             started = time.perf_counter()
             trained.step()
             seconds.append(time.perf_counter() - started)
-        config, works = trained.model.config, [Workload.of(batch) for batch in trained.data.batches]
+        model = trained.replica.model
+        assert isinstance(model, BertForPreTraining)
+        config, works = model.config, [Workload.of(batch) for batch in trained.data.batches]
         whole = sum(works[1:], works[0])
         operations = pretraining_step_flops(config, whole)
         without = pretraining_step_flops(config, replace(whole, sum_of_squared_lengths=0))
-        weights = sum(parameter.numel() for parameter in trained.model.parameters()) * 4
+        weights = sum(parameter.numel() for parameter in model.parameters()) * 4
         most = max(
             activation_bytes(config, work, dtype) + transient_bytes(config, work, dtype) for work in works
         )

@@ -167,12 +167,19 @@ class Comparison:
         Raises:
             RunError: a check does not hold.
         """
-        for check in self.checks:
-            if not check.holds:
-                what = (
-                    f"{check.what}: the sides are {check.difference:.2g} apart, at most {check.tolerance:.2g}"
-                )
-                raise RunError(what, where=f"bench {self.name}", remedy="Their times cannot be compared")
+        require_checks(self.name, self.checks)
+
+
+def require_checks(name: str, checks: Sequence[Check]) -> None:
+    """Raise where the sides of a benchmark did not compute the same thing.
+
+    Raises:
+        RunError: a check does not hold.
+    """
+    for check in checks:
+        if not check.holds:
+            what = f"{check.what}: the sides are {check.difference:.2g} apart, at most {check.tolerance:.2g}"
+            raise RunError(what, where=f"bench {name}", remedy="Their times cannot be compared")
 
 
 def alternate(

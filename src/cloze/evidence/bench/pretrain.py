@@ -40,9 +40,9 @@ from cloze.training.checkpoints import Position
 from cloze.training.cost import Workload, pretraining_step_flops
 from cloze.training.distribution import World
 from cloze.training.loop import add_up_gradients, deterministic_algorithms
-from cloze.training.optimizer import build_optimizer, clip_gradients
+from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
 from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype
-from cloze.training.replicas import Alone
+from cloze.training.replicas import Alone, Replica
 
 _TOLERANCES = MappingProxyType({torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)})
 """By number format: how far the losses, in nats, and the gradient norms, relatively, may be apart."""
@@ -118,10 +118,10 @@ def bench_pretrain(
     require_peers(peers, PEERS)
     device = resolve_device(benchmark.device)
     dtype = resolve_dtype(benchmark.precision, device)
-    work, data, vocab_size, note = _draw_step(benchmark, device)
-    model = _build_model(benchmark, vocab_size)
+    work, data, vocab_size, note = draw_step(benchmark, World(device))
+    model = build_model(benchmark, vocab_size)
     theirs = {peer: PEERS[peer].build(model, data.batches, device, dtype) for peer in peers}
-    ours = _build_ours(model, work, data, benchmark.settings(), device, dtype)
+    ours = begin_steps(benchmark, Alone(model.to(device)), work, data)
 
     checks = [check for peer in peers for check in _compare(ours, theirs[peer], peer, dtype)]
     limit_flops, size = matrix_product_rate(device, dtype)
@@ -186,7 +186,7 @@ def _compare(ours: Trained, theirs: Trained, peer: str, dtype: torch.dtype) -> t
 class OurSteps:
     """Steps made of the pieces that the training loop is made of."""
 
-    model: BertForPreTraining
+    replica: Replica
     optimizer: torch.optim.Optimizer
     work: PretrainingWork
     data: PretrainingStep
@@ -195,49 +195,46 @@ class OurSteps:
 
     def step(self) -> None:
         """Take one optimizer step, dropout and all."""
-        self.model.train()
+        self.replica.model.train()
         with deterministic_algorithms():
             self._backward()
             self.optimizer.step()
 
     def loss_and_gradient_norm(self) -> tuple[float, float]:
         """Return what one step would see without dropout, and leave the weights as they are."""
-        self.model.eval()
+        self.replica.model.eval()
         with deterministic_algorithms():
             return self._backward()
 
     def _backward(self) -> tuple[float, float]:
         self.optimizer.zero_grad(set_to_none=True)
-        loss, _ = add_up_gradients(Alone(self.model), self.work, self.data, self.dtype)
-        norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
+        loss, _ = add_up_gradients(self.replica, self.work, self.data, self.dtype)
+        norm = clip_gradients(self.replica.model.parameters(), self.max_grad_norm)
         return loss, norm.item()
 
 
 def begin_training(benchmark: PretrainBenchmark, device: torch.device) -> OurSteps:
     """Draw a step and new weights."""
-    dtype = resolve_dtype(benchmark.precision, device)
-    work, data, vocab_size, _ = _draw_step(benchmark, device)
-    return _build_ours(_build_model(benchmark, vocab_size), work, data, benchmark.settings(), device, dtype)
+    work, data, vocab_size, _ = draw_step(benchmark, World(device))
+    return begin_steps(benchmark, Alone(build_model(benchmark, vocab_size).to(device)), work, data)
 
 
-def _build_model(benchmark: PretrainBenchmark, vocab_size: int) -> BertForPreTraining:
+def build_model(benchmark: PretrainBenchmark, vocab_size: int) -> BertForPreTraining:
+    """Draw new weights, on the CPU: the same ones each time."""
     generator = torch.Generator().manual_seed(benchmark.seed)
     config = benchmark.settings().model.encoder(vocab_size=vocab_size)
     return BertForPreTraining(BertModel(config, generator=generator), generator=generator)
 
 
-def _build_ours(
-    model: BertForPreTraining,
-    work: PretrainingWork,
-    data: PretrainingStep,
-    settings: PretrainConfig,
-    device: torch.device,
-    dtype: torch.dtype,
+def begin_steps(
+    benchmark: PretrainBenchmark, replica: Replica, work: PretrainingWork, data: PretrainingStep
 ) -> OurSteps:
-    optimizer = build_optimizer(model.to(device), settings.optimizer)
-    for group in optimizer.param_groups:
-        group["lr"] = settings.optimizer.learning_rate
-    return OurSteps(model, optimizer, work, data, settings.optimizer.max_grad_norm, dtype)
+    """Give a model an optimizer, and a step to take again and again."""
+    settings = benchmark.settings()
+    optimizer = build_optimizer(replica.model, settings.optimizer)
+    set_learning_rate(optimizer, settings.optimizer.learning_rate)
+    dtype = resolve_dtype(benchmark.precision, work.world.device)
+    return OurSteps(replica, optimizer, work, data, settings.optimizer.max_grad_norm, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,23 +372,27 @@ PEERS: Mapping[str, _Peer] = MappingProxyType(
 """Whom cloze is compared with."""
 
 
-def _draw_step(
-    benchmark: PretrainBenchmark, device: torch.device
+def draw_step(
+    benchmark: PretrainBenchmark, world: World
 ) -> tuple[PretrainingWork, PretrainingStep, int, str]:
-    """Draw the instances of one step; return them, who computes their loss, pieces in all, and where they are from."""
+    """Draw a rank's share of the instances of one step.
+
+    Returns:
+        Who computes their loss, the share, the vocabulary's size, and where the text is from.
+    """
     if benchmark.data is not None:
         dataset = Dataset.open(benchmark.data)
         documents, tokenizer = dataset.split("train"), Tokenizer.load(dataset.path)
-        work, step = _first_step(benchmark, documents, tokenizer, device)
+        work, step = _first_step(benchmark, documents, tokenizer, world)
         return work, step, dataset.vocab_size, f"pairs of {benchmark.data}"
     with tempfile.TemporaryDirectory() as directory:
         documents, tokenizer = _invent_documents(benchmark, Path(directory) / "documents.arrow")
-        work, step = _first_step(benchmark, documents, tokenizer, device)
+        work, step = _first_step(benchmark, documents, tokenizer, world)
     return work, step, benchmark.vocab_size, "pairs of drawn sentences (no --data was given)"
 
 
 def _first_step(
-    benchmark: PretrainBenchmark, documents: Documents, tokenizer: Tokenizer, device: torch.device
+    benchmark: PretrainBenchmark, documents: Documents, tokenizer: Tokenizer, world: World
 ) -> tuple[PretrainingWork, PretrainingStep]:
     settings = benchmark.settings()
     phase = settings.phases[0]
@@ -410,7 +411,7 @@ def _first_step(
         held_out=(),
         unigram_nats=torch.empty(0),
         next_sentence=settings.pairs.next_sentence,
-        world=World(device),
+        world=world,
     )
     return work, work.step_data(0.0, Position(), settings.micro_batch_tokens)
 
