@@ -10,7 +10,7 @@ import pytest
 from cloze import artifacts
 from cloze.cli import main
 from cloze.errors import InputError, RunError
-from cloze.stores import files_at, open_url, publish, size_of, version_of
+from cloze.stores import files_at, open_url, publish, size_of, version_of, write_file_to, write_to
 
 SENTENCES = [
     f"The {noun} ran down from the {place}." for noun in ("river", "dog") for place in ("hill", "town")
@@ -72,6 +72,24 @@ def test_what_is_made_of_a_store_is_what_is_made_of_the_same_files_here(
     )
 
 
+def test_a_copy_that_waits_is_sent_for_what_it_was_made_of(bucket: Any, tmp_path: Path) -> None:
+    room = tmp_path / "room"
+
+    def stop(directory: Path) -> None:
+        a_directory(directory, "old")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_to("s3://library/one", stop, asked="old", room=room)
+    write_to("s3://library/one", lambda directory: a_directory(directory, "new"), asked="new", room=room)
+    assert bucket.cat_file("library/one/part-0") == b"new"
+    write_to("s3://library/two", lambda directory: a_directory(directory, "two"), asked=2, room=room)
+    with pytest.raises(KeyboardInterrupt):
+        write_to("s3://library/three", stop, asked="old", room=room)
+    write_to("s3://library/three", stop, asked="old", room=room)
+    assert bucket.cat_file("library/three/part-0") == b"old"
+
+
 def a_directory(path: Path, text: str) -> Path:
     with artifacts.write_directory(path, kind="dataset") as directory:
         for number in range(5):
@@ -110,6 +128,18 @@ def test_a_copy_that_was_cut_off_is_none_and_is_gone_on_with(
     written = json.loads(bucket.cat_file("library/copy/manifest.json"))
     assert written == json.loads((other / "manifest.json").read_text())
     assert bucket.cat_file("library/copy/part-1") == b"othersothers"
+
+
+def test_a_file_system_by_its_url_has_the_file_when_it_is_whole(tmp_path: Path) -> None:
+    url, room = f"file://{tmp_path}/out.txt", tmp_path / "room"
+    with write_file_to(url, room=room) as temporary:
+        temporary.write_text("all")
+        assert not (tmp_path / "out.txt").exists()
+    assert (tmp_path / "out.txt").read_text() == "all"
+    with pytest.raises(ZeroDivisionError), write_file_to(url, room=room) as temporary:
+        temporary.write_text(str(1 / 0))
+    assert (tmp_path / "out.txt").read_text() == "all"
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["out.txt"]
 
 
 def test_a_store_whose_library_is_missing_is_named() -> None:

@@ -22,6 +22,7 @@ Place: TypeAlias = Path | str
 """A file or folder of this machine by its path; or, as text, by its path or by the URL of what is on a store."""
 
 _BLOCK_BYTES = 1 << 22  # fetched at once
+_THIS_MACHINE = "file://"
 _BEGUN = "manifest.begun.json"
 _PACKAGES = MappingProxyType(
     {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
@@ -33,8 +34,9 @@ def is_url(name: Place) -> bool:
     return "://" in str(name)
 
 
-def as_place(name: str) -> Place:
-    """Return a URL as it is, and the name of anything else as a path."""
+def as_place(name: Place) -> Place:
+    """Return the URL of what is on a store as it is, and the name of anything on this machine as a path."""
+    name = str(name).removeprefix(_THIS_MACHINE)
     return name if is_url(name) else Path(name)
 
 
@@ -176,10 +178,11 @@ def refuse_existing_file(output: Place, *, overwrite: bool) -> None:
     Raises:
         InputError: it is, or the store does not answer.
     """
-    if is_url(output):
-        refuse_existing_url(str(output), overwrite=overwrite)
+    place = as_place(output)
+    if isinstance(place, Path):
+        artifacts.refuse_existing(place, overwrite=overwrite, directory=False)
     else:
-        artifacts.refuse_existing(Path(output), overwrite=overwrite, directory=False)
+        refuse_existing_url(place, overwrite=overwrite)
 
 
 @contextmanager
@@ -195,11 +198,11 @@ def write_file_to(output: Place, *, room: Path) -> Iterator[Path]:
     Raises:
         RunError: the disk is full or cannot be written, or the store refuses.
     """
-    if not is_url(output):
-        with artifacts.write_file(Path(output)) as temporary:
+    url = as_place(output)
+    if isinstance(url, Path):
+        with artifacts.write_file(url) as temporary:
             yield temporary
         return
-    url = str(output)
     waiting = _waiting(url, room)
     with artifacts.write_file(waiting) as temporary:
         yield temporary
@@ -212,26 +215,36 @@ def write_file_to(output: Place, *, room: Path) -> Iterator[Path]:
 
 
 def _send(file: Path, url: str) -> None:
-    """Copy a file to a store; it is there when all of it is, also where the store is a file system."""
+    """Copy a file to a store, where it appears when all of it is there."""
     with store_errors(url, writing=True):
         system, path = _system(url)
         with system.transaction, file.open("rb") as source, system.open(path, "wb") as target:
             shutil.copyfileobj(source, target, _BLOCK_BYTES)
 
 
-def _waiting(url: str, room: Path) -> Path:
+def _waiting(url: str, room: Path, asked: object = None) -> Path:
     """Return where on this machine that waits which is to be at a URL."""
-    return room / hashlib.sha256(url.encode()).hexdigest()[:16] / url.rstrip("/").rpartition("/")[2]
+    key = repr((url, asked)).encode()
+    return room / hashlib.sha256(key).hexdigest()[:16] / url.rstrip("/").rpartition("/")[2]
 
 
-def write_to(output: str, write: Callable[[Path], object], *, room: Path, overwrite: bool = False) -> None:
+def write_to(
+    output: str,
+    write: Callable[[Path], object],
+    *,
+    asked: object,
+    room: Path,
+    overwrite: bool = False,
+) -> None:
     """Have a directory written; where its name is a URL on this machine first, and then published.
 
-    What a kill leaves of either half is gone on with: the directory on this machine has a name made of the URL.
+    What a kill leaves of either half is gone on with: the directory on this machine has a name made of the URL and of
+    what was asked for.
 
     Args:
         output: a path or a URL.
         write: writes a directory that proves itself to the path it is given.
+        asked: what it is made of; its `repr` tells it from all else.
         room: where directories wait that are to be published.
         overwrite: replace what is at the URL.
 
@@ -243,7 +256,7 @@ def write_to(output: str, write: Callable[[Path], object], *, room: Path, overwr
         write(Path(output))
         return
     refuse_existing_url(output, overwrite=overwrite)
-    directory = _waiting(output, room)
+    directory = _waiting(output, room, asked)
     if not directory.exists():
         write(directory)
     publish(directory, output, overwrite=overwrite)

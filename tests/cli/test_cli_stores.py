@@ -43,6 +43,13 @@ def test_a_model_is_made_of_a_store_and_scored_on_it(
         run = json.loads((tmp_path / name / "scores.json").read_text())
         assert run["data"] == scores[name].pop("data") == f"{data}/dev.tsv"
     assert scores["here"] == scores["there"]
+    dev, answers = "s3://library/reviews/dev.tsv", "s3://library/answers.jsonl"
+    cloze("evaluate", "classification", "-m", tmp_path / "here", "-d", dev, "-o", answers)
+    capsys.readouterr()
+    cloze("score", "classification", answers, dev, "--json")
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["data"] == dev
+    assert {name: scored[name] for name in scored if name != "data"} == scores["here"]
     settings = (tmp_path / "there/run.toml").read_text()
     assert 'train = "s3://library/reviews/train.tsv"' in settings
     digest = [line for line in settings.splitlines() if line.startswith("data_sha256")]

@@ -113,6 +113,8 @@ PAGES = {
             "ray start": "starts a cluster; tests/test_ray_cluster.py has one",
             "cloze corpus my-texts --vocab vocab -o data --executor ray": "likewise",
             "cloze corpus s3://": "asks an object store; tests/test_stores.py has one",
+            "cloze finetune classification -m MODEL -d s3://": "likewise; tests/cli/test_cli_stores.py",
+            "cloze predict  classification -m reviews s3://": "likewise; tests/cli/test_cli_stores.py",
         },
     ),
     "docs/vocabulary.md": Page(
@@ -136,6 +138,12 @@ PAGES = {
         not_run={
             "torchrun": "starts ranks; tests/pretraining/test_distribution.py does, on one core",
             "cloze bench distribution": MEASURED,
+            "cloze predict  classification -m reviews new-reviews.txt -o answers.jsonl --executor ray": (
+                "starts a cluster; tests/cli/test_cli_predict_workers.py has one"
+            ),
+            "cloze finetune classification -m MODEL -d reviews.tsv -o five --seeds 5 --executor ray": (
+                "likewise; tests/tasks/test_trials_in_workers.py"
+            ),
         }
     ),
     "docs/audit.md": Page(inputs={"DATASET": "data"}),

@@ -102,7 +102,7 @@ def run(
         )
         print_summary(output, summary, flags)
 
-    write_to(output, write, room=cache_directory(), overwrite=overwrite)
+    write_to(output, write, asked=(corpus, vocab, config), room=cache_directory(), overwrite=overwrite)
 
 
 def print_summary(output: str | Path, summary: "Summary", flags: Flags) -> None:

@@ -1,11 +1,10 @@
 """`cloze score TASK PREDICTIONS GOLD`: the scores of a file of predictions, no model needed."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from cloze.cli.common import Flags, OptionalName, OptionalPath, Settings, TaskName
+from cloze.cli.common import Flags, OptionalName, OptionalPlace, Settings, TaskName
 
 if TYPE_CHECKING:
     from cloze.tasks.squad import SquadV2
@@ -14,12 +13,12 @@ if TYPE_CHECKING:
 
 def run(
     task: TaskName,
-    predictions: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PREDICTIONS")],
-    gold: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="GOLD")],
+    predictions: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PREDICTIONS")],
+    gold: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GOLD")],
     /,
     *,
     label_column: OptionalName = None,
-    na_prob: OptionalPath = None,
+    na_prob: OptionalPlace = None,
     settings: Settings = (),
     flags: Flags,
 ) -> None:
@@ -27,7 +26,8 @@ def run(
 
     Args:
         task: what was predicted; cloze tasks lists what there is.
-        predictions: what cloze predict prints, one line for each example, in their order.
+        predictions: what cloze predict prints, one line for each example, in their order; a file or a URL, as all
+            that is read here.
         gold: labelled data in the task's format.
         label_column: name of the column with the label, where it is not the task's own.
         na_prob: for squad_v2, a file that says how sure it is that a question has no answer: null_odds.json of
@@ -38,14 +38,15 @@ def run(
     from cloze import config as configuration
     from cloze.cli.scores import score_lines
     from cloze.metrics.libraries import require
+    from cloze.stores import as_place
     from cloze.tasks.config import with_settings
     from cloze.tasks.registry import find_task
 
     given = configuration.as_overrides({f"{task}.label_column": label_column})
     scored = with_settings(find_task(task)(), [*settings, *given])
     require(scored.libraries)
-    examples = list(scored.examples(gold))
-    answers = scored.predictions(predictions, examples)
+    examples = list(scored.examples(as_place(gold)))
+    answers = scored.predictions(as_place(predictions), examples)
     if na_prob is None:
         scores = scored.score(examples, answers)
     else:

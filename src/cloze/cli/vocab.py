@@ -50,5 +50,6 @@ def run(
             progress=flags.progress,
         )
 
-    write_to(output, write, room=cache_directory(), overwrite=overwrite)
+    asked = (corpus, reading.config, size, cased)
+    write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
     flags.print({"directory": output}, f"wrote {output}")

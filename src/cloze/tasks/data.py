@@ -39,7 +39,7 @@ def find_data(task: AnyTask, path: Place, split: Split) -> Place:
         InputError: there is none.
     """
     if not is_folder(path):
-        return as_place(str(path))
+        return as_place(path)
     names = task.file_names[split]
     found = [file for name in names if is_file(file := below(path, name))]
     if not found:

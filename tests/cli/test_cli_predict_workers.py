@@ -1,0 +1,83 @@
+"""`cloze predict` by several workers: the same lines as in one process, in the same order."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from shop import Shop
+
+from cloze.cli import main
+from cloze.inference import predictor
+from cloze.inference.ensemble import load_ensemble
+from cloze.inference.parallel import stream_answers
+from cloze.ray_cluster import RayCluster
+from cloze.training.workers import find_workplace
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process and each worker compute with one: how a sum is parted decides on its last bit."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(predictor, "_EXAMPLES_AT_ONCE", 3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def texts(shop: Shop, tmp_path: Path) -> Path:
+    file = tmp_path / "texts.txt"
+    file.write_text("".join(line + "\n" for line in shop.text.read_text().splitlines()[:100] if line))
+    return file
+
+
+def predict(shop: Shop, texts: Path, output: Path, *more: str) -> bytes:
+    command = ["predict", "classification", "-m", shop.classifier, texts, "-o", output, "--quiet", *more]
+    assert main([*map(str, command)]) == 0
+    return output.read_bytes()
+
+
+@pytest.mark.long
+def test_processes_print_what_one_does(shop: Shop, texts: Path, tmp_path: Path) -> None:
+    alone = predict(shop, texts, tmp_path / "alone.jsonl")
+    assert alone.count(b"\n") == texts.read_bytes().count(b"\n") > 60
+    assert predict(shop, texts, tmp_path / "both.jsonl", "--workers", "2") == alone
+
+
+def test_explanations_are_made_in_this_process(
+    shop: Shop, texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["predict", "classification", "-m", shop.classifier, texts, "--workers", "2", "--explain"]
+    assert main([*map(str, command)]) == 2
+    assert "--explain: explanations are made in this process. Leave out --workers" in capsys.readouterr().err
+
+
+# Ray's own modules leave sockets and files to the garbage collector, and name what they will not need any more
+@pytest.mark.filterwarnings("ignore::Warning")
+@pytest.mark.long
+def test_a_cluster_prints_what_one_process_does_when_a_machine_is_lost(
+    two_machines: Any, shop: Shop, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [shop.classifier]
+    here = load_ensemble(models, device="cpu")
+    drawn = []
+
+    def examples() -> Iterator[Any]:
+        for example in here.task.examples(texts, labelled=False):
+            drawn.append(example)
+            yield example
+
+    expected = list(here.stream(here.task.examples(texts, labelled=False)))
+    answers = stream_answers(here, models, examples(), find_workplace(RayCluster(), "cpu"))
+    found = [next(answers)]
+    assert len(drawn) == 2 * 4 * 3 < len(expected), "more was read than what is under way"
+    two_machines.remove_node(two_machines.worker_nodes.copy().pop(), allow_graceful=False)
+    found += answers
+    assert found == expected
+    alone = predict(shop, texts, tmp_path / "alone.jsonl")
+    monkeypatch.chdir(tmp_path)
+    assert predict(shop, Path("texts.txt"), Path("cluster.jsonl"), "--executor", "ray") == alone
