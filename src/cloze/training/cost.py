@@ -103,9 +103,11 @@ def parameter_bytes(model: nn.Module) -> tuple[int, int]:
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Return the bytes of an optimizer's averages: none before its first step, where it makes them then."""
-    states = (value for state in optimizer.state.values() for value in state.values())
-    return _bytes(value for value in states if isinstance(value, Tensor))
+    """Return the bytes of an optimizer's averages once it has stepped, whether or not it has made them yet.
+
+    AdamW, whose groups have betas, keeps two for each weight, Muon one.
+    """
+    return sum((2 if "betas" in group else 1) * _bytes(group["params"]) for group in optimizer.param_groups)
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

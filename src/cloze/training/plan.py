@@ -22,7 +22,6 @@ from cloze.training.loop import StepData, Work, add_up_gradients, deterministic_
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
 from cloze.training.replicas import Alone
 
-_AVERAGES = 2  # AdamW's, for each weight
 _FORWARD_SHARE = 1 / 3  # of a training step: backward takes twice forward
 
 
@@ -116,7 +115,7 @@ def plan_memory(
 
     dearest = max(micro_batches, key=bytes_of)
     parameters, gradients = parameter_bytes(model)
-    averages = optimizer_bytes(optimizer) or _AVERAGES * gradients
+    averages = optimizer_bytes(optimizer)
     largest = None
     if available is not None:
         a_token = (bytes_of(dearest + dearest) - bytes_of(dearest)) / dearest.num_tokens
