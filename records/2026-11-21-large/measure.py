@@ -1,0 +1,63 @@
+"""Run `cloze pretrain` with the arguments given here, in processor time; print what its steps took, as JSON.
+
+    python measure.py --data data -o run --model large --steps 10 …            # trains
+    python measure.py --data data -o run --model large --steps 10 … --dry-run  # foretells
+
+The clock that steps are timed by is that of the processor: on one thread it is the clock on the wall, less what other
+processes took of the core. Memory is the most that was resident, beside what was before the model was made.
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import cloze.pretraining.run as pretraining
+from cloze.cli.pretrain import run as verb
+from cloze.cli.usage import parse
+from cloze.training import loop, plan
+
+steps: list[dict[str, float]] = []
+before: list[int] = []
+
+
+def resident() -> int:
+    """Return the bytes that the process has in memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def peak() -> int:
+    """Return the most bytes that it has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class ProcessorTime:
+    """Stands in for the module `time` where steps are timed."""
+
+    perf_counter = monotonic = staticmethod(time.process_time)
+
+
+def noting_memory_before(*arguments: Any) -> Any:
+    """Make the model; note what was there before."""
+    before.append(resident())
+    return make_model(*arguments)
+
+
+def noting_each_step(trainer: Any, *arguments: Any) -> None:
+    """Take a step; note its time, and the peak since the process began."""
+    began = time.process_time()
+    take_step(trainer, *arguments)
+    steps.append({"processor_seconds": time.process_time() - began, "peak_bytes": peak()})
+
+
+make_model, take_step = pretraining._initial_model, loop.Trainer._step
+pretraining._initial_model, loop.Trainer._step = noting_memory_before, noting_each_step
+plan.time = ProcessorTime
+torch.set_num_threads(1)
+parse(verb, "pretrain", sys.argv[1:])()
+found = {"resident_before_the_model": before[0], "steps": steps, "peak_bytes": peak()}
+sys.stdout.write(json.dumps(found, indent=1) + "\n")
