@@ -134,6 +134,13 @@ PAGES = {
             "cloze study": "takes hours; tests/evidence/test_study.py runs one at a size that takes seconds"
         },
     ),
+    "docs/ablations.md": Page(
+        inputs={"DATASET": "data"},
+        replaced={"--budget 10m": "--steps 2"},
+        not_run={
+            "cloze reproduce table5 --data": "takes hours; tests/evidence/test_ablations.py runs one at a nano size"
+        },
+    ),
     "docs/distribution.md": Page(
         not_run={
             "torchrun": "starts ranks; tests/pretraining/test_distribution.py does, on one core",

@@ -433,16 +433,17 @@ def _measure(
 
 
 def _compared(run: PlannedRun) -> Compared:
-    names = [task.name for task in run.points[-1]]
+    last_tasks = run.points[-1]
     tasks = {
-        name: TaskScores(
-            tuple(task.score() for own in run.points for task in own if task.name == name),
-            next(task.majority() for task in run.points[-1] if task.name == name),
+        last.name: TaskScores(
+            tuple(task.score() for own in run.points for task in own if task.name == last.name),
+            last.majority(),
+            last.collapse(),
         )
-        for name in names
+        for last in last_tasks
     }
     if run.config is None:
-        environment = run.points[-1][0].directory.rglob("environment.json") if names else ()
+        environment = last_tasks[0].directory.rglob("environment.json") if last_tasks else ()
         return Compared(
             run.variant,
             run.seed,

@@ -33,6 +33,8 @@ class TaskScores:
     """In percent, at each point of its pre-training; the last is its end."""
     majority: float | None = None
     """What always saying the most frequent class reaches, where that is known."""
+    collapse: str | None = None
+    """How the answers at its end show that nothing was learned, where they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,7 @@ def _score_sections(
             f"> {facts['says']}",
             "",
         ]
-        if facts["rows"]:
+        if set(facts["rows"]) - set(published.rows.values()):  # the others stand beside ours
             lines += [*_published_table(facts["rows"]), ""]
     if not measures:
         return lines
@@ -250,7 +252,8 @@ def _score_sections(
         for variant, own in by_variant.items():
             scores = {name: _by_seed(own, name) for name in tasks}
             paper = {name: published.value(name, variant) for name in tasks}
-            lines += [f"## {variant}", "", *as_table(score_rows(scores, tasks[0], paper)), ""]
+            table = as_table(score_rows(scores, tasks[0], paper))
+            lines += [f"## {variant}", "", *table, "", *_collapsed(own, tasks)]
         compared = tasks[0]
     else:
         for name in measures:
@@ -262,7 +265,7 @@ def _score_sections(
             majority = next((run.tasks[name].majority for run in runs if name in run.tasks), None)
             rows = [row for row in score_rows(scores, base, paper) if row.scores]
             heading = f"## {name} ({metrics[name]})" if name in metrics else "## Perplexity of masked words"
-            lines += [heading, "", *as_table(rows, majority=majority), ""]
+            lines += [heading, "", *as_table(rows, majority=majority), "", *_collapsed(runs, [name])]
         compared = base
     return [
         *lines,
@@ -272,6 +275,17 @@ def _score_sections(
         "The dev data chose the best epoch of each fine-tuning, which flatters all alike.",
         "",
     ]
+
+
+def _collapsed(runs: Sequence[Compared], tasks: Sequence[str]) -> list[str]:
+    """Name the fine-tunings that learned nothing: their scores say so of the settings, not of the encoder."""
+    found = [
+        f"{run.variant}, {name}, seed {run.seed} ({scores.collapse})"
+        for run in runs
+        for name in tasks
+        if (scores := run.tasks.get(name)) is not None and scores.collapse is not None
+    ]
+    return [f"Learned nothing: {'; '.join(found)}.", ""] if found else []
 
 
 def _published_table(rows: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -70,6 +71,8 @@ class StudyTask:
         for key in ("model", "train", "dev", "seed"):
             if key in rest:
                 raise InputError(f"sets {key}, which the study says", where=where)
+        if "grid" in rest:
+            raise InputError("has a grid: give one setting", where=where)
         return cls(task.name, data, metric, float(scale), rest)
 
 
@@ -103,23 +106,32 @@ class PlannedTask:
         return finetuning_from_table(self.task.task, table, where=f"the task {self.name}")
 
     def score(self) -> float:
-        """Return what was reached, in percent."""
-        return self.task.scale * self._scores()[self.task.metric]
+        """Return what was reached, in percent.
+
+        Raises:
+            InputError: the task has no such score.
+        """
+        results = self._results()
+        if self.task.metric not in results[0]:
+            remedy = f"It has {', '.join(scores_in(results[0]))}"
+            raise InputError(f"no score {self.task.metric!r}", where=f"the task {self.name}", remedy=remedy)
+        return self.task.scale * fmean(result[self.task.metric] for result in results)
 
     def majority(self) -> float | None:
         """Return what always saying the most frequent class would reach, in percent, where the score is accuracy."""
-        scores = self._scores()
-        return (
-            self.task.scale * scores[_MAJORITY]
-            if self.task.metric == "accuracy" and _MAJORITY in scores
-            else None
-        )
+        share = self._results()[0].get(_MAJORITY)
+        return None if share is None or self.task.metric != "accuracy" else self.task.scale * share
 
-    def _scores(self) -> dict[str, float]:
+    def collapse(self) -> str | None:
+        """Return how the answers show that nothing was learned, where they do."""
+        return next((result["collapse"] for result in self._results() if "collapse" in result), None)
+
+    def _results(self) -> list[dict[str, Any]]:
+        """Return what each run of it wrote down."""
         if (self.directory / TRIALS).exists():
-            found = json.loads((self.directory / TRIALS).read_text("utf-8"))
-            return dict(found["settings"][0]["mean"])
-        return scores_in(json.loads((self.directory / SCORES).read_text("utf-8")))
+            (setting,) = json.loads((self.directory / TRIALS).read_text("utf-8"))["settings"]
+            return list(setting["results"])
+        return [json.loads((self.directory / SCORES).read_text("utf-8"))]
 
 
 def plan_tasks(
