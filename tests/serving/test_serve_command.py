@@ -1,52 +1,21 @@
-"""The server as a process: it tells its address, answers, takes abuse, and stops when it is told to, all answered."""
+"""The server as a process: it tells its address, answers, and stops when it is told to, all answered."""
 
 import json
-import os
-import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from served_process import Served
 
 from cloze.cli import main
 from cloze.serving.run import _listen
-
-
-class Served:
-    """A server of its own process."""
-
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "cloze", "serve", "--port", "0", *arguments]
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-        )
-        assert self.process.stderr is not None
-        self.told = self.process.stderr.readline()
-        found = re.search(r"(http://127\.0\.0\.1:(\d+))", self.told)
-        assert found, self.told + self.process.stderr.read()
-        self.url, self.port = found[1], int(found[2])
-
-    def post(self, route: str, **request: Any) -> httpx.Response:
-        return httpx.post(f"{self.url}{route}", json=request, timeout=30)
-
-    def send(self, data: bytes, *, seconds: float = 2) -> bytes:
-        """Send bytes, whatever they are, and return what comes back until the server is silent."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
-            connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
-            received = b""
-            while part := connection.recv(65536):
-                received += part
-            return received
 
 
 @pytest.fixture
@@ -59,16 +28,14 @@ def start() -> Iterator[Callable[..., Served]]:
 
     yield begin
     for served in started:
-        served.process.kill()
-        served.process.communicate()
+        served.end()
 
 
 @pytest.fixture(scope="module")
 def served(directories: Mapping[str, Path]) -> Iterator[Served]:
     served = Served("-m", str(directories["bert"]))
     yield served
-    served.process.kill()
-    served.process.communicate()
+    served.end()
 
 
 def test_a_server_with_a_key_until_ctrl_c(
@@ -103,56 +70,6 @@ def test_what_is_under_way_is_answered_when_the_server_is_told_to_stop(
         served.post("/tag", inputs="a")
 
 
-def _requests() -> Iterator[bytes]:
-    """Yield what is not HTTP, or lies."""
-    random = np.random.default_rng(11)
-    head = b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    good = b'{"inputs": "a b"}'
-    yield from (
-        b"\x00\xff\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET /info HTTP/1.1\r\nHost: a\r\nX: " + b"b" * 70_000 + b"\r\n\r\n",
-        head + b"Content-Length: -1\r\n\r\n" + good,
-        head + b"Content-Length: 99999999999999999999\r\n\r\n" + good,
-        head + b"Content-Length: 5\r\n\r\n" + good,
-        head + b"Content-Length: 5000\r\n\r\n" + good,
-        head + b"Content-Length: x\r\n\r\n" + good,
-        head + b"Content-Length: 17\r\nTransfer-Encoding: chunked\r\n\r\n" + good,
-        head + b"Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\n" + good,
-        head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + good,
-        head + b"Expect: 100-continue\r\nContent-Length: 17\r\n\r\n" + good,
-        b"GET /page/../../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET /page/%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET /page/main.js HTTP/1.1\r\nHost: a\r\nRange: bytes=" + b"0-1," * 10_000 + b"\r\n\r\n",
-    )
-    whole = head + b"Content-Length: %d\r\n\r\n" % len(good) + good
-    for _ in range(200):
-        broken = bytearray(whole)
-        for at in random.integers(0, len(broken), size=random.integers(1, 6)):
-            broken[at] = random.integers(0, 256)
-        yield bytes(broken[: random.integers(1, len(broken) + 1)])
-
-
-def test_abuse_of_the_socket(served: Served) -> None:
-    golden = served.post("/embed", inputs="a b c").content
-    slow = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
-    for connection in slow:
-        connection.sendall(b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n")
-    for number, data in enumerate(_requests()):
-        try:
-            received = served.send(data)
-        except ConnectionError:  # the server hung up on it
-            received = b""
-        status = received.split(b" ", 2)[1:2]
-        assert status != [b"500"], (number, data)
-        assert b"root:" not in received
-    assert served.post("/embed", inputs="a b c").content == golden
-    for connection in slow:
-        connection.close()
-    assert served.process.poll() is None
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
     def load(seed: int) -> None:
@@ -163,16 +80,11 @@ def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
                 body = json.dumps({"inputs": text}) if random.random() < 0.8 else '{"inputs": [1, "\\ud800"'
                 client.post("/embed", content=body, headers={"Content-Type": "application/json"})
 
-    def state() -> tuple[int, int, int]:
-        own = Path("/proc") / str(served.process.pid)
-        resident = int((own / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return resident, len(list((own / "task").iterdir())), len(list((own / "fd").iterdir()))
-
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(load, range(8)))
-        before = state()
+        before = served.state()
         list(pool.map(load, range(8, 16)))
-    after = state()
+    after = served.state()
     assert after[0] - before[0] < 4 << 20
     assert after[1] <= before[1]
     assert after[2] <= before[2] + 2
