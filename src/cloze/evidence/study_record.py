@@ -232,8 +232,8 @@ def _score_sections(
     """Return a table for each task that was measured, or where the paper's rows are tasks, for each variant."""
     runs = [run for own in by_variant.values() for run in own]
     tasks = list(dict.fromkeys(name for run in runs for name in run.tasks))
-    columns = [] if published is None else list(published.columns)
-    measures = [name for name in (_PERPLEXITY, *metrics) if name in tasks or name in columns]
+    has_perplexity = published is not None and _PERPLEXITY in published.columns
+    measures = [*([_PERPLEXITY] if has_perplexity else []), *(name for name in metrics if name in tasks)]
     lines = []
     if published is not None:
         facts = published.facts
@@ -279,11 +279,13 @@ def _score_sections(
 
 def _collapsed(runs: Sequence[Compared], tasks: Sequence[str]) -> list[str]:
     """Name the fine-tunings that learned nothing: their scores say so of the settings, not of the encoder."""
+    seeds: dict[tuple[str, str, str], list[str]] = {}
+    for run in runs:
+        for name in tasks:
+            if name in run.tasks and (how := run.tasks[name].collapse) is not None:
+                seeds.setdefault((run.variant, name, how), []).append(str(run.seed))
     found = [
-        f"{run.variant}, {name}, seed {run.seed} ({scores.collapse})"
-        for run in runs
-        for name in tasks
-        if (scores := run.tasks.get(name)) is not None and scores.collapse is not None
+        f"{variant}, {name}, seed {' and '.join(own)} ({how})" for (variant, name, how), own in seeds.items()
     ]
     return [f"Learned nothing: {'; '.join(found)}.", ""] if found else []
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from cloze import artifacts
-from cloze.corpus.batches import DrawnInstances, micro_batches
+from cloze.corpus.batches import DrawnInstances
 from cloze.corpus.build import build_dataset
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
@@ -19,7 +19,7 @@ from cloze.corpus.store import KIND, Dataset, Documents
 from cloze.errors import InputError
 from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
-from cloze.pretraining.objective import TARGETS, PretrainingWork
+from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
 from cloze.pretraining.run import unigram_nats
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
@@ -115,12 +115,12 @@ def _measure(
         phase=0,
         targets=TARGETS[model.config.attends_to],
     )
-    # the first ones will do: an epoch's plan is in mixed order
-    positions = np.arange(min(source.num_instances(0), config.max_instances))
     device = next(model.parameters()).device
     work = PretrainingWork(
         phases=[],
-        held_out=list(micro_batches(source, 0, positions, config.micro_batch_tokens)),
+        held_out=held_out_batches(
+            source, config.max_instances, model.config.attends_to, config.micro_batch_tokens
+        ),
         unigram_nats=unigram_nats(documents, dataset.vocab_size).to(device),
         next_sentence=config.pairs.next_sentence,
         world=World(device),

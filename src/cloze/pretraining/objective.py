@@ -22,10 +22,23 @@ from cloze.training.checkpoints import Position
 from cloze.training.distribution import World
 from cloze.training.loop import Measures, StepData
 
+_ASKED_MORE_OFTEN = 8  # at every place, where 15% of the pieces are hidden
 TARGETS: Mapping[AttendsTo, Targets] = MappingProxyType(
     {"all": "masked", "left": "next", "right": "previous"}
 )
 """What an encoder learns by what it sees: hidden pieces, or the neighbour on the side where it does not look."""
+
+
+def held_out_batches(
+    source: InstanceSource, count: int, attends_to: AttendsTo, micro_batch_tokens: int
+) -> list[PackedBatch]:
+    """Return the first instances of an epoch as batches to be measured; an epoch's plan is in mixed order.
+
+    There are scores over the vocabulary at every place that is asked about: for what looks one way at all of them, so
+    that its batches are the smaller.
+    """
+    tokens = micro_batch_tokens if attends_to == "all" else micro_batch_tokens // _ASKED_MORE_OFTEN
+    return list(micro_batches(source, 0, np.arange(min(source.num_instances(0), count)), tokens))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch, micro_batches
+from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch
 from cloze.corpus.original import GoogleSettings, MaterialisedInstances, materialise
 from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
 from cloze.errors import InputError
@@ -23,7 +23,7 @@ from cloze.model.new_rows import set_new_rows
 from cloze.model.sinusoidal import fix_positions
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.pretraining.continuing import old_pieces_of_new
-from cloze.pretraining.objective import TARGETS, PretrainingWork
+from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.budget import Budget, Clock, Steps
@@ -386,8 +386,8 @@ def _held_out_batches(
         phase=0,
         targets=TARGETS[config.model.attends_to],
     )
-    count = min(source.num_instances(0), config.evaluation.max_instances)
-    return list(micro_batches(source, 0, np.arange(count), config.micro_batch_tokens))
+    count, attends_to = config.evaluation.max_instances, config.model.attends_to
+    return held_out_batches(source, count, attends_to, config.micro_batch_tokens)
 
 
 def _old_held_out_batches(config: PretrainConfig, tokenizer: Tokenizer) -> list[PackedBatch]:
