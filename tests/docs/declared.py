@@ -225,6 +225,8 @@ PAGES = {
             "pip install": INSTALLS,
             "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
             "curl": "asks a server; tests/serving/test_serving_page.py has one",
+            "apt-get": INSTALLS,
+            "cloze bench serve": MEASURED,
         }
     ),
     "docs/paper/encoder.md": Page(inputs={"MODEL": "run"}),

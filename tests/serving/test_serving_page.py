@@ -15,6 +15,7 @@ from cloze.serving.models import ServedModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 TEXT = PAGE.read_text("utf-8")
+COMMAND = next(line for line in TEXT.splitlines() if line.startswith("cloze serve"))
 COMMANDS = [
     shlex.split(command)
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
@@ -25,8 +26,9 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def server(models: Mapping[str, ServedModel]) -> TestClient:
-    names = {"bert": "bert", "sst2": "classifier", "ner": "tagger", "squad": "squad"}
-    return TestClient(create_app({name: models[own] for name, own in names.items()}, Limits()))
+    served = re.findall(r"-m (\w+)", COMMAND)
+    own = {"sst2": "classifier", "ner": "tagger", "swag": "chooser", "rank": "ranker"}
+    return TestClient(create_app({name: models[own.get(name, name)] for name in served}, Limits()))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[2])
