@@ -1,4 +1,4 @@
-"""`cloze predict` by several workers: the same lines as in one process, in the same order."""
+"""`cloze predict` and `embed` by several workers: the same lines and vectors as in one process, in the same order."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import torch
 from shop import Shop
 
 from cloze.cli import main
-from cloze.inference import predictor
+from cloze.inference import embedding_files, predictor
 from cloze.inference.ensemble import load_ensemble
 from cloze.inference.parallel import stream_answers
 from cloze.ray_cluster import RayCluster
@@ -48,12 +48,15 @@ def test_processes_print_what_one_does(shop: Shop, texts: Path, tmp_path: Path) 
     assert predict(shop, texts, tmp_path / "both.jsonl", "--workers", "2") == alone
 
 
-def test_explanations_are_made_in_this_process(
+def test_what_one_process_does_wants_no_workers(
     shop: Shop, texts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["predict", "classification", "-m", shop.classifier, texts, "--workers", "2", "--explain"]
     assert main([*map(str, command)]) == 2
     assert "--explain: explanations are made in this process. Leave out --workers" in capsys.readouterr().err
+    command = ["finetune", "classification", "-m", shop.run, "-d", shop.table, "-o", "run", "--workers", "2"]
+    assert main([*map(str, command)]) == 2
+    assert "workers: one run is made in this process. Ask for several with --seeds" in capsys.readouterr().err
 
 
 # Ray's own modules leave sockets and files to the garbage collector, and name what they will not need any more
@@ -81,3 +84,8 @@ def test_a_cluster_prints_what_one_process_does_when_a_machine_is_lost(
     alone = predict(shop, texts, tmp_path / "alone.jsonl")
     monkeypatch.chdir(tmp_path)
     assert predict(shop, Path("texts.txt"), Path("cluster.jsonl"), "--executor", "ray") == alone
+    monkeypatch.setattr(embedding_files, "_TEXTS_AT_ONCE", 8)
+    for name, where in (("alone", "local"), ("cluster", "ray")):
+        command = f"embed -m {shop.run} texts.txt -o {name}.npy --executor {where} --quiet"
+        assert main(command.split()) == 0
+    assert Path("cluster.npy").read_bytes() == Path("alone.npy").read_bytes()
