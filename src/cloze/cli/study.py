@@ -49,6 +49,7 @@ def run(
         flags: flags of every verb.
     """
     from cloze.evidence.study import describe_plan, plan_study, read_study, run_study
+    from cloze.evidence.study_plan import describe_seconds, plan_seconds
     from cloze.training.memory import keep_freed_memory
 
     data = required(data, "--data", verb="study")
@@ -60,13 +61,12 @@ def run(
     if dry_run:
         planned = plan_study(found, data, output, data_of_tasks)
         runs = [each for each in planned if each.seed in (seed or found.seeds)]
-        flags.print(
-            {
-                "runs": [str(each.directory) for each in runs],
-                "seconds": sum(each.seconds_left for each in runs),
-            },
-            describe_plan(runs),
-        )
+        plans = plan_seconds(runs, data, flags.progress)
+        plan = {
+            "runs": [str(each.directory) for each in runs],
+            "seconds": sum(each.seconds for each in plans),
+        }
+        flags.print(plan, f"{describe_plan(runs)}\n{describe_seconds(plans)}")
         return
     keep_freed_memory()
     record = run_study(found, data, output, tasks_data=data_of_tasks, seeds=seed, progress=flags.progress)

@@ -5,7 +5,7 @@ tasks, for which every variant is then fine-tuned. Runs are made seed by seed, s
 what it has. Whatever stops it, the same command goes on.
 
     OUT/runs/VARIANT/seed-1/{run.toml, metrics.jsonl, checkpoints, tasks, …, outcome.json}
-    OUT/record/{README.md, curves.svg, study.toml, results.json, environment.json}
+    OUT/record/{README.md, curves.svg, study.toml, results.json}
 """
 
 import json
