@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cloze.errors import RunError
 from cloze.training.distribution import DistributionConfig, World
+from cloze.training.memory import memory_errors
 
 Result = TypeVar("Result")
 State = TypeVar("State")
@@ -223,7 +224,8 @@ def _leaves(loss: Tensor) -> Iterator[Tensor]:
 def _sum_bucket(dtype: torch.dtype, bucket: GradBucket) -> Future[Tensor]:
     """Sum gradients over all ranks in a number format."""
     buffer = bucket.buffer()
-    sent = buffer.to(dtype)
+    with memory_errors():  # DDP does not ask for a bucket a second time, so the step cannot be taken again
+        sent = buffer.to(dtype)
     future = distributed.all_reduce(sent, async_op=True).get_future()
     summed: Future[Tensor] = future.then(lambda done: buffer.copy_(done.value()[0]))
     return summed
