@@ -365,8 +365,12 @@ def test_a_table_is_made_from_the_command_line(
     assert main(command) == 0
     assert (output / "record/results.json").read_bytes() == before
     capsys.readouterr()
-    assert main([*command, "--seeds", "2"]) == 2
-    assert "was begun with another table, model, seeds or settings" in capsys.readouterr().err
+    assert main([*command, "--model", "tiny"]) == 2
+    assert "was begun with another table, model or settings" in capsys.readouterr().err
+    assert main([*command, "--seeds", "2", "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "2 runs: 1 variants, 2 seeds; 1 are finished; 14 fine-tunings, 7"
+    )
     given = ["reproduce", "table7", "-m", str(output / "runs/bert/seed-1"), "-o", str(tmp_path / "given")]
     assert main([*given, *tasks, "--dry-run", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 3

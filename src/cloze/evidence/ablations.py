@@ -72,7 +72,8 @@ def begin_ablation(
 ) -> Study:
     """Return the study of an ablation as it was begun in a directory, or else as it is to begin there.
 
-    Nothing is written. Where it was not begun, a few steps are timed to see how many the budget allows.
+    Nothing is written. Where it was not begun, a few steps are timed to see how many the budget allows; where it was,
+    it may go on with more seeds.
 
     Raises:
         InputError: as `ablation`; or another study was begun there.
@@ -81,10 +82,10 @@ def begin_ablation(
     file = output / _STUDY
     if file.is_file():
         begun = read_study(file)
-        if _with_steps(study, begun.settings.get("steps", 0)) != begun:
-            what = "was begun with another table, model, seeds or settings"
+        if replace(_with_steps(study, begun.settings["steps"]), seeds=begun.seeds) != begun:
+            what = "was begun with another table, model or settings"
             raise InputError(what, where=file, remedy="Choose another --output, or delete the directory")
-        return begun
+        return begun if config.seeds is None else replace(begun, seeds=study.seeds)
     if config.budget_seconds is None or study.origin(study.base) is not None:
         return study
     if data is None:
@@ -133,6 +134,5 @@ def reproduce_ablation(
     Raises:
         InputError, Interrupted, RunError: as `run_study`.
     """
-    if not (output / _STUDY).is_file():
-        artifacts.write_text(output / _STUDY, configuration.to_toml(study))
+    artifacts.write_text(output / _STUDY, configuration.to_toml(study))
     return run_study(study, data, output, tasks_data=tasks_data, progress=progress)
