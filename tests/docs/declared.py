@@ -114,7 +114,7 @@ PAGES = {
             "cloze corpus my-texts --vocab vocab -o data --executor ray": "likewise",
             "cloze corpus s3://": "asks an object store; tests/test_stores.py has one",
             "cloze finetune classification -m MODEL -d s3://": "likewise; tests/cli/test_cli_stores.py",
-            "cloze predict  classification -m reviews s3://": "likewise; tests/cli/test_cli_stores.py",
+            "cloze predict classification -m reviews s3://": "likewise; tests/cli/test_cli_stores.py",
         },
     ),
     "docs/vocabulary.md": Page(
@@ -145,7 +145,7 @@ PAGES = {
         not_run={
             "torchrun": "starts ranks; tests/pretraining/test_distribution.py does, on one core",
             "cloze bench distribution": MEASURED,
-            "cloze predict  classification -m reviews new-reviews.txt -o answers.jsonl --executor ray": (
+            "cloze predict classification -m reviews new-reviews.txt -o answers.jsonl --executor ray": (
                 "starts a cluster; tests/cli/test_cli_predict_workers.py has one"
             ),
             "cloze finetune classification -m MODEL -d reviews.tsv -o five --seeds 5 --executor ray": (
