@@ -44,6 +44,7 @@ ANSWERED = {
     "a long target": (_get(b"/" + b"a" * 70_000), {400, 404}),
     "a long header": (_get(b"/info", b"X: " + b"b" * 70_000), {200, 400}),
     "many headers": (_get(b"/info", *(b"X%d: b" % i for i in range(9_000))), {200, 400}),
+    "a head without end": (_get(b"/info", b"X: " + b"b" * TOO_LARGE), {400}),
     "no host": (b"GET /info HTTP/1.1\r\nConnection: close\r\n\r\n", {200, 400}),
     "a negative length": (HEAD + b"Content-Length: -1\r\n\r\n" + GOOD, {400}),
     "an endless length": (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n" + GOOD, {400, 413}),

@@ -56,6 +56,8 @@ def serve(
     app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs)
     config = uvicorn.Config(
         app,
+        http="h11",  # httptools, which is faster, reads heads without end into memory
+        loop="asyncio",  # uvloop's connections fail with a traceback where the client has gone
         access_log=False,
         log_level="warning",
         server_header=False,
