@@ -69,6 +69,7 @@ batch_size = 4
 max_seq_length = 16
 device = "cpu"
 precision = "float32"
+optimizer = {{ learning_rate = 1e-2, bias_correction = true }}
 
 [tasks.names]
 task = "tagging"
@@ -99,7 +100,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tasks_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     directory = tmp_path_factory.mktemp("tasks")
-    rows = "".join(f"{'a fine moor' if i % 2 else 'the hound was bad'} {i}\t{i % 2}\n" for i in range(12))
+    rows = "".join(f"{'a fine moor' if i % 2 else 'the hound was bad'} {i}\t{i % 2}\n" for i in range(160))
     for split in ("train", "dev"):
         (directory / f"{split}.tsv").write_text(f"text\tlabel\n{rows}")
         for name in (f"{split}.conll", {"train": "eng.train", "dev": "eng.testa"}[split]):
@@ -129,7 +130,7 @@ def test_every_kind_of_variant_is_made_and_scored(done: Path) -> None:
     ]
     for run in found["runs"]:
         (score,) = run["tasks"]["films"]["points"]
-        assert 0 <= score <= 100
+        assert score == 100.0  # every one of them learns what is this easy
         assert run["tasks"]["films"]["majority"] == 50.0
         assert "names" not in run["tasks"]
         assert bool(run["pairs"]) == (run["variant"] == "masked")
