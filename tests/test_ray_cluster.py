@@ -17,7 +17,7 @@ from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
 from cloze.executor import map_ordered, map_unordered
-from cloze.ray_cluster import RayCluster
+from cloze.ray_cluster import RayCluster, _cpus_for
 
 pytest.importorskip("ray", reason="needs the package ray")
 
@@ -77,13 +77,27 @@ def test_a_cluster_maps_as_processes_do(
 
 
 def test_an_item_has_what_it_computes_on(two_machines: Any) -> None:
-    assert RayCluster().with_device("auto") == RayCluster().with_device("cpu") == (RayCluster(), "cpu")
-    assert RayCluster().with_device("cuda:1") == (RayCluster(num_gpus=1), "cuda")
-    assert RayCluster(num_gpus=0.5).with_device("cuda") == (RayCluster(num_gpus=0.5), "cuda")
-    two_machines.add_node(num_cpus=1, num_gpus=1)
+    assert RayCluster().equipped("auto") == RayCluster().equipped("cpu") == (RayCluster(), "cpu", 1)
+    assert RayCluster().equipped("cuda:1") == (RayCluster(num_gpus=1), "cuda", 1)
+    assert RayCluster(num_gpus=0.5).equipped("cuda") == (RayCluster(num_gpus=0.5), "cuda", 1)
+    two_machines.add_node(num_cpus=2, num_gpus=1)
+    two_machines.add_node(num_cpus=3)
     two_machines.wait_for_nodes()
-    assert RayCluster().with_device("auto") == (RayCluster(num_gpus=1), "cuda")
+    assert RayCluster().equipped("auto") == (RayCluster(num_gpus=1), "cuda", 1)
     assert RayCluster(num_gpus=1).num_workers == 1
+    pairs, device, threads = RayCluster().equipped("cpu", items=2)
+    assert (pairs, device, threads) == (RayCluster(num_cpus=2), "cpu", 2)
+    assert list(map_ordered(_square, range(3), workers=pairs)) == [0, 1, 4]
+
+
+def test_items_have_as_many_processors_as_leave_room_for_the_others() -> None:
+    for nodes, sizes in {
+        (6,): {1: 6, 2: 3, 3: 2, 4: 1, 99: 1},
+        (6, 6): {1: 6, 2: 6, 3: 3, 4: 3, 5: 2, 7: 1},
+        (0, 6): {1: 6, 6: 1},
+        (2, 8): {1: 2, 5: 2, 6: 1},
+    }.items():
+        assert {items: _cpus_for(items, nodes) for items in sizes} == sizes
 
 
 def _lose_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cloze.errors import InputError, RunError
 
@@ -25,14 +25,27 @@ class Executor(Protocol):
     def num_workers(self) -> int:
         """How many items are worked on at once."""
 
-    def with_device(self, device: str) -> tuple["Executor", str]:
-        """Return the same such that each item has what it computes on, and the name of that."""
+    def equipped(self, device: str, *, items: int | None = None) -> "Equipment":
+        """Return the same such that each item has what it computes on.
+
+        Args:
+            device: cpu, cuda, mps or auto.
+            items: that there are, each worth many processors; None where they are many and small.
+        """
 
     def map_unordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Do as the function of this name does."""
 
     def map_ordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Do as the function of this name does."""
+
+
+class Equipment(NamedTuple):
+    """An executor, and what each of its items computes with."""
+
+    executor: Executor
+    device: str
+    threads: int
 
 
 Workers: TypeAlias = int | Executor

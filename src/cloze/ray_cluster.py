@@ -2,12 +2,13 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from cloze.errors import InputError, RunError
+from cloze.executor import Equipment
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,16 +30,22 @@ class RayCluster:
     """That an item takes."""
     num_gpus: float = 0
 
-    def with_device(self, device: str) -> tuple["RayCluster", str]:
-        """Return the cluster such that an item has what it computes on, and the name of that.
+    def equipped(self, device: str, *, items: int | None = None) -> Equipment:
+        """Return the cluster such that an item has what it computes on.
 
         Args:
             device: cuda is a GPU for each item; auto is one where the cluster has some, else processors.
+            items: that there are: each takes as many processors as leave room for the others.
         """
-        has_gpus = _ray().cluster_resources().get("GPU", 0) > 0
-        if device.startswith("cuda") or (device == "auto" and has_gpus):
-            return replace(self, num_gpus=self.num_gpus or 1), "cuda"
-        return self, "cpu" if device == "auto" else device
+        nodes = [node["Resources"] for node in _ray().nodes() if node["Alive"]]
+        num_cpus, num_gpus = self.num_cpus, self.num_gpus
+        if items is not None:
+            num_cpus = _cpus_for(items, [int(node.get("CPU", 0)) for node in nodes])
+        if device == "auto":
+            device = "cuda" if any(node.get("GPU", 0) > 0 for node in nodes) else "cpu"
+        if device.startswith("cuda"):  # of those that it sees, an item has one
+            device, num_gpus = "cuda", num_gpus or 1
+        return Equipment(replace(self, num_cpus=num_cpus, num_gpus=num_gpus), device, max(1, int(num_cpus)))
 
     @property
     def num_workers(self) -> int:
@@ -90,6 +97,16 @@ class RayCluster:
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
+
+
+def _cpus_for(items: int, nodes: Sequence[int]) -> int:
+    """Return the most processors that so many items can have at once; one where there are not even as many.
+
+    Where there are several machines two of them have as many, so that an item of a lost one can go elsewhere.
+    """
+    largest = sorted((node for node in nodes if node), reverse=True)[:2] or [1]
+    most = largest[-1]
+    return next((size for size in range(most, 1, -1) if sum(node // size for node in nodes) >= items), 1)
 
 
 def _take_one_that_is_done(pending: deque[Any]) -> Any:

@@ -92,7 +92,7 @@ def _workplace(config: FinetuneConfig, workers: Workers) -> Workplace:
     if workers != 1 and not config.has_trials:
         remedy = "Ask for several with --seeds or --grid, or leave --workers and --executor out"
         raise InputError("one run is made in this process", where="workers", remedy=remedy)
-    return find_workplace(workers, config.device)
+    return find_workplace(workers, config.device, items=sum(map(len, trials_of(config).values())))
 
 
 def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:

@@ -29,18 +29,19 @@ class Workplace:
         return self.device if self.is_here else "cpu"
 
 
-def find_workplace(workers: Workers, device: str) -> Workplace:
+def find_workplace(workers: Workers, device: str, *, items: int | None = None) -> Workplace:
     """Return where workers compute: each with its share of this machine's threads, or with what a cluster gives it.
 
     Args:
         workers: processes, or a cluster.
         device: cpu, cuda, mps or auto.
+        items: that there are, each worth many threads; None where they are many and small.
 
     Raises:
         InputError: there is no worker, or several processes would share an accelerator.
     """
     if not isinstance(workers, int):
-        return Workplace(*workers.with_device(device), threads=1)
+        return Workplace(*workers.equipped(device, items=items))
     if workers < 1:
         raise InputError(f"{workers} is less than 1", where="workers")
     if workers > 1:
