@@ -19,6 +19,7 @@ from cloze.training.cost import (
     optimizer_bytes,
     parameter_bytes,
     transient_bytes,
+    update_bytes,
 )
 from cloze.training.memory import available_memory
 from cloze.training.muon import MuonConfig
@@ -76,22 +77,58 @@ def test_activations_are_those_that_autograd_keeps(
     assert activation_bytes(model.config, work, dtype) == pytest.approx(kept, rel=0.15)
 
 
+def _peak_bytes(compute: Callable[[], None]) -> int:
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        compute()
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    peak: int = np.cumsum([event.nbytes() for event in events]).max()
+    return peak
+
+
 @pytest.mark.filterwarnings("ignore:.*profil.*")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_peak_of_a_step_is_what_is_planned(dtype: torch.dtype) -> None:
     """Without dropout, whose draws are NumPy's; after a first step, so that gradients are there already."""
     model, loss, work = _step("tiny", 0.0, [128] * 6 + [77, 50, 20])
-    for _ in range(2):
-        gc.collect()
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-            with autocast(CPU, dtype):
-                total = loss()
-            total.backward()
-    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
-    events.sort(key=lambda event: event.start_ns())
-    peak = np.cumsum([event.nbytes() for event in events]).max()
+
+    def step() -> None:
+        with autocast(CPU, dtype):
+            total = loss()
+        total.backward()
+
+    step()
     planned = activation_bytes(model.config, work, dtype) + transient_bytes(model.config, work, dtype)
-    assert planned == pytest.approx(peak, rel=0.15)
+    assert planned == pytest.approx(_peak_bytes(step), rel=0.15)
+
+
+@pytest.mark.filterwarnings("ignore:.*profil.*")
+@pytest.mark.parametrize("size", ["tiny", "mini"])
+def test_the_peak_of_an_update_is_what_is_planned(size: str) -> None:
+    """After a first one, so that averages are there already."""
+    model = BertForPreTraining(BertModel(SIZES[size]))
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer = build_optimizer(model, OptimizerConfig(muon=MuonConfig()))
+    optimizer.step()
+    assert update_bytes(optimizer) == pytest.approx(_peak_bytes(optimizer.step), rel=0.15)
+    assert update_bytes(build_optimizer(model, OptimizerConfig())) == 0
+
+
+def test_memory_is_that_of_the_dearer_moment() -> None:
+    model = BertForPreTraining(BertModel(SIZES["tiny"]))
+    optimizer = build_optimizer(model, OptimizerConfig(muon=MuonConfig()))
+
+    def plan(num_tokens: int):
+        work = [Workload(num_tokens, num_tokens * 32, num_tokens // 7)]
+        return plan_memory(model, model.config, work, torch.float32, optimizer, available=None)
+
+    for of in (plan(16), plan(4096)):
+        kept = of.parameters + of.gradients + of.optimizer
+        assert of.total == kept + max(of.activations, of.update)
+    assert plan(16).update > 0
+    assert plan(4096).activations > plan(4096).update == plan(16).update
 
 
 def test_attention_grows_with_the_squares_of_the_lengths() -> None:

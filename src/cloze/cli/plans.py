@@ -32,10 +32,11 @@ def _memory(plan: "RunPlan") -> list[str]:
         "gradients": memory.gradients,
         "optimizer": memory.optimizer,
         activations: memory.activations,
+        "or, when these are gone, the optimizer's step": memory.update,
         "in all": memory.total,
     }
     lines = [f"memory, {plan.dtype} on {plan.device}"]
-    lines += [f"  {name:<50} {_size(size):>9}" for name, size in rows.items()]
+    lines += [f"  {name:<50} {_size(size):>9}" for name, size in rows.items() if size]
     return lines + _verdict(memory)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from cloze.corpus.batches import PackedBatch
 from cloze.model.bert import BertConfig
 from cloze.model.packed import Packed
+from cloze.training.muon import Muon
 
 _FLOAT32, _MASK = 4, 2  # bytes of an element: of weights and sums; of what dropout draws
 
@@ -108,6 +109,11 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
     AdamW, whose groups have betas, keeps two for each weight, Muon one.
     """
     return sum((2 if "betas" in group else 1) * _bytes(group["params"]) for group in optimizer.param_groups)
+
+
+def update_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Return the bytes that an optimizer's step needs for a moment: AdamW, which is fused, none."""
+    return optimizer.transient_bytes() if isinstance(optimizer, Muon) else 0
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

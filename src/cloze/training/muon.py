@@ -3,9 +3,10 @@
 Shapes: K matrices of one shape, M rows, N columns, M <= N.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from cloze.training.precision import resolve_dtype
 
 # of the odd polynomial a x + b x^3 + c x^5 that brings each singular value to between 0.7 and 1.2 within five rounds
 _A, _B, _C = 3.4445, -4.7750, 2.0315
+_FLOAT32_BYTES = 4
 _RMS_OF_ADAM = 0.2  # about how long an entry of AdamW's step is, at rate 1
 
 
@@ -50,6 +52,10 @@ class HiddenMatrix:
     num_parts: int = 1
 
 
+_Pair: TypeAlias = tuple[Tensor, Tensor]
+"""A matrix and the direction of its step, neither with more rows than columns."""
+
+
 class Muon(torch.optim.Optimizer):
     """Muon for the hidden matrices and AdamW for all else, as one optimizer.
 
@@ -84,7 +90,7 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Take one step with every parameter that has a gradient."""
         self._others.step()
-        by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        by_shape: dict[tuple[int, ...], list[_Pair]] = defaultdict(list)
         for matrix in self._matrices:
             parameter = matrix.parameter
             if parameter.grad is None:
@@ -97,14 +103,36 @@ class Muon(torch.optim.Optimizer):
                 is_wide = part.shape[0] <= part.shape[1]
                 wide = (part, direction) if is_wide else (part.T, direction.T)
                 by_shape[tuple(wide[0].shape)].append(wide)
+        for pairs in by_shape.values():
+            self._update(pairs)
+
+    def _update(self, pairs: Sequence[_Pair]) -> None:
+        """Take a step with matrices of one shape: what that needs is given back before it is another's turn."""
         rate = self._own_group["lr"]
-        for shape, pairs in by_shape.items():
-            step_KMN = orthogonalize(
-                torch.stack([direction for _, direction in pairs]), self._config.newton_schulz_steps
-            )
-            for (part, _), step_MN in zip(pairs, step_KMN, strict=True):
-                part.mul_(1 - rate * self._config.weight_decay)
-                part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(shape) ** 0.5)
+        step_KMN = orthogonalize(
+            torch.stack([direction for _, direction in pairs]), self._config.newton_schulz_steps
+        )
+        for (part, _), step_MN in zip(pairs, step_KMN, strict=True):
+            part.mul_(1 - rate * self._config.weight_decay)
+            part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(part.shape) ** 0.5)
+
+    def transient_bytes(self) -> int:
+        """Return the bytes that a step needs for a moment, beside gradients and averages.
+
+        Directions of all matrices; and for those of one shape, whichever takes most, these once more, what becomes of
+        them in the format of products and again in their own, and two products of rows with rows.
+        """
+        counts = Counter(
+            tuple(sorted(part.shape))
+            for matrix in self._matrices
+            for part in matrix.parameter.chunk(matrix.num_parts)
+        )
+        directions = sum(matrix.parameter.nbytes for matrix in self._matrices)
+        element = _product_dtype(self._matrices[0].parameter.device).itemsize
+        return directions + max(
+            count * (rows * columns * (2 * _FLOAT32_BYTES + element) + 2 * rows**2 * element)
+            for (rows, columns), count in counts.items()
+        )
 
     def _direction(self, parameter: nn.Parameter) -> Tensor:
         """Return Nesterov's momentum after the new gradient."""
@@ -127,10 +155,14 @@ def orthogonalize(matrices: Tensor, num_steps: int) -> Tensor:
 
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
     """
-    x_KMN = matrices.to(resolve_dtype("auto", matrices.device))
+    x_KMN = matrices.to(_product_dtype(matrices.device))
     x_KMN = x_KMN / (x_KMN.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(num_steps):
         gram_KMM = x_KMN @ x_KMN.mT
         polynomial_KMM = torch.baddbmm(gram_KMM, gram_KMM, gram_KMM, beta=_B, alpha=_C)
         x_KMN = torch.baddbmm(x_KMN, polynomial_KMM, x_KMN, beta=_A)
     return x_KMN.to(matrices.dtype)
+
+
+def _product_dtype(device: torch.device) -> torch.dtype:
+    return resolve_dtype("auto", device)

@@ -17,6 +17,7 @@ from cloze.training.cost import (
     optimizer_bytes,
     parameter_bytes,
     transient_bytes,
+    update_bytes,
 )
 from cloze.training.loop import StepData, Work, add_up_gradients, deterministic_algorithms
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
@@ -34,6 +35,8 @@ class MemoryPlan:
     optimizer: int
     activations: int
     """Of the most expensive micro-batch, with what its backward pass needs for a moment."""
+    update: int
+    """What the optimizer's step needs for a moment, when there are no activations."""
     available: int | None
     """Before the model is made; None where the device does not say."""
     micro_batch_tokens: int
@@ -44,7 +47,7 @@ class MemoryPlan:
     @property
     def total(self) -> int:
         """All of it."""
-        return self.parameters + self.gradients + self.optimizer + self.activations
+        return self.parameters + self.gradients + self.optimizer + max(self.activations, self.update)
 
     @property
     def fits(self) -> bool:
@@ -128,6 +131,7 @@ def plan_memory(
         gradients=gradients,
         optimizer=averages + kept_copies * gradients,
         activations=bytes_of(dearest),
+        update=update_bytes(optimizer),
         available=available,
         micro_batch_tokens=dearest.num_tokens,
         largest_micro_batch_tokens=largest,
