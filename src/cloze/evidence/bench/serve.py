@@ -12,12 +12,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -37,8 +38,9 @@ _SOAK_CONNECTIONS = 4
 _SHARE_OF_RATE = 0.7
 _OVERLOAD = 3
 _CONNECTIONS, _CONNECTIONS_OF_OVERLOAD = 32, 512
-_LEAST_PER_CONNECTION = 2.0  # requests a second: hey lets all connections ask at the same moment
-_HEALTH_PER_SECOND = 20.0
+_LEAST_PER_CONNECTION = 2.0  # requests a second
+_MOST_PROCESSES = 8  # of hey
+_HEALTH_PER_SECOND, _HEALTH_CONNECTIONS = 20.0, 4
 _RECOVERY_SECONDS = 10
 _SHARE_OF_BAD = 0.2
 _SOAK_ROUNDS = 10
@@ -220,7 +222,9 @@ def bench_serve(benchmark: ServeBenchmark, *, progress: Progress = SILENT) -> Se
         steady = client.at_rate(paced, benchmark.seconds, body)
         progress.note(f"at {_OVERLOAD * rate:,.0f}")
         with ThreadPoolExecutor(1) as pool:
-            asking = pool.submit(health_client.at_rate, _HEALTH_PER_SECOND, benchmark.seconds)
+            asking = pool.submit(
+                health_client.at_rate, _HEALTH_PER_SECOND, benchmark.seconds, connections=_HEALTH_CONNECTIONS
+            )
             overload = client.at_rate(
                 _OVERLOAD * rate, benchmark.seconds, body, connections=_CONNECTIONS_OF_OVERLOAD
             )
@@ -272,15 +276,26 @@ class _Client:
     ) -> Load:
         """Ask so often in a second, whatever the answers.
 
+        hey lets all its connections ask at the same moment; so several share the work, each begun a little later.
+
         Args:
             rate: requests a second, of all connections.
             seconds: for how long.
             body: to post; without one, it is a GET.
-            connections: hey lets them all ask at the same moment; so without a number they are as few as will do.
+            connections: as few as will do where no number is given.
         """
         connections = connections or min(_CONNECTIONS, max(1, int(rate / _LEAST_PER_CONNECTION)))
-        each = f"{rate / connections:.3f}"
-        rows = self._hey(body, "-z", f"{seconds}s", "-c", str(connections), "-q", each)
+        parts = min(_MOST_PROCESSES, connections)
+        of_part = connections // parts
+        how = ("-z", f"{seconds}s", "-c", str(of_part), "-q", f"{rate / parts / of_part:.3f}")
+        posted = self._posted(body)
+
+        def begun(number: int) -> list[dict[str, str]]:
+            time.sleep(number * of_part / rate)
+            return self._hey(*how, *posted)
+
+        with ThreadPoolExecutor(parts) as pool:
+            rows = list(chain.from_iterable(pool.map(begun, range(parts))))
         status = np.array([int(row["status-code"]) for row in rows])
         ms = 1000 * np.array([float(row["response-time"]) for row in rows])
         second = np.array([float(row["offset"]) for row in rows]).astype(int)
@@ -297,15 +312,18 @@ class _Client:
 
     def ask(self, body: str, count: int) -> None:
         """Ask so many times, a few at once."""
-        self._hey(body, "-n", str(count), "-c", str(min(count, _SOAK_CONNECTIONS)))
+        self._hey("-n", str(count), "-c", str(min(count, _SOAK_CONNECTIONS)), *self._posted(body))
 
-    def _hey(self, body: str | None, *how: str) -> list[dict[str, str]]:
-        posted: tuple[str, ...] = ()
-        if body is not None:
-            file = self.folder / "body.json"
-            file.write_text(body)
-            posted = ("-m", "POST", "-T", "application/json", "-D", str(file))
-        return list(csv.DictReader(_output("hey", *how, *posted, "-o", "csv", self.url).splitlines()))
+    def _posted(self, body: str | None) -> tuple[str, ...]:
+        """Return how hey is told to post a body."""
+        if body is None:
+            return ()
+        file = self.folder / "body.json"
+        file.write_text(body)
+        return ("-m", "POST", "-T", "application/json", "-D", str(file))
+
+    def _hey(self, *how: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(_output("hey", *how, "-o", "csv", self.url).splitlines()))
 
 
 def _second(ms: npt.NDArray[np.float64]) -> Second:
