@@ -215,7 +215,8 @@ def test_a_fine_tuning_that_was_stopped_goes_on(
     ("old", "new", "message"),
     [
         ('bilstm_on = "ltr"', 'bilstm_on = "both"', "'both' is no variant above it"),
-        ('concatenates = ["ltr", "rtl"]', 'concatenates = ["ltr"]', "concatenates names 1"),
+        ('concatenates = ["ltr", "rtl"]', 'concatenates = ["ltr"]', "concatenates wants 2 by name"),
+        ('bilstm_on = "ltr"', "checkpoint = 3", "checkpoint wants 1 by name"),
         ('bilstm_on = "ltr"', 'bilstm_on = "ltr"\nsteps = 3', "it has bilstm_on alone"),
         ('task = "tagging"', 'task = "taging"', "Did you mean tagging"),
         ('task = "tagging"', 'task = "tagging"\nseed = 3', "sets seed, which the study says"),
@@ -226,6 +227,11 @@ def test_a_fine_tuning_that_was_stopped_goes_on(
             "[variants.masked]",
             '[published]\ntable = "table5"\nrows = { masked = "BERT" }\ncolumns = {}\n[variants.masked]',
             "table5 has no 'BERT'",
+        ),
+        (
+            "[variants.masked]",
+            "[published]\nrows = 3\n[variants.masked]",
+            "published has the name of a table",
         ),
     ],
 )

@@ -174,8 +174,9 @@ def _check_origin(study: Study, name: str, above: Sequence[str], where: Path) ->
     kind, sources = found
     if len(study.variants[name]) > 1:
         raise InputError(f"the variant {name} is not pre-trained: it has {kind} alone", where=where)
-    if len(sources) != (2 if kind == "concatenates" else 1):
-        raise InputError(f"the variant {name}: {kind} names {len(sources)}", where=where)
+    wanted = 2 if kind == "concatenates" else 1
+    if len(sources) != wanted or not all(isinstance(source, str) for source in sources):
+        raise InputError(f"the variant {name}: {kind} wants {wanted} by name", where=where)
     if kind != "checkpoint" and (unknown := [source for source in sources if source not in above]):
         raise InputError(f"the variant {name}: {unknown[0]!r} is no variant above it", where=where)
 

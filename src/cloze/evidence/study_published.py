@@ -32,9 +32,10 @@ class Published:
         Raises:
             InputError: a key is unknown or missing, or the paper has no such table, row or column.
         """
-        if set(table) != {"table", "rows", "columns"}:
-            raise InputError("published has table, rows and columns", where=where)
-        found = read_toml(PUBLISHED).get(table["table"])
+        is_table = {name: isinstance(value, dict) for name, value in table.items()}
+        if is_table != {"table": False, "rows": True, "columns": True}:
+            raise InputError("published has the name of a table, and tables rows and columns", where=where)
+        found = read_toml(PUBLISHED).get(str(table["table"]))
         if found is None:
             raise InputError(f"published.table: there is none called {table['table']!r}", where=where)
         columns = {column for row in found["rows"].values() for column in row}
