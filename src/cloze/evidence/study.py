@@ -285,7 +285,8 @@ def plan_study(
             runs.append(PlannedRun(name, seed, config, directory, points=points))
     for run in runs:
         for planned in (task for own in run.points for task in own):
-            planned.config(run.directory, run.seed)  # a wrong setting is found before anything is run
+            if not planned.is_finished:
+                planned.config(run.directory, run.seed)  # a wrong setting is found before anything is run
     return runs
 
 

@@ -83,7 +83,8 @@ class PlannedTask:
     name: str
     """How the study calls the task."""
     task: StudyTask
-    data: Path
+    data: Path | None
+    """None of one that is finished, whose data are not at hand any more."""
     directory: Path
 
     @property
@@ -137,12 +138,12 @@ class PlannedTask:
 def plan_tasks(
     tasks: Mapping[str, StudyTask], data: Mapping[str, Path], directory: Path, point: int
 ) -> tuple[PlannedTask, ...]:
-    """Return the fine-tunings of a run at one of its points, of the tasks whose data are at hand."""
-    return tuple(
-        PlannedTask(name, task, data[task.data], directory / "tasks" / name / str(point))
+    """Return the fine-tunings of a run at one of its points: those that are done, or whose data are at hand."""
+    planned = (
+        PlannedTask(name, task, data.get(task.data), directory / "tasks" / name / str(point))
         for name, task in tasks.items()
-        if task.data in data
     )
+    return tuple(each for each in planned if each.data is not None or each.is_finished)
 
 
 def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progress) -> None:
