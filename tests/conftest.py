@@ -79,7 +79,8 @@ def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # else whatever runs beside the tests goes before the workers
+    # Else whatever runs beside the tests goes before the workers
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     monkeypatch.setenv("PYTHONPATH", str(TESTS))  # the machines' workers import functions of the tests
     find_losses_soon = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
     cluster = Cluster(
