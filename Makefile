@@ -13,7 +13,7 @@ test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long"  # two processes, a thread each
 
 test-long: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long --timeout 1800
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m long --timeout 1800
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check

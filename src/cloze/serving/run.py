@@ -1,5 +1,6 @@
 """From directories to a server that listens, until it is told to stop."""
 
+import gc
 import signal
 import socket
 import sys
@@ -68,6 +69,9 @@ def serve(
     with _listen(host, port) as listening:
         address, own_port = listening.getsockname()[:2]
         tell(f"http://{f'[{address}]' if ':' in address else address}:{own_port}")
+        # What is here now stays; to look through it for garbage again and again stops all requests for 0.1 s and more
+        gc.collect()
+        gc.freeze()
         uvicorn.Server(config).run(sockets=[listening])
 
 
