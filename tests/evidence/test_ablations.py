@@ -16,7 +16,8 @@ from cloze.errors import InputError
 from cloze.evidence import ablations, study_tasks
 from cloze.evidence import study as studies
 from cloze.evidence.ablations import ABLATIONS, AblationConfig, ablation, begin_ablation
-from cloze.evidence.study import plan_study, read_study, run_study
+from cloze.evidence.study import plan_study, run_study
+from cloze.evidence.study_file import read_study
 from cloze.evidence.study_published import PUBLISHED, Published, as_table, score_rows
 from cloze.evidence.study_record import Compared, TaskScores, write_study_record
 from cloze.model.bilstm_on_top import BiLSTMOnBert

@@ -20,7 +20,8 @@ from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
 from cloze.evidence import study
-from cloze.evidence.study import plan_study, read_study, run_study
+from cloze.evidence.study import plan_study, run_study
+from cloze.evidence.study_file import read_study
 from cloze.evidence.study_record import Compared, write_study_record
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
