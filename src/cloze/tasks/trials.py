@@ -134,7 +134,7 @@ def _maker(
 
 
 def _make(prepared: Prepared, progress: Progress, trial: _Trial) -> _Trial:
-    """Make a run, or go on with what a worker that was lost, or a study that was cut off, has left of it."""
+    """Make a run, or go on with what a worker that was lost, or a command that was cut off, has left of it."""
     progress.note(f"\ntrial {trial.number}: {trial.path.name}")
     is_begun = prepared.world.by_first(lambda: (trial.path / artifacts.RUN_CONFIG).exists())
     make = resume_run if is_begun else begin_run
@@ -148,7 +148,7 @@ class _Preparation:
 
     run: Path
     settings: str
-    """What `run.toml` says: tells studies apart that were in the same place."""
+    """What `run.toml` says: tells trials apart that were in the same place."""
     workplace: Workplace
 
 
@@ -165,7 +165,7 @@ def _prepared_in_worker(preparation: _Preparation) -> Prepared:
     torch.set_num_threads(preparation.workplace.threads)
     keep_freed_memory()
     task, config = load_finetuning(path=preparation.run / artifacts.RUN_CONFIG)
-    config = with_files(task, config)  # the data must still be those of the study
+    config = with_files(task, config)  # the data must still be those of the run
     world = World(resolve_device(preparation.workplace.device))
     prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, SILENT)
     return precompute(prepared, config, SILENT)
