@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -69,6 +70,29 @@ def test_what_is_under_way_is_answered_when_the_server_is_told_to_stop(
     assert served.process.wait(15) == 0
     with pytest.raises(httpx.ConnectError):
         served.post("/tag", inputs="a")
+
+
+def test_to_be_told_to_stop_is_never_lost(directories: Mapping[str, Path]) -> None:
+    """Not even in a finalizer, where whatever a signal's handler raises is dropped."""
+    program = """
+import os, signal, sys
+from pathlib import Path
+from cloze.serving.limits import Limits
+from cloze.serving.run import serve
+
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+serve(
+    {"bert": Path(sys.argv[1])}, {}, Limits(), host="127.0.0.1", port=0, threads=1, api_key=None, device="cpu",
+    tell=lambda address: Dropped() and None,
+)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(directories["bert"])], capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

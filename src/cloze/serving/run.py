@@ -3,7 +3,6 @@
 import gc
 import signal
 import socket
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -64,15 +63,17 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=int(limits.drain_seconds),
     )
-    # uvicorn hands SIGTERM on to whoever had it, when all is answered: to be told to stop is no failure
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    server = uvicorn.Server(config)
+    # Remembered from here on, whatever is under way. A handler that raises would not do: in a finalizer, of which the
+    # collection below runs many, what it raises is lost, and the server would go on for ever.
+    signal.signal(signal.SIGTERM, server.handle_exit)
+    # What is here now stays; to look through it for garbage again and again stops all requests for 0.1 s and more
+    gc.collect()
+    gc.freeze()
     with _listen(host, port) as listening:
         address, own_port = listening.getsockname()[:2]
         tell(f"http://{f'[{address}]' if ':' in address else address}:{own_port}")
-        # What is here now stays; to look through it for garbage again and again stops all requests for 0.1 s and more
-        gc.collect()
-        gc.freeze()
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
