@@ -1,6 +1,8 @@
 """How cost grows: points, tables and pictures, at a nano size. No test looks at a time."""
 
 import json
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from cloze.cli import main
 from cloze.errors import InputError
 from cloze.evidence.bench import growth
 from cloze.evidence.bench.growth import Growth, GrowthBenchmark, Point, bench_growth
-from cloze.evidence.bench.harness import write_record
+from cloze.evidence.bench.harness import peak_bytes, write_record
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
 
@@ -77,3 +79,11 @@ def test_parts_that_cannot_be_measured() -> None:
         bench_growth(GrowthBenchmark(parts=["heads"]))
     with pytest.raises(InputError, match="needs text and --vocab"):
         bench_growth(GrowthBenchmark(parts=["corpus"]))
+
+
+def test_the_peak_of_a_process_is_not_that_of_its_parent() -> None:
+    parents = bytearray(1 << 30)
+    parents[:: 1 << 12] = b"1" * (1 << 18)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        childs = pool.submit(peak_bytes).result()
+    assert 1 << 26 < childs < len(parents) < peak_bytes()

@@ -1,7 +1,5 @@
 """`cloze bench corpus`: a text file to a tokenised data set on disk, in megabytes a second."""
 
-import resource
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -29,6 +27,7 @@ from cloze.evidence.bench.harness import (
     alternate,
     environment_of,
     import_peer,
+    peak_bytes,
     require_peers,
 )
 from cloze.evidence.bench.text import (
@@ -46,7 +45,6 @@ from cloze.text.sentences import split_sentences
 PEERS = ("transformers",)
 _BATCH_SIZE = 1000
 _LANGUAGE = "en"
-_RUSAGE_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 _GOOGLE_BYTES_A_SECOND = 67_000.0
 _GOOGLE_MEMORY = 40
 
@@ -80,7 +78,7 @@ def bench_corpus(
             sides += [_their_side(pipeline, outputs, threads) for threads in (1, THREADS)]
             checks.append(_compare(text, kind, pipeline, outputs))
         timings = alternate(sides, rounds=rounds, min_seconds=min_seconds, progress=progress)
-        peak = _peak_bytes(text, kind, next(outputs))
+        peak = _peak_of_a_build(text, kind, next(outputs))
     rate = text.num_bytes / timings[0].median
     return Comparison(
         name="corpus",
@@ -102,7 +100,7 @@ def bench_corpus(
     )
 
 
-def _peak_bytes(text: Excerpt, kind: Kind, output: Path) -> int:
+def _peak_of_a_build(text: Excerpt, kind: Kind, output: Path) -> int:
     """Build once in a process of its own, and return the most memory that it had."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_build_and_look, replace(text, documents=[]), kind, output).result()
@@ -110,7 +108,7 @@ def _peak_bytes(text: Excerpt, kind: Kind, output: Path) -> int:
 
 def _build_and_look(text: Excerpt, kind: Kind, output: Path) -> int:
     _build(text, kind, output)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RUSAGE_UNIT
+    return peak_bytes()
 
 
 def _our_side(text: Excerpt, kind: Kind, outputs: Iterator[Path]) -> Side:

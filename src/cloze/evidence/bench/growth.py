@@ -6,8 +6,6 @@ beside the output, so that a measurement that was stopped goes on.
 
 import json
 import os
-import resource
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,7 +23,7 @@ from matplotlib.axes import Axes
 from cloze import artifacts
 from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.errors import InputError
-from cloze.evidence.bench.harness import LEAST_ROUNDS, environment_of
+from cloze.evidence.bench.harness import LEAST_ROUNDS, environment_of, peak_bytes
 from cloze.evidence.bench.pretrain import PretrainBenchmark, begin_training
 from cloze.evidence.bench.text import TextBenchmark, first_documents, plain_text
 from cloze.evidence.pictures import BASELINE, TRAIN, draw_picture
@@ -44,7 +42,6 @@ MEGABYTES = (10.0, 30.0, 100.0, 300.0)
 
 _STEP_TOKENS = 4096
 _AVERAGES = 2
-_RUSAGE_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +271,7 @@ class _Step:
             label=self.label,
             amount=float(whole.num_tokens),
             seconds=tuple(seconds),
-            peak_bytes=_peak_bytes() - before,
+            peak_bytes=peak_bytes() - before,
             formula_operations=float(operations),
             formula_bytes=float((2 + _AVERAGES) * weights + most),
             attention_share=1 - without / operations,
@@ -298,7 +295,7 @@ class _Build:
                 build_dataset([self.file], self.vocabulary, Path(name) / str(number), BuildConfig())
                 seconds.append(time.perf_counter() - started)
         size = self.file.stat().st_size
-        return Point(size / 1e6, f"{size / 1e6:.3g}", float(size), tuple(seconds), _peak_bytes() - before)
+        return Point(size / 1e6, f"{size / 1e6:.3g}", float(size), tuple(seconds), peak_bytes() - before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +355,3 @@ def _resident_bytes() -> int:
     """Return what the process has now; 0 where the system does not say."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RUSAGE_UNIT

@@ -6,6 +6,8 @@ with the least and the most beside it.
 
 import gc
 import json
+import resource
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,6 +27,9 @@ from cloze.training.environment import describe_environment
 RECORD_KIND = "record"
 LEAST_ROUNDS = 5
 """Fewer are for trying a benchmark out; a record says how many there were."""
+
+_STATUS = Path("/proc/self/status")
+_RUSAGE_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 
 Prepared = Callable[[], object]
 
@@ -248,6 +253,17 @@ def wait_for(device: torch.device) -> None:
     """Wait until a device has done what it was given; a CPU always has."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had.
+
+    On Linux not as getrusage says it: a process that was spawned begins there with what its parent had.
+    """
+    if not _STATUS.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RUSAGE_UNIT
+    fields = dict(line.split(":", 1) for line in _STATUS.read_text("utf-8").splitlines())
+    return int(fields["VmHWM"].split()[0]) * 1024
 
 
 def environment_of(device: torch.device, dtype: torch.dtype, peers: Sequence[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from cloze.evidence.bench.harness import (
     require_peers,
 )
 from cloze.progress import SILENT, Progress
+from cloze.training.checkpoints import resolve_checkpoint
 
 PEERS = ("transformers",)
 _TEXT = "Paris is the [MASK] of France."
@@ -40,7 +41,7 @@ class StartBenchmark:
     """What is measured."""
 
     model: Path
-    """A checkpoint with a masked-word head."""
+    """A checkpoint with a masked-word head, or a run."""
 
 
 def bench_start(
@@ -58,7 +59,7 @@ def bench_start(
         RunError: one of the processes failed.
     """
     require_peers(peers, PEERS)
-    model = str(benchmark.model)
+    model = str(resolve_checkpoint(benchmark.model))
     fill = ("-m", "cloze", "fill", "-m", model, _TEXT, "--top-k", str(_TOP_K), "--json", "--quiet")
     commands = {
         "cloze fill": ("a process that fills one blank", fill),
