@@ -28,7 +28,10 @@ def start() -> Iterator[Callable[..., Served]]:
         started.append(Served(*arguments))
         return started[-1]
 
+    # not ignored, as it is by whatever a shell starts in the background
+    own = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield begin
+    signal.signal(signal.SIGINT, own)
     for served in started:
         served.end()
 
