@@ -13,6 +13,7 @@
 | `recipes pretraining`, `recipes finetuning`, `recipes studies` | every recipe with what it says of itself |
 | `table records/…/README.md 2` | the second table of a record |
 | `block records/…/README.md 1` | the first block of output in it |
+| `claims` | a row for each claim that is checked on a page of `claims/`: what is said, and whether it is so |
 
 An image of `pictures/` is put into the page itself, so that it follows the page's light or dark colours.
 """
@@ -328,6 +329,27 @@ def _quote(which: str, pattern: str) -> str:
     return f"{found[int(number) - 1]}\n([record](/{name}))"
 
 
+_CLAIM = re.compile(
+    r"^## (?P<number>\d+)\. (?P<title>.+)\n\n(?P<said>(?:> .+\n)+)\n\*\*(?P<verdict>Agrees|Differs)",
+    re.MULTILINE,
+)
+
+
+def claims(_: str) -> str:
+    """List every claim with its verdict, in the order of their numbers, and where it is checked."""
+    found = (
+        (path.name, claim)
+        for path in (REPOSITORY / "docs" / "claims").glob("*.md")
+        for claim in _CLAIM.finditer(path.read_text("utf-8"))
+    )
+    rows = []
+    for page, claim in sorted(found, key=lambda each: int(each[1]["number"])):
+        anchor = re.sub(r"[^\w -]", "", f"{claim['number']}. {claim['title']}".lower()).replace(" ", "-")
+        said = " ".join(claim["said"].replace("> ", "").split())
+        rows.append(f"| [{claim['number']}]({page}#{anchor}) | {said} | {claim['verdict'].lower()} |")
+    return "| | claim | |\n|---|---|---|\n" + "\n".join(rows)
+
+
 def inline_picture(name: str, alternative: str) -> str:
     """Return a picture as a figure of the page; its own title and description are its text alternative."""
     svg = (REPOSITORY / "docs" / "pictures" / f"{name}.svg").read_text("utf-8").strip()
@@ -348,6 +370,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "recipes": recipes,
     "table": table,
     "block": block,
+    "claims": claims,
 }
 
 

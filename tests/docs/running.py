@@ -15,6 +15,7 @@ from cloze.cli import main, split_verb
 
 _FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 _SHELL_SYNTAX = re.compile(r"[|><$*]|^(?!cloze )")
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 _GOES_ON = {"--resume", "--append", "--task"}
 
 
@@ -29,6 +30,9 @@ class Page:
     not_run: Mapping[str, str] = field(default_factory=dict)
     """The beginning of a command or an example that is not run, and why."""
     is_long: bool = False
+    tolerance: float = 0.0
+    """How far a number with a decimal point may be from the one on the page: what is trained ends elsewhere on another
+    processor. Of numbers larger than 1 it is a share of them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,23 @@ def blocks(markdown: str) -> Iterator[Block]:
 def texts(markdown: str) -> list[str]:
     """Return the blocks of plain text of a page."""
     return [found["body"] for found in _FENCE.finditer(markdown) if found["language"] == "text"]
+
+
+class _NearlyAsPrinted(doctest.OutputChecker):
+    """Takes numbers for right that are nearly so, and nothing else."""
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        wanted, found = (list(map(float, _NUMBER.findall(text))) for text in (want, got))
+        words_agree = super().check_output(
+            *(" ".join(_NUMBER.sub("0.0", text).split()) for text in (want, got)), optionflags
+        )
+        return words_agree and all(
+            abs(one - other) <= self._tolerance * max(1.0, abs(one))
+            for one, other in zip(wanted, found, strict=True)
+        )
 
 
 class Runner:
@@ -113,7 +134,8 @@ class Runner:
     def _run_examples(self, code: str) -> None:
         test = doctest.DocTestParser().get_doctest(code, self._namespace, "the page", None, None)
         told: list[str] = []
-        results = doctest.DocTestRunner(verbose=False).run(test, out=told.append, clear_globs=False)
+        runner = doctest.DocTestRunner(_NearlyAsPrinted(self._page.tolerance), verbose=False)
+        results = runner.run(test, out=told.append, clear_globs=False)
         assert results.failed == 0, "".join(told)
         assert results.attempted
         self._namespace.update(test.globs)

@@ -123,6 +123,16 @@ def test_every_verb_and_its_flags_are_on_the_page() -> None:
     assert "| `--quiet" not in page
 
 
+def test_every_claim_has_its_row() -> None:
+    pages = "\n".join(path.read_text("utf-8") for path in (DOCS / "claims").glob("*.md"))
+    checked = sorted(map(int, re.findall(r"^## (\d+)\. ", pages, re.MULTILINE)))
+    listed = re.findall(
+        r"^\| \[(\d+)\]\(.*\) \| .+ \| (?:agrees|differs) \|$", generated.claims(""), re.MULTILINE
+    )
+    assert len(checked) == len(set(checked)) > 20
+    assert list(map(int, listed)) == checked
+
+
 def test_recipes_and_public_names_are_all_there() -> None:
     import cloze
 
