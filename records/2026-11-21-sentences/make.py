@@ -38,7 +38,6 @@ def main(dataset: Path, folder: Path) -> None:
             if FEWEST_WORDS <= len(sentence.split()) <= MOST_WORDS and WORD.search(sentence)
         }
     )
-    print(f"{len(own)} articles, {len(sentences):,} sentences")
     draw = random.Random(2026)
     rows = ["text\tanswer"]
     for sentence in draw.sample(sentences, SENTENCES):
