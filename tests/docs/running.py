@@ -60,7 +60,7 @@ def texts(markdown: str) -> list[str]:
     return [found["body"] for found in _FENCE.finditer(markdown) if found["language"] == "text"]
 
 
-class _NearlyAsPrinted(doctest.OutputChecker):
+class NearlyAsPrinted(doctest.OutputChecker):
     """Takes numbers for right that are nearly so, and nothing else."""
 
     def __init__(self, tolerance: float) -> None:
@@ -134,7 +134,7 @@ class Runner:
     def _run_examples(self, code: str) -> None:
         test = doctest.DocTestParser().get_doctest(code, self._namespace, "the page", None, None)
         told: list[str] = []
-        runner = doctest.DocTestRunner(_NearlyAsPrinted(self._page.tolerance), verbose=False)
+        runner = doctest.DocTestRunner(NearlyAsPrinted(self._page.tolerance), verbose=False)
         results = runner.run(test, out=told.append, clear_globs=False)
         assert results.failed == 0, "".join(told)
         assert results.attempted

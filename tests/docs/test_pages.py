@@ -12,7 +12,7 @@ sys.path.append(str(REPOSITORY / "docs" / "extensions"))
 
 from declared import PAGES, smaller  # noqa: E402
 from generated import fill_in  # noqa: E402
-from running import Page, Runner, blocks, texts  # noqa: E402
+from running import NearlyAsPrinted, Page, Runner, blocks, texts  # noqa: E402
 
 MODELS = ("minilm", "google_bert", "old_model")
 DOCS = REPOSITORY / "docs"
@@ -69,3 +69,20 @@ def test_nothing_on_a_page_escapes(path: Path) -> None:
         "write commands in blocks of sh"
     )
     assert (name in PAGES) == bool(list(blocks(markdown)))
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "printed", "is_right"),
+    [
+        (0.01, "loss 2.005 of 12 words\n", True),
+        (0.01, "loss   1.99 of 12 words\n", True),
+        (0.01, "loss 2.03 of 12 words\n", False),
+        (0.01, "loss -2.0 of 12 words\n", False),
+        (0.01, "loss 2.0 of 13 words\n", False),
+        (0.01, "loss 2.0 of 12.0 words\n", False),
+        (0.01, "loss 2.0 of 12 pieces\n", False),
+        (0.0, "loss 2.0001 of 12 words\n", False),
+    ],
+)
+def test_a_number_may_be_near_and_nothing_else(tolerance: float, printed: str, is_right: bool) -> None:
+    assert NearlyAsPrinted(tolerance).check_output("loss 2.00 of 12 words\n", printed, 0) is is_right
