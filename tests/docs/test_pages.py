@@ -81,7 +81,9 @@ def test_nothing_on_a_page_escapes(path: Path) -> None:
         (0.01, "loss 2.0 of 13 words\n", False),
         (0.01, "loss 2.0 of 12.0 words\n", False),
         (0.01, "loss 2.0 of 12 pieces\n", False),
-        (0.0, "loss 2.0001 of 12 words\n", False),
+        (0.0, "loss 2.00 of 12 words\n", True),
+        (0.0, "loss 2.0 of 12 words\n", False),
+        (0.0, "loss  2.00 of 12 words\n", False),
     ],
 )
 def test_a_number_may_be_near_and_nothing_else(tolerance: float, printed: str, is_right: bool) -> None:
