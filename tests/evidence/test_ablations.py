@@ -62,6 +62,9 @@ bilstm_on = "ltr"
 [variants.both]
 concatenates = ["ltr", "rtl"]
 
+[variants.untrained]
+steps = 1
+
 [tasks.films]
 task = "classification"
 data = "reviews"
@@ -125,7 +128,7 @@ def results(output: Path) -> dict[str, Any]:
 
 def test_every_kind_of_variant_is_made_and_scored(done: Path) -> None:
     found = results(done / "out")
-    variants = ["masked", "ltr", "rtl", "ltr-bilstm", "both"]
+    variants = ["masked", "ltr", "rtl", "ltr-bilstm", "both", "untrained"]
     assert [(run["seed"], run["variant"]) for run in found["runs"]] == [
         (seed, name) for seed in (4, 5) for name in variants
     ]
@@ -134,7 +137,7 @@ def test_every_kind_of_variant_is_made_and_scored(done: Path) -> None:
         assert score == 100.0  # every one of them learns what is this easy
         assert run["tasks"]["films"]["majority"] == 50.0
         assert "names" not in run["tasks"]
-        assert bool(run["pairs"]) == (run["variant"] == "masked")
+        assert bool(run["pairs"]) == (run["variant"] in ("masked", "untrained"))
         assert bool(run["neighbours"]) == (run["variant"] in ("ltr", "rtl"))
         assert (run["held_out_as"] is None) == (run["variant"] in ("ltr-bilstm", "both"))
     runs = done / "out/runs"
@@ -166,7 +169,7 @@ def test_a_task_whose_data_come_later_is_all_that_is_done_then(
     monkeypatch.setattr(studies, "pretrain", None)
     made = read_study(done / "nano.toml")
     run_study(made, data, done / "out", tasks_data=tasks_data, seeds=[4])
-    assert asked == [("names", kind) for kind in ("step", "step", "step", "start", "start")]
+    assert asked == [("names", kind) for kind in ("step", "step", "step", "start", "start", "step")]
     assert set(results(done / "out")["runs"][0]["tasks"]) == {"films", "names"}
     assert not plan_study(made, data, done / "out", tasks_data)[-1].is_finished
     run_study(made, data, done / "out")  # what was measured stays in the record, whatever the command names
@@ -282,7 +285,10 @@ def test_ours_stand_beside_the_papers(tmp_path: Path) -> None:
     assert "| b | 2 | 58.5 ± 0.7 | -2.5 (-8.9 to +3.9) | 94.0 | -0.9 |" in ner
     assert "| c | 1 | 59.0 | - | 94.7 | -0.2 |" in ner
     assert "| d | 1 | 1.0 | - | - | - |" in ner
-    assert "| b | 2 | 6.0 ± 0.0 | +1.0 (+1.0 to +1.0) |\n" in qa  # the paper has no such column
+    assert (
+        "| b | 2 | 6.0 ± 0.0 | +1.0 |\n" in qa
+    )  # no interval of what is the same; the paper has no such column
+    assert "pooled over the rows: 1.12." in ner  # the root of (2 + 0.5) / 2
     assert "| 80/20/0 | 84.4 | 95.2 | 94.7 |" in page  # all of it, since not all of its rows are ours
     assert "table 8 of Devlin et al. 2019" in page
 
@@ -297,13 +303,34 @@ def test_the_papers_rows_may_be_tasks(tmp_path: Path) -> None:
         where=tmp_path,
     )
     runs = [compared("bert", seed, tuned=80.0 + seed, last=70.0 + seed) for seed in (1, 2)]
-    runs[1].tasks["last"] = TaskScores((72.0,), collapse="no entity predicted")
+    runs[1].tasks["last"] = TaskScores((72.0,), ("no entity predicted",))
     metrics = {"tuned": "conll2003, f1", "last": "feature-tagging, f1"}
     write_study_record("T", "bert", "", runs, tmp_path / "record", metrics=metrics, published=published)
     page = (tmp_path / "record/README.md").read_text()
     assert "| tuned | 2 | 81.5 ± 0.7 | - | 96.4 | - |" in page
-    assert "| last | 2 | 71.5 ± 0.7 | -10.0 (-10.0 to -10.0) | 94.9 | -1.5 |" in page
+    assert "| last | 2 | 71.5 ± 0.7 | -10.0 | 94.9 | -1.5 |" in page
     assert "Learned nothing: bert, last, seed 2 (no entity predicted)." in page
+
+
+def test_every_point_is_compared(tmp_path: Path) -> None:
+    reached = {"masked": {1: (50.0, 70.0), 2: (52.0, 71.0)}, "ltr": {1: (50.0, 66.0), 2: (51.0, 65.0)}}
+    runs = [
+        Compared(
+            variant,
+            seed,
+            steps=80,
+            tasks={"NER": TaskScores(points, ("no entity predicted" if points[0] == 50.0 else None, None))},
+        )
+        for variant, by_seed in reached.items()
+        for seed, points in by_seed.items()
+    ]
+    write_study_record("T", "masked", "", runs, tmp_path / "record", metrics={"NER": "conll2003, f1"})
+    page = (tmp_path / "record/README.md").read_text()
+    assert "| steps | masked | ltr | less the base's |" in page
+    assert "| 40 | 51.0 ± 1.4 | 50.5 ± 0.7 | -0.5 (-6.9 to +5.9) |" in page
+    assert "| 80 | 70.5 ± 0.7 | 65.5 ± 0.7 | -5.0 (-17.7 to +7.7) |" in page
+    assert "masked, NER after 40 steps, seed 1 (no entity predicted)" in page
+    assert "after 80 steps" not in page
 
 
 def test_a_table_without_the_papers_numbers_has_no_columns_for_them() -> None:

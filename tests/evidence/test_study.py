@@ -130,9 +130,15 @@ def test_the_record_is_a_page_with_its_curves_and_what_was_run(done: Path) -> No
     page = (done / "record/README.md").read_text()
     assert page.startswith("# Whether it runs\n\n| variant | seeds |")
     rows = [line for line in page.splitlines() if line.startswith(("| plain", "| muon", "| no-pairs"))]
-    assert [row.count("|") for row in rows] == [12, 12, 12]
+    assert [row.count("|") for row in rows] == [13, 13, 13]
     assert "curves.svg" in page
-    assert ">no-pairs<" in (done / "record/curves.svg").read_text()
+    curves = (done / "record/curves.svg").read_text()
+    assert ">muon<" in curves
+    assert ">no-pairs<" not in curves  # measured on other instances
+    plain, _, no_pairs = ([cell.strip() for cell in row.split("|")] for row in rows)
+    assert float(plain[3]) == pytest.approx(0.02, abs=0.01)  # million parameters
+    assert no_pairs[11] == "-"  # it never learned next sentences
+    assert (done / "runs/plain/seed-4/run.toml").read_text().split('data_sha256 = "')[1][:64] in page
     again = read_study(done / "record/study.toml")
     assert plan_study(again, _data_of(done), done)[0].is_finished
 
@@ -274,6 +280,11 @@ def _compared(variant: str, seed: int, losses: tuple[float, ...]) -> Compared:
     )
 
 
+def test_saving_more_often_makes_no_other_run(done: Path, nano: Path) -> None:
+    nano.write_text(NANO + "\n[settings.checkpoints]\nkeep_newest = 1\n")
+    assert all(run.is_finished for run in plan_study(read_study(nano), _data_of(done), done))
+
+
 def test_the_table_says_when_a_variant_came_to_where_the_base_ended(tmp_path: Path) -> None:
     runs = [
         _compared("base", 1, (6.0, 5.0, 4.0)),
@@ -289,5 +300,5 @@ def test_the_table_says_when_a_variant_came_to_where_the_base_ended(tmp_path: Pa
     assert rows["base"]["share_of_time"] == 1.0
     assert rows["fast"]["pairs"]["difference"]["mean"] == pytest.approx(-2.1)
     page = (tmp_path / "record/README.md").read_text()
-    assert "| fast | 2 | 30 | 0.5 | 3.0 | 2.000 ± 0.000 | -2.100 (-3.371 to -0.829) |" in page
-    assert "| slow | 1 | 30 | 0.5 | 3.0 | 5.000 | - | 5.000 | - | 0.500 | never |" in page
+    assert "| fast | 2 | - | 30 | 0.5 | 3.0 | 2.000 ± 0.000 | -2.100 (-3.371 to -0.829) |" in page
+    assert "| slow | 1 | - | 30 | 0.5 | 3.0 | 5.000 | - | 5.000 | - | 0.500 | never |" in page

@@ -23,6 +23,7 @@ from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import CheckpointConfig, resolve_checkpoint
+from cloze.training.distribution import World
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
@@ -89,6 +90,22 @@ def test_it_learns_and_says_so(config: FinetuneConfig, tmp_path: Path) -> None:
     task, again = load_finetuning(path=run / "run.toml")
     assert task == replace(TASK, labels=("no", "yes"))
     assert again == replace(config, data_sha256=again.data_sha256)
+
+
+def test_another_score_may_choose_the_best(config: FinetuneConfig, tmp_path: Path) -> None:
+    task, data = read_data(TASK, config, Tokenizer.load(Path(config.model)), SILENT)
+    world = World(torch.device("cpu"))
+    one, other = (
+        {"loss": 0.5, "accuracy": accuracy, "macro_f1": f1} for accuracy, f1 in ((0.9, 0.4), (0.8, 0.7))
+    )
+    by_accuracy = FinetuningWork(task=task, data=data, config=config, world=world)
+    assert by_accuracy.merit(one) > by_accuracy.merit(other)
+    by_f1 = FinetuningWork(task=task, data=data, config=replace(config, best_metric="macro_f1"), world=world)
+    assert by_f1.merit(one) < by_f1.merit(other)
+    with pytest.raises(
+        InputError, match=r"classification has no score 'loss'\. It has accuracy, macro_f1, maj"
+    ):
+        finetune(TASK, replace(config, epochs=1, best_metric="loss"), tmp_path / "run")
 
 
 def test_learning_from_some_examples(nano_checkpoint: Path, config: FinetuneConfig) -> None:

@@ -65,6 +65,7 @@ def test_seeds_are_summed_up(config: FinetuneConfig, tmp_path: Path) -> None:
         assert resolve_checkpoint(tmp_path / "run", pointer).parent == tmp_path / "run" / best
     evaluation = Predictor.load(tmp_path / "run", device="cpu")
     assert evaluation.task.labels == ("no", "yes")
+    assert summary["metric"] == "accuracy"
     alone = finetune(TASK, replace(config, seed=12346), tmp_path / "alone")
     assert alone["accuracy"] == accuracies[1]
 

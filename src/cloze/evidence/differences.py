@@ -16,6 +16,12 @@ class PairedDifference:
     """The ends of the interval that holds the true mean with a confidence of 95%, by Student's t."""
     high: float
 
+    def described(self, digits: int) -> str:
+        """Say mean and interval; pairs that all differ alike, as of runs that learned nothing, give no interval."""
+        if self.low == self.high:
+            return f"{self.mean:+.{digits}f}"
+        return f"{self.mean:+.{digits}f} ({self.low:+.{digits}f} to {self.high:+.{digits}f})"
+
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> PairedDifference:
     """Return the mean difference of pairs and its confidence interval; at least two pairs."""

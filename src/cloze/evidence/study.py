@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+import torch
+
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.corpus.pairs import PairsConfig
@@ -22,6 +24,7 @@ from cloze.evidence.study_file import Study
 from cloze.evidence.study_record import Compared, TaskScores, write_study_record
 from cloze.evidence.study_tasks import Origin, PlannedTask, make_start, measure_task, plan_tasks
 from cloze.metrics.libraries import require
+from cloze.model.checkpoint import load_config, new_encoder
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain, resume_pretraining
@@ -148,8 +151,10 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
     settings = directory / artifacts.RUN_CONFIG
     if not settings.exists():
         return
-    there = replace(configuration.load(PretrainConfig, settings), data_sha256=None)
-    if there != config:
+    there = configuration.load(PretrainConfig, settings)
+    if (
+        replace(there, data_sha256=None, checkpoints=config.checkpoints) != config
+    ):  # saving changes no weights
         remedy = "Choose another --output, or delete it"
         raise InputError("was run with other settings than the study has now", where=directory, remedy=remedy)
 
@@ -273,7 +278,8 @@ def _measure(
     """Measure what a run ended with on the held-out text, read as pairs and as one segment a sequence.
 
     The curve of a run was measured on instances made as its own settings say; these are made as the paper's do. An
-    encoder that looks one way names neighbours, which is another question, and easier or harder.
+    encoder that looks one way names neighbours, which is another question, and easier or harder. What never learned
+    next sentences is not asked.
     """
     both = {"pairs": True, "segments": False}
     for name, next_sentence in both.items() if config.model.attends_to == "all" else [("neighbours", False)]:
@@ -285,7 +291,7 @@ def _measure(
         found = evaluate_pretrained(
             directory, [config.data], settings, device=config.device, progress=progress
         )
-        yield name, {**found.masked_lm, **found.next_sentence}
+        yield name, {**found.masked_lm, **(found.next_sentence if config.pairs.next_sentence else {})}
 
 
 def _compared(run: PlannedRun) -> Compared:
@@ -293,16 +299,20 @@ def _compared(run: PlannedRun) -> Compared:
     tasks = {
         last.name: TaskScores(
             tuple(task.score() for own in run.points for task in own if task.name == last.name),
+            tuple(task.collapse() for own in run.points for task in own if task.name == last.name),
             last.majority(),
-            last.collapse(),
         )
         for last in last_tasks
     }
+    with torch.device("meta"):  # shapes only
+        encoder = new_encoder(load_config(resolve_checkpoint(run.encoder_at(len(run.points)))))
+    parameters = sum(parameter.numel() for parameter in encoder.parameters())
     if run.config is None:
         environment = last_tasks[0].directory.rglob("environment.json") if last_tasks else ()
         return Compared(
             run.variant,
             run.seed,
+            parameters=parameters,
             tasks=tasks,
             environment=next((json.loads(file.read_text("utf-8")) for file in environment), None),
         )
@@ -312,6 +322,8 @@ def _compared(run: PlannedRun) -> Compared:
     return Compared(
         variant=run.variant,
         seed=run.seed,
+        parameters=parameters,
+        data_sha256=configuration.load(PretrainConfig, run.directory / artifacts.RUN_CONFIG).data_sha256,
         held_out_as=_held_out_as(run.config),
         seconds=tuple(row["seconds"] for row in validation),
         masked_lm_losses=tuple(row["masked_lm_loss"] for row in validation),

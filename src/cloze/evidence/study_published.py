@@ -83,7 +83,7 @@ class ScoreRow:
         ours = f"{fmean(values):.1f}{deviation}" if values else "-"
         interval = "-"
         if (found := self.difference) is not None:
-            interval = f"{found.mean:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
+            interval = found.described(1)
         paper = "-" if self.published is None else f"{self.published:.1f}"
         theirs = "-" if self.published_difference is None else f"{self.published_difference:+.1f}"
         return [self.name, str(len(values)), ours, interval, paper, theirs]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from cloze import artifacts
 from cloze.evidence.differences import paired_difference
-from cloze.evidence.study_published import SOURCE, Published, as_table, score_rows
+from cloze.evidence.study_published import SOURCE, Published, ScoreRow, as_table, score_rows
 
 _MASKED = "masked_lm_loss"
 _PAIRS = "next_sentence_accuracy"
@@ -31,10 +31,10 @@ class TaskScores:
 
     points: tuple[float, ...]
     """In percent, at each point of its pre-training; the last is its end."""
+    collapses: tuple[str | None, ...] = ()
+    """How the answers show that nothing was learned, at the points where they do."""
     majority: float | None = None
     """What always saying the most frequent class reaches, where that is known."""
-    collapse: str | None = None
-    """How the answers at its end show that nothing was learned, where they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,10 @@ class Compared:
 
     variant: str
     seed: int
+    parameters: int | None = None
+    """Of its encoder."""
+    data_sha256: str | None = None
+    """Of the manifest of the data set that it was pre-trained on."""
     held_out_as: str | None = None
     """How the instances of its curve were made: curves of one making compare. None: it was not pre-trained."""
     seconds: tuple[float, ...] = ()
@@ -71,6 +75,10 @@ class Compared:
                 return before[0] + share * (seconds - before[0])
             before = (seconds, value)
         return None
+
+    def steps_at(self, place: int, count: int) -> int:
+        """Return after how many steps it was fine-tuned at one of so many points, counted from 0."""
+        return (self.steps or 0) * (place + 1) // count
 
     def score(self, measure: str) -> float | None:
         """Return what was reached at the end: on a task, or the perplexity; None where that was not measured."""
@@ -106,7 +114,12 @@ def write_study_record(
     trained = {name: own for name, own in by_variant.items() if own[0].held_out_as is not None}
     rows = [_row(own, trained[base]) for own in trained.values() if base in trained]
     scores = _score_sections(by_variant, base, metrics, published)
-    drawn = {name: own for name, own in trained.items() if not own[0].neighbours}
+    instances = trained[base][0].held_out_as if base in trained else None
+    drawn = {
+        name: own
+        for name, own in trained.items()
+        if own[0].held_out_as == instances and not own[0].neighbours
+    }
     has_points = any(len(scores.points) > 1 for run in runs for scores in run.tasks.values())
     with artifacts.write_directory(directory, kind="record", overwrite=True) as temporary:
         lines = [f"# {title}", "", *scores]
@@ -129,7 +142,7 @@ def _row(own: Sequence[Compared], base: Sequence[Compared]) -> dict[str, Any]:
     """Compare a variant with the base, over the seeds that both have."""
     theirs = {run.seed: run for run in base}
     pairs = [(run, theirs[run.seed]) for run in own if run.seed in theirs]
-    row: dict[str, Any] = {"variant": own[0].variant, "seeds": len(own)}
+    row: dict[str, Any] = {"variant": own[0].variant, "seeds": len(own), "parameters": own[0].parameters}
     row["steps"], row["tokens"] = fmean(run.steps or 0 for run in own), fmean(run.tokens or 0 for run in own)
     row["seconds"] = fmean(run.seconds[-1] for run in own)
     for kind in ("pairs", "segments", "neighbours"):
@@ -163,6 +176,7 @@ def _share(ours: Compared, base: Compared) -> float | None:
 _HEAD = (
     "variant",
     "seeds",
+    "million parameters",
     "steps",
     "minutes",
     "million tokens",
@@ -181,6 +195,7 @@ def _losses(base: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         [
             row["variant"],
             str(row["seeds"]),
+            "-" if row["parameters"] is None else f"{row['parameters'] / 1e6:.3g}",
             f"{row['steps']:,.0f}",
             f"{row['seconds'] / 60:.1f}",
             f"{row['tokens'] / 1e6:.1f}",
@@ -213,14 +228,16 @@ def _losses(base: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _made_with(runs: Sequence[Compared]) -> str:
-    first = next((run.environment for run in runs if run.environment is not None), None)
-    where = (
-        ""
-        if first is None
-        else f"Processor: {first['processor']}, threads: {first['threads']}, {first['compute_dtype']}, torch "
-        f"{first['versions']['torch']}. "
-    )
-    return f"{where}`study.toml` is what was run, `results.json` every figure by seed."
+    said = []
+    if (data := next((run.data_sha256 for run in runs if run.data_sha256 is not None), None)) is not None:
+        said.append(f"Data set: that whose manifest has the SHA-256 {data}.")
+    if (first := next((run.environment for run in runs if run.environment is not None), None)) is not None:
+        said.append(
+            f"Processor: {first['processor']}, threads: {first['threads']}, {first['compute_dtype']}, torch "
+            f"{first['versions']['torch']}."
+        )
+    said.append("`study.toml` is what was run, `results.json` every figure by seed.")
+    return "\n".join(said)
 
 
 def _score_sections(
@@ -265,7 +282,8 @@ def _score_sections(
             majority = next((run.tasks[name].majority for run in runs if name in run.tasks), None)
             rows = [row for row in score_rows(scores, base, paper) if row.scores]
             heading = f"## {name} ({metrics[name]})" if name in metrics else "## Perplexity of masked words"
-            lines += [heading, "", *as_table(rows, majority=majority), "", *_collapsed(runs, [name])]
+            lines += [heading, "", *as_table(rows, majority=majority), ""]
+            lines += [*_noise(rows), *_points(by_variant, base, name), *_collapsed(runs, [name])]
         compared = base
     return [
         *lines,
@@ -277,15 +295,51 @@ def _score_sections(
     ]
 
 
+def _noise(rows: Sequence[ScoreRow]) -> list[str]:
+    """Say how far seeds of one variant lie apart, by all variants together."""
+    variances = [variance(row.scores.values()) for row in rows if len(row.scores) > 1]
+    if not variances:
+        return []
+    return [f"Deviation between seeds, pooled over the rows: {math.sqrt(fmean(variances)):.2f}.", ""]
+
+
+def _points(by_variant: Mapping[str, Sequence[Compared]], base: str, task: str) -> list[str]:
+    """Return a table for each variant with its difference to the base at every point; empty where there is but one."""
+    lines = []
+    for variant, own in by_variant.items():
+        counts = {len(run.tasks[task].points) for run in own if task in run.tasks}
+        if variant == base or counts <= {1}:
+            continue
+        lines += [f"| steps | {base} | {variant} | less the base's |", "| --- | --- | --- | --- |"]
+        for place in range(max(counts)):
+            scores = {
+                name: {
+                    run.seed: run.tasks[task].points[place] for run in by_variant[name] if task in run.tasks
+                }
+                for name in (base, variant)
+            }
+            theirs, ours = (row.cells for row in score_rows(scores, base, {}))
+            lines.append(f"| {own[0].steps_at(place, max(counts)):,} | {theirs[2]} | {ours[2]} | {ours[3]} |")
+        lines.append("")
+    return lines
+
+
 def _collapsed(runs: Sequence[Compared], tasks: Sequence[str]) -> list[str]:
     """Name the fine-tunings that learned nothing: their scores say so of the settings, not of the encoder."""
     seeds: dict[tuple[str, str, str], list[str]] = {}
     for run in runs:
         for name in tasks:
-            if name in run.tasks and (how := run.tasks[name].collapse) is not None:
-                seeds.setdefault((run.variant, name, how), []).append(str(run.seed))
+            collapses = run.tasks[name].collapses if name in run.tasks else ()
+            for place, how in enumerate(collapses):
+                if how is not None:
+                    what = (
+                        f"{name} after {run.steps_at(place, len(collapses)):,} steps"
+                        if len(collapses) > 1
+                        else name
+                    )
+                    seeds.setdefault((run.variant, what, how), []).append(str(run.seed))
     found = [
-        f"{variant}, {name}, seed {' and '.join(own)} ({how})" for (variant, name, how), own in seeds.items()
+        f"{variant}, {what}, seed {' and '.join(own)} ({how})" for (variant, what, how), own in seeds.items()
     ]
     return [f"Learned nothing: {'; '.join(found)}.", ""] if found else []
 
@@ -347,7 +401,7 @@ def _quality(by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str,
                 points = np.array([run.tasks[name].points for run in runs if name in run.tasks])
                 if not len(points):
                     continue
-                steps = (runs[0].steps or 0) * np.arange(1, points.shape[1] + 1) / points.shape[1]
+                steps = [runs[0].steps_at(place, points.shape[1]) for place in range(points.shape[1])]
                 axes.plot(steps, points.mean(0), f"C{place}-o", label=variant)
                 axes.plot(steps, points.T, f"C{place}.", markersize=3.0)
             axes.set_xlabel("steps of pre-training")

@@ -68,7 +68,7 @@ class StudyTask:
         )
         if not isinstance(data, str) or not isinstance(metric, str) or not isinstance(scale, int | float):
             raise InputError("data and metric are names, scale is a number", where=where)
-        for key in ("model", "train", "dev", "seed"):
+        for key in ("model", "train", "dev", "seed", "best_metric"):
             if key in rest:
                 raise InputError(f"sets {key}, which the study says", where=where)
         if "grid" in rest:
@@ -103,6 +103,7 @@ class PlannedTask:
             "model": str(model),
             "train": str(self.data),
             "seed": seed,
+            "best_metric": self.task.metric,
         }
         return finetuning_from_table(self.task.task, table, where=f"the task {self.name}")
 

@@ -90,6 +90,8 @@ class FinetuneConfig:
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluations_per_epoch: int = 1
     """How often the dev data are scored; the best checkpoint is that of the best score."""
+    best_metric: str | None = None
+    """What that score is, for epochs and for several runs; None: the task's main one."""
     log_every_steps: int = 10
     distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
@@ -116,6 +118,10 @@ class FinetuneConfig:
             raise ValueError(f"{what} ({self.max_seq_length})")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
+
+    def metric_of(self, task: AnyTask) -> str:
+        """Return the name of the score that chooses."""
+        return self.best_metric or task.main_metric
 
     @property
     def has_trials(self) -> bool:

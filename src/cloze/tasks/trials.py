@@ -94,7 +94,7 @@ def make_trials(
         The scores of the best run.
     """
     trials = _trials_in(run, config)
-    world, metric = prepared.world, prepared.task.main_metric
+    world, metric = prepared.world, config.metric_of(prepared.task)
     finished = world.by_first(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
     to_do = [trial for trial in trials if trial not in finished]
     make = _maker(prepared, config, run, workplace, progress)
@@ -110,7 +110,7 @@ def make_trials(
             if bar is not None:
                 bar.advance(1)
                 bar.show(best=f"{best[metric]:.4f}")
-    world.by_first(lambda: _sum_up(prepared, trials, results, run))
+    world.by_first(lambda: _sum_up(prepared.task.name, metric, trials, results, run))
     return scores_in(best)
 
 
@@ -176,14 +176,14 @@ def _result(trial: Path) -> dict[str, Any]:
     return {"trial": trial.name, **json.loads((trial / SCORES).read_text("utf-8"))}
 
 
-def _sum_up(prepared: Prepared, trials: Sequence[_Trial], results: Results, run: Path) -> None:
-    best = _best(trials, results, prepared.task.main_metric)
+def _sum_up(task: str, metric: str, trials: Sequence[_Trial], results: Results, run: Path) -> None:
+    best = _best(trials, results, metric)
     by_setting = groupby(trials, key=attrgetter("setting"))
     summary = {
-        "task": prepared.task.name,
+        "task": task,
         "data": best["data"],
         "examples": best["examples"],
-        "metric": prepared.task.main_metric,
+        "metric": metric,
         "best": best,
         "settings": [_summary(name, list(own), results) for name, own in by_setting],
     }

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cloze.errors import InputError
 from cloze.tasks.batches import Indices, by_length, epoch_order
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.data import LabelledData
@@ -97,5 +98,14 @@ class FinetuningWork:
         yield {name: (torch.tensor(value, dtype=torch.float64), 1.0) for name, value in scores.items()}
 
     def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the task's main score; of evaluations with the same, the one with the lower loss is better."""
-        return measured[self.task.main_metric], -measured["loss"]
+        """Return the score that chooses; of evaluations with the same, the one with the lower loss is better.
+
+        Raises:
+            InputError: the task has no such score.
+        """
+        metric = self.config.metric_of(self.task)
+        scores = [name for name in measured if name not in self.losses]
+        if metric not in scores:
+            remedy = f"It has {', '.join(scores)}"
+            raise InputError(f"{self.task.name} has no score {metric!r}", where="best_metric", remedy=remedy)
+        return measured[metric], -measured["loss"]

@@ -148,7 +148,7 @@ def bench_finetune(
             *(
                 line
                 for peer in peers
-                for line in _score_lines(task.main_metric, by_side["cloze"], by_side[peer])
+                for line in _score_lines(config.metric_of(task), by_side["cloze"], by_side[peer])
             ),
         ),
         results={
@@ -215,7 +215,7 @@ class _Side:
 def _tune(side: _Side, prepared: Prepared, config: FinetuneConfig) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="cloze-bench-") as directory:
         scores, seconds = side.tune(prepared, config, Path(directory) / "run")
-    return Outcome(side.name, config.seed, scores[prepared.task.main_metric], scores, seconds)
+    return Outcome(side.name, config.seed, scores[config.metric_of(prepared.task)], scores, seconds)
 
 
 def _tune_ours(prepared: Prepared, config: FinetuneConfig, run: Path) -> tuple[dict[str, float], float]:
@@ -234,7 +234,7 @@ def _tune_with_trainer(
 ) -> tuple[dict[str, float], float]:
     padded = build_padded_model(_new_model(prepared, config), prepared.task)
     scores, seconds = train_with_trainer(padded, prepared, config, directory=run, tuned=tuned)
-    best = max(scores, key=lambda epoch: epoch[prepared.task.main_metric])
+    best = max(scores, key=lambda epoch: epoch[config.metric_of(prepared.task)])
     return best, fmean(seconds)
 
 
