@@ -11,14 +11,13 @@ from cloze.cli import main
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_model_files
 from cloze.tasks.config import load_finetuning
+from cloze.tasks.mnli import MNLI
 from cloze.tasks.registry import tasks
 from cloze.text.tokenizer import Tokenizer
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "book")
-NANO = (
-    *("--set", "max_seq_length=12", "--set", "micro_batch_tokens=64", "--set", "device=cpu"),
-    *("--learning-rate", "0.01", "--epochs", "15"),
-)
+SMALL = ("--set", "max_seq_length=12", "--set", "micro_batch_tokens=64", "--set", "device=cpu")
+NANO = (*SMALL, "--learning-rate", "0.01", "--epochs", "15")
 RECIPES = sorted(
     (Path(load_finetuning.__code__.co_filename).parents[1] / "recipes/finetuning").glob("*.toml")
 )
@@ -104,6 +103,11 @@ def test_predictions_that_were_kept_score_the_same(place: Path, tmp_path: Path, 
     assert capsys.readouterr().out == predictions.read_text()
     assert main(["score", "mnli", str(predictions), str(gold), "--json", "--quiet"]) == 0
     assert json.loads(capsys.readouterr().out) == evaluated
+    numbers = tmp_path / "numbers.jsonl"  # as other programs write labels
+    labels = [json.loads(line)["label"] for line in predictions.read_text().splitlines()]
+    numbers.write_text("".join(f'{{"label": {MNLI().labels.index(label)}}}\n' for label in labels))
+    assert main(["score", "mnli", str(numbers), str(gold), "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out) == evaluated
     assert main([*base, "-o", str(predictions)]) == 2
     assert "exists already" in capsys.readouterr().err
 
@@ -113,6 +117,10 @@ BAD_PREDICTIONS = {
     "no label": (
         '{"label": "neutral"}\n{"lable": 1}\n',
         "predictions.jsonl:2: no prediction for mnli: KeyError 'label'",
+    ),
+    "another label": (
+        '{"label": "neutral"}\n{"label": "natural"}\n',
+        "predictions.jsonl:2: no prediction for mnli: ValueError label 'natural' is none of entailment, neutral",
     ),
     "no JSON": ("neutral\n", "predictions.jsonl:1: not JSON"),
     "nothing": ("", "predictions.jsonl: 0 predictions for 10 examples"),
@@ -142,7 +150,7 @@ def test_validate_reads_everything_and_writes_nothing(place: Path, tmp_path: Pat
 
 
 def test_seeds_and_grid_are_told(place: Path, tmp_path: Path, capsys: Capture) -> None:
-    base = ["finetune", "mnli", "-m", str(place / "model"), "-d", str(place / "data"), *NANO, "--quiet"]
+    base = ["finetune", "mnli", "-m", str(place / "model"), "-d", str(place / "data"), *SMALL, "--quiet"]
     grid = ["--grid", "--set", "grid.epochs=[1]", "--set", "grid.batch_sizes=[]"]
     assert main([*base, "-o", str(tmp_path / "run"), "--seeds", "2", *grid]) == 0
     shown = capsys.readouterr().out
@@ -172,6 +180,10 @@ def test_what_is_wrong_is_said_in_one_line(place: Path, tmp_path: Path, capsys: 
         f"evaluate mnli -m {place}/run -d {place}/ax.tsv": "",
         f"evaluate mnlo -m {place}/run -d {place}/data": "no task 'mnlo'. Did you mean mnli",
         f"evaluate mnli -m {place}/run -d {place}/data --set mnli.label=x": "unknown key mnli.label. Did you mean",
+        f"evaluate mnli -m {place}/run -d {place}/data --set mnli.labels=['a','b']": "what the model was trained with",
+        f"evaluate mlm -m {place}/run -d {place}/ax.tsv --text-column x": "--text-column: evaluate mlm has no use",
+        f"evaluate fill -m {place}/run -d {place}/ax.tsv --set a=b": "--set: evaluate fill has no use for it",
+        f"baseline mnli -d {place}/data --learning-curve 5000": "mnli: there are 60 examples to learn from",
         f"evaluate mnli -m {place}/run -d {place}/data --set epochs=3": "epochs is no setting of the task",
         "score classification a.jsonl b.tsv": "b.tsv: no such file",
         f"predict mnli -m {place}/run {tmp_path}/none.tsv": "none.tsv: no such file",

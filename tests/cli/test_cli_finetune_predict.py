@@ -144,6 +144,14 @@ WRONG = {
         ["finetune", "classification", "--resume", "--epochs", "3"],
         "run's own settings",
     ),
+    "resume and look": (
+        ["finetune", "classification", "--resume", "--dry-run"],
+        "--resume: goes on with a run, where --validate, --print-config and --dry-run begin none",
+    ),
+    "several runs of what is computed": (
+        ["finetune", "feature-classification", "-m", "MODEL", "-d", "DATA", "--seeds", "3"],
+        "feature-classification: is the same for every seed and rate. Leave out --seeds and --grid",
+    ),
 }
 
 

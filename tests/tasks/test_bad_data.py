@@ -68,6 +68,12 @@ CASES = {
     "MRPC that a spreadsheet saved as CSV": Bad(
         "mrpc", "a.csv", '#1 String,#2 String,Quality\n"a,b,1\n', "a.csv:2: a quotation mark is never closed"
     ),
+    "a number that is no digit": Bad(
+        "sst2", "a.tsv", "sentence\tlabel\na\t²\n", "a.tsv:2: label '²' is none of the model's"
+    ),
+    "nothing to find": Bad(
+        "ranking", "a.tsv", "query\tpassage\tlabel\na\tb\t0\n", "a.tsv: no passage is relevant to its query"
+    ),
     "an empty label": Bad(
         "wnli", "a.tsv", "sentence1\tsentence2\tlabel\na\tb\t\n", "a.tsv:2: the cell 'label' is empty"
     ),
@@ -105,6 +111,18 @@ CASES = {
         "text\tlabels\na\tx,y\nb\tx, z\n",
         "a.tsv:3: label 'z' is none of the model's. It knows x, y",
         {"labels": ("x", "y")},
+    ),
+    "a label with the separator in it": Bad(
+        "multi-label",
+        "a.jsonl",
+        '{"text": "a", "labels": ["x", "y,z"]}\n',
+        "a.jsonl:1: label 'y,z' holds the separator. Choose another with --set multi-label.separator",
+    ),
+    "labels that are no texts": Bad(
+        "multi-label",
+        "a.jsonl",
+        '{"text": "a", "labels": ["x", 3]}\n',
+        "a.jsonl:1: 'labels' is [\"x\", 3], not",
     ),
     # vectors
     "a pair without its second text": Bad(
@@ -225,7 +243,23 @@ BAD_SETTINGS = {
         {"class_weights": (1.0, 2.0)},
         "2 class_weights for 0 labels",
     ),
-    "negative weights": ("mrpc", {"class_weights": (1.0, -2.0)}, "class_weights must not be negative"),
+    "negative weights": (
+        "mrpc",
+        {"class_weights": (1.0, -2.0)},
+        "class_weights must be numbers of 0 or more",
+    ),
+    "a weight that is no number": (
+        "mrpc",
+        {"class_weights": (1.0, float("nan"))},
+        "class_weights must be numbers of 0 or more",
+    ),
+    "weights of nothing": ("mrpc", {"class_weights": (0.0, 0.0)}, "class_weights are all 0"),
+    "weights twice": (
+        "mrpc",
+        {"class_weights": (1.0, 2.0), "balanced": True},
+        "one of them says the weights",
+    ),
+    "a label twice": ("multi-label", {"labels": ("x", "y", "x")}, "labels holds 'x' twice"),
     "a scale upside down": (
         "regression",
         {"minimum": 5.0, "maximum": 1.0},

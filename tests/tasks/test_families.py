@@ -33,6 +33,7 @@ def test_classes_are_balanced_by_their_share() -> None:
     assert task.class_weights == pytest.approx((2.0, 2 / 3, 1.0))
     mean = np.mean([task.class_weights[task.labels.index(label)] for label in "abbbcc"])
     assert mean == pytest.approx(1.0)
+    assert task.fitted(_texts("a", "b", "c")) == task  # a run that goes on has the weights that it began with
 
 
 def test_weights_weigh_the_loss(tokenizer: Tokenizer) -> None:
@@ -49,6 +50,19 @@ def test_labels_of_a_set_are_those_over_the_threshold() -> None:
     found = task.decode(LabelledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
     assert found.labels == ("a", "c")
     assert list(found.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
+
+
+def test_labels_of_a_set_may_be_a_list(tmp_path: Path) -> None:
+    rows = (
+        '{"text": "x", "labels": ["b ", "a"]}\n{"text": "y", "labels": []}\n{"text": "z", "labels": "a, b"}\n'
+    )
+    (tmp_path / "a.jsonl").write_text(rows)
+    examples = list(MultiLabel().examples(tmp_path / "a.jsonl"))
+    task = MultiLabel().fitted(examples)
+    assert task.labels == ("a", "b")
+    assert [task.target(example) for example in examples] == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+    with pytest.raises(TypeError, match="labels is 'a, b', not a list"):
+        task.from_json({"labels": "a, b"})
 
 
 def test_labels_of_a_set_are_parted_as_said() -> None:

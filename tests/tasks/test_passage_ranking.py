@@ -30,9 +30,15 @@ def test_scores_are_means_over_queries():
 
 def test_queries_to_which_nothing_is_relevant_are_left_out():
     examples = pairs(("a", "x", 1), ("b", "x", 0))
-    assert Ranking().score(examples, [0.1, 0.2])["mrr@10"] == 1
+    scores = Ranking().score(examples, [0.1, 0.2])
+    assert (scores["mrr@10"], scores["queries"]) == (1, 1)
     with pytest.raises(InputError, match=r"a\.tsv: no passage is relevant"):
-        Ranking().score(pairs(("a", "x", 0)), [0.1])
+        Ranking().check_scored(pairs(("a", "x", 0)))
+
+
+def test_the_order_of_a_file_is_no_merit():
+    examples = pairs(("a", "x", 1), ("a", "y", 0), ("a", "z", 0))
+    assert Ranking().score(examples, [0.5, 0.5, 0.5])["mrr@10"] == pytest.approx(1 / 3)
 
 
 def test_the_best_window_decides(tokenizer):

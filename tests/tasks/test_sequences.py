@@ -124,3 +124,12 @@ def test_a_long_beginning_stands_before_every_choice(tokenizer: Tokenizer) -> No
     assert task.decode(question, features, outputs).choice == 1
     (cut,) = OwnChoices().features(question, tokenizer, max_seq_length=12)
     assert cut.is_truncated
+
+
+def test_windows_keep_no_less_of_long_choices_than_cutting(tokenizer: Tokenizer) -> None:
+    question = Question("a film", (LONG, "bad"), 1, "x:1")
+    (window,), (cut,) = (
+        OwnChoices(long_texts=long_texts).features(question, tokenizer, max_seq_length=12)
+        for long_texts in ("windows", "truncate")
+    )
+    assert window.sequences[0].num_tokens == cut.sequences[0].num_tokens == 12

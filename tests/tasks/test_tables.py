@@ -61,7 +61,11 @@ BAD = {
     "column twice": ("a.csv", "text,text\na,x\n", "a.csv:1: two columns are called 'text'"),
     "unclosed quote": ("a.csv", 'text,label\na,x\n"b,y\nc,z\n', "a.csv:3: a quotation mark is never closed"),
     "quote in the middle": ("a.csv", 'text,label\n"a"b,x\n', "a.csv:2: ',' expected after '\"'"),
-    "huge cell": ("a.csv", "text,label\n" + "a" * 140_000 + ",x\n", "a.csv:2: field larger than field limit"),
+    "unclosed quote, and much behind it": (
+        "a.csv",
+        'text,label\n"b,y\n' + "a long line,z\n" * 20_000,
+        "a.csv:2: a quotation mark is never closed",
+    ),
     "broken JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "a.jsonl:2: not JSON"),
     "JSON array": ("a.jsonl", '["text", "label"]\n', "a.jsonl:1: not a JSON object"),
     "whole JSON": ("a.jsonl", "[\n{}\n]\n", "a.jsonl:1: not JSON"),
@@ -69,6 +73,7 @@ BAD = {
     "key missing": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', "a.jsonl:2: no column 'label'"),
     "empty object": ("a.jsonl", "{}\n", "a.jsonl:1: no column 'text'. The row is empty"),
     "null": ("a.jsonl", '{"text": null, "label": 1}\n', "a.jsonl:1: 'text' is null, not a text"),
+    "not a number": ("a.jsonl", '{"text": NaN, "label": 1}\n', "a.jsonl:1: 'text' is NaN, not a text"),
     "list": ("a.jsonl", '{"text": ["a"], "label": 1}\n', "a.jsonl:1: 'text' is [\"a\"], not a text"),
 }
 
@@ -81,12 +86,46 @@ def test_a_bad_table_is_told_where_and_why(tmp_path: Path, kind: str) -> None:
     assert message in str(raised.value)
 
 
+def test_a_cell_may_be_long_and_a_name_in_capitals(tmp_path: Path) -> None:
+    long = "a " * 100_000
+    assert _read(tmp_path, "A.CSV", f"text,label\n{long},x\n") == [((long, "x"), "A.CSV:2")]
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv"])
+def test_an_empty_line_is_a_row_of_one_empty_cell(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("text\na\n\nb\n")
+    assert [(row.text("text"), row.where[-1]) for row in read_rows(path, ["text"])] == [
+        ("a", "2"),
+        ("", "3"),
+        ("b", "4"),
+    ]
+
+
+def test_a_few_broken_rows_may_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\n" + "a\tx\n" * 20 + "b\n" * 10)
+    assert len(list(read_rows(path, ["text"], skip_broken=True))) == 20
+    with path.open("a") as file:
+        file.write("b\n")
+    with pytest.raises(InputError, match=r"a\.tsv:32: 11 of 31 rows have more or fewer cells"):
+        list(read_rows(path, ["text"], skip_broken=True))
+
+
 def test_what_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         list(read_rows(tmp_path / "none.tsv", ["text"]))
     (tmp_path / "folder.tsv").mkdir()
     with pytest.raises(InputError, match="is a directory"):
         list(read_rows(tmp_path / "folder.tsv", ["text"]))
+
+
+def test_white_space_around_a_label_says_nothing_and_json_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\na\tx\nb\tx \n")
+    assert {example.label for example in Classification().examples(tmp_path / "a.tsv")} == {"x"}
+    (tmp_path / "a.json").write_text('{"text": "a"}\n')
+    with pytest.raises(InputError, match=r"a\.json: not a text\. A table's name ends in \.tsv"):
+        list(Classification().examples(tmp_path / "a.json", labelled=False))
 
 
 def test_a_label_must_be_there_a_text_may_be_empty(tmp_path: Path) -> None:

@@ -256,6 +256,18 @@ def test_running_text_is_read_a_line_an_example(tmp_path: Path) -> None:
     ]
 
 
+def test_plain_text_is_not_taken_for_columns(tmp_path: Path) -> None:
+    words, text = tmp_path / "words.conll", tmp_path / "text.txt"
+    words.write_text("Ann B-PER\nleft O\n\n")
+    task = OwnTags().fitted(list(OwnTags().examples(words)))
+    (again,) = task.examples(words, labelled=False)
+    assert again.sentences[0].words == ("Ann", "left")
+    text.write_text("Ann left the house.\n")
+    remedy = "of plain text say it with --set TASK.running_text=true"
+    with pytest.raises(InputError, match=rf"text\.txt:1: 4 columns, the training data had 2\. .*{remedy}"):
+        list(task.examples(text, labelled=False))
+
+
 def test_sentences_know_their_document(tmp_path: Path) -> None:
     path = tmp_path / "words.conll"
     path.write_text("-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n")

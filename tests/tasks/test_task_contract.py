@@ -25,7 +25,8 @@ from cloze.tasks.registry import find_task, register_task, tasks
 from cloze.tasks.task import AnyTask
 from cloze.text.tokenizer import Tokenizer
 
-NOT_PERFECT_AT_ONE = {"majority_accuracy": None, "candidates": None, "rmse": pytest.approx(0, abs=1e-5)}
+COUNTS = {"candidates": None, "queries": None}
+NOT_PERFECT_AT_ONE = {"majority_accuracy": None, "rmse": pytest.approx(0, abs=1e-5), **COUNTS}
 
 
 @pytest.fixture(params=sorted(tasks()))

@@ -57,7 +57,7 @@ def run(
         asked, as_place(train_file), None if dev_file is None else as_place(dev_file)
     )
     found = measure(fitted, train, scored, sizes, progress=flags.progress)
-    place = dev_file or train_file
+    place = dev_file or f"held out of {train_file}"
     text = [*_table(found), f"  on {len(scored):,} examples: {place}"]
     result = {
         "data": place,
@@ -81,7 +81,7 @@ def _sizes(text: str) -> list[int | None]:
             what = f"{word!r} is no number of examples"
             remedy = "Write numbers with commas between them, or all, as in 100,500,2000,all"
             raise InputError(what, where="--learning-curve", remedy=remedy)
-    return sizes
+    return list(dict.fromkeys(sizes))
 
 
 def _table(found: "list[BaselineScores]") -> list[str]:

@@ -14,8 +14,10 @@ from cloze.cli.common import (
     TaskName,
     required,
 )
+from cloze.errors import InputError
 
 _PRETRAINING = {"mlm": "masked_lm", "nsp": "next_sentence"}
+_FILL = "fill"
 
 
 def run(
@@ -52,10 +54,19 @@ def run(
         flags: flags of every verb.
     """
     required(model, "--model", verb="evaluate")
+    if task in (*_PRETRAINING, _FILL):
+        unused = {
+            "--output": output,
+            "--text-column": text_column,
+            "--label-column": label_column,
+            "--set": settings if task == _FILL else (),
+        }
+        if named := [flag for flag, value in unused.items() if value]:
+            raise InputError(f"evaluate {task} has no use for it", where=named[0], remedy="Leave it out")
     if task in _PRETRAINING:
         _evaluate_pretrained(task, _only(model), data, settings, device, flags)
         return
-    if task == "fill":
+    if task == _FILL:
         _evaluate_fill(_only(model), data, device, flags)
         return
     from cloze import config as configuration
@@ -71,7 +82,7 @@ def run(
         refuse_existing_file(output, overwrite=overwrite)
     predictor = load_ensemble(model, task, device=device)
     given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
-    reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)])
+    reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)], is_trained=True)
     predictor = replace(predictor, task=reader)
     file = find_data(reader, data, "dev")
     evaluation = predictor.evaluate(reader.examples(file), total=count_rows(file), progress=flags.progress)
@@ -111,8 +122,6 @@ def _evaluate_fill(model: Path, data: str, device: str, flags: Flags) -> None:
 
 
 def _only(models: tuple[Path, ...]) -> Path:
-    from cloze.errors import InputError
-
     first, *others = models
     if others:
         what = "several models answer as one only when they are fine-tuned"

@@ -64,12 +64,12 @@ def run(
         text_column: name of the column with the text (text, where nothing says otherwise).
         label_column: name of the column with the label (label).
         examples: learn from so many, drawn at random, for a learning curve: the parts of cloze baseline.
-        epochs: how often each example is seen (3).
-        batch_size: examples an optimizer step (32).
+        epochs: how often each example is seen (3); not searched for in a grid then, as the two below.
+        batch_size: sequences an optimizer step (32).
         learning_rate: its peak (5e-5).
         seeds: make as many runs, each with another head and order of the data; mean, deviation and best are told.
         grid: make a run for each of the paper's batch sizes, learning rates and epochs: 18, with each seed.
-        config: a TOML file, or the name of a recipe, as in -c mrpc or -c mrpc-google.
+        config: a TOML file, or the name of a recipe, as in -c glue or -c mrpc-google.
         settings: one setting, as in --set max_seq_length=256; may be given several times.
         pool: where the runs of --seeds and --grid are made; without it one after the other in this process.
         validate: read and check all data, name the first line that is wrong, and stop.
@@ -99,8 +99,18 @@ def run(
         f"{task}.label_column": label_column,
     }
     paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}
-    overrides = [*configuration.as_overrides(paper_grid), *settings, *configuration.as_overrides(given)]
+    searched = {"grid.batch_sizes": batch_size, "grid.learning_rates": learning_rate, "grid.epochs": epochs}
+    not_searched: dict[str, list[float]] = {name: [] for name, value in searched.items() if value is not None}
+    overrides = [
+        *configuration.as_overrides(paper_grid),
+        *settings,
+        *configuration.as_overrides({**given, **not_searched}),
+    ]
     if resume:
+        if validate or print_config or dry_run:
+            remedy = "Leave out --resume, or the other"
+            what = "goes on with a run, where --validate, --print-config and --dry-run begin none"
+            raise InputError(what, where="--resume", remedy=remedy)
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)

@@ -84,7 +84,7 @@ def run(
             refuse_existing_file(file, overwrite=overwrite)
     predictor = load_ensemble(model, task, device=workplace.device_here)
     given = configuration.as_overrides({f"{task}.text_column": text_column})
-    reader = with_settings(predictor.task, [*settings, *given])
+    reader = with_settings(predictor.task, [*settings, *given], is_trained=True)
     predictor = replace(predictor, task=reader)
     place = as_place(input_file)
     answers = stream_answers(

@@ -4,7 +4,7 @@ A ranking is given as the relevance of its documents from the first to the last,
 relevant or that nobody judged. All agree with `trec_eval`, given the same order of the documents.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +22,6 @@ class RankedQuery:
     """From the first rank on; 0 = not relevant."""
     judged: Sequence[int]
     """Of every document that is relevant to the query, ranked or not: at least one."""
-
-
-def rank(scores: Mapping[str, float]) -> list[str]:
-    """Return documents by falling score, and those of one score by their names, so that order is never luck."""
-    return sorted(scores, key=lambda document: (-scores[document], document))
 
 
 def ranking_scores(queries: Sequence[RankedQuery]) -> dict[str, float]:

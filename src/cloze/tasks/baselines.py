@@ -132,8 +132,11 @@ def measure(
         progress: where to tell how far it is.
 
     Raises:
-        InputError: the family has no baselines, or an example has a label that the task does not know.
+        InputError: the family has no baselines, every size is more than there are, or an example has a label that the
+            task does not know.
     """
+    if not any(size is None or size <= len(train) for size in sizes):
+        raise InputError(f"there are {len(train):,} examples to learn from", where=task.name)
     if isinstance(task, TextTask):
         for example in dev:
             task.target(example)

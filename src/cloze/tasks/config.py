@@ -75,7 +75,7 @@ class FinetuneConfig:
     budget_seconds: float | None = None
     """Time to train at most: where the epochs would take longer, the schedule follows the clock."""
     batch_size: int = 32
-    """Examples an optimizer step."""
+    """Sequences an optimizer step; of a text in windows each is one."""
     max_seq_length: int = 128
     """Tokens of a sequence, [CLS] and [SEP] included; longer texts are cut."""
     license: str = UNKNOWN_LICENSE
@@ -176,17 +176,25 @@ def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     return _build(_find_task(table, None, str(path)), TaskSettings, table, str(path))
 
 
-def with_settings(task: AnyTask, overrides: Iterable[str]) -> AnyTask:
+def with_settings(task: AnyTask, overrides: Iterable[str], *, is_trained: bool = False) -> AnyTask:
     """Return a task with other settings of its own, as in `classification.text_column=review`.
 
+    Args:
+        task: as it is.
+        overrides: its settings by name.
+        is_trained: whether it is that of a model, whose weights some settings belong to.
+
     Raises:
-        InputError: a key that nobody reads, a wrong type, a value out of range.
+        InputError: a key that nobody reads, a wrong type, a value out of range, or a setting of the weights.
     """
     table = configuration.read_table(overrides=overrides)
     own = table.pop(task.name, {})
     if table or not isinstance(own, Mapping):
         what = f"{', '.join(table) or task.name} is no setting of the task"
         raise InputError(what, where="--set", remedy=f"Write {task.name}.KEY=VALUE")
+    if is_trained and (learned := [name for name in own if name in task.learned_settings]):
+        what = f"{task.name}.{learned[0]} is what the model was trained with"
+        raise InputError(what, where="--set", remedy="Leave it out, or fine-tune another")
     return configuration.from_table(type(task), own, where="--set", prefix=f"{task.name}.", default=task)
 
 

@@ -15,6 +15,8 @@ from cloze.tasks.tag_schemes import SchemeFinder, is_tag
 
 _DOCUMENT = "-DOCSTART-"
 _MAX_WORDS = 100_000
+_APART = "Columns are a tab apart throughout the file, or spaces"
+_PLAIN = "; of plain text say it with --set TASK.running_text=true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Sentence:
     first_line: int = 1
     offsets: tuple[tuple[int, int], ...] | None = None
     """Of words of a running text: the first character of each, and the one after its last."""
+    columns: int = 1
+    """Of the file."""
 
     def where(self, word: int) -> str:
         """Return file and line of a word."""
@@ -40,6 +44,8 @@ class ConllColumns:
     word: int = 0
     tag: int | None = -1
     """None: tags are not looked at."""
+    most: int | None = None
+    """A line with more is none of words and their columns; None: there may be any number."""
 
 
 def read_sentences(path: Place, columns: ConllColumns, *, check_tags: bool = True) -> Iterator[Sentence]:
@@ -106,6 +112,7 @@ class _Row(NamedTuple):
     word: str
     tag: str
     where: str
+    columns: int
 
 
 class _Mark(Enum):
@@ -130,11 +137,10 @@ def _rows(path: Place, columns: ConllColumns) -> Iterator[_Row | _Mark]:
         width = width or _checked_width(cells, columns, where)
         if len(cells) != width:
             what = f"{_counted(len(cells), 'column')}, the first line has {width}"
-            remedy = "Columns are a tab apart throughout the file, or spaces"
-            raise InputError(what, where=where, remedy=remedy)
+            raise InputError(what, where=where, remedy=f"{_APART}{'' if columns.tag is not None else _PLAIN}")
         if not cells[columns.word].strip():
             raise InputError("the word is empty", where=where, remedy="An empty line ends a sentence")
-        yield _Row(cells[columns.word], "" if columns.tag is None else cells[columns.tag], where)
+        yield _Row(cells[columns.word], "" if columns.tag is None else cells[columns.tag], where, width)
     yield _Mark.SENTENCE
 
 
@@ -145,11 +151,15 @@ def _sentence(rows: Sequence[_Row], columns: ConllColumns) -> Sentence:
         None if columns.tag is None else tuple(row.tag for row in rows),
         file,
         int(first_line),
+        columns=rows[0].columns,
     )
 
 
 def _checked_width(cells: list[str], columns: ConllColumns, where: str) -> int:
     width = len(cells)
+    if columns.most is not None and width > columns.most:
+        what = f"{_counted(width, 'column')}, the training data had {columns.most}"
+        raise InputError(what, where=where, remedy=f"{_APART}{_PLAIN}")
     for name, column in (("word", columns.word), ("tag", columns.tag)):
         if column is not None and not -width <= column < width:
             what = f"{_counted(width, 'column')}, {name}_column is {column}"

@@ -40,24 +40,29 @@ def find_data(task: AnyTask, path: Place, split: Split) -> Place:
     """
     if not is_folder(path):
         return as_place(path)
-    names = task.file_names[split]
-    found = [file for name in names if is_file(file := below(path, name))]
-    if not found:
-        what = f"no {' nor '.join(names)} in this directory"
+    found = _find_in(task, path, split)
+    if found is None:
+        what = f"no {' nor '.join(task.file_names[split])} in this directory"
         raise InputError(what, where=path, remedy="Name the file itself")
-    return found[0]
+    return found
+
+
+def _find_in(task: AnyTask, folder: Place, split: Split) -> Place | None:
+    files = (below(folder, name) for name in task.file_names[split])
+    return next((file for file in files if is_file(file)), None)
 
 
 def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | None]:
-    """Return the files to learn from and to be scored on; a directory to learn from has both.
+    """Return the files to learn from and to be scored on; a directory to learn from may have both.
 
     Raises:
-        InputError: one is not there.
+        InputError: one that is named is not there.
     """
-    if dev is None and is_folder(train):
-        dev = train
     train_file = str(find_data(task, train, "train"))
-    return train_file, None if dev is None else str(find_data(task, dev, "dev"))
+    if dev is not None:
+        return train_file, str(find_data(task, dev, "dev"))
+    beside = _find_in(task, train, "dev") if is_folder(train) else None
+    return train_file, None if beside is None else str(beside)
 
 
 def with_files(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
@@ -120,13 +125,16 @@ def read_examples(
     train = list(task.examples(train_file))
     task = task.fitted(train)
     if dev_file is not None:
-        return task, train, list(task.examples(dev_file))
+        dev = list(task.examples(dev_file))
+        task.check_scored(dev)
+        return task, train, dev
     is_dev = _is_held_out(task, train, dev_fraction)
     dev = [example for example, out in zip(train, is_dev, strict=True) if out]
     train = [example for example, out in zip(train, is_dev, strict=True) if not out]
     if not train:
-        remedy = "Give more examples, or a file with --dev"
+        remedy = "What is held out is a whole document or query: give more of them, or a file with --dev"
         raise InputError("nothing is left to learn from", where=train_file, remedy=remedy)
+    task.check_scored(dev)
     return task, train, dev
 
 

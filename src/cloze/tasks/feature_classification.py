@@ -42,6 +42,11 @@ class FeatureClassification(SequenceClassification):
 
     libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
     is_solved: ClassVar[bool] = True
+    learned_settings: ClassVar[tuple[str, ...]] = (
+        *SequenceClassification.learned_settings,
+        "layer",
+        "pooling",
+    )
 
     layer: int = -1
     """From 1; 0 is the embeddings, -1 the last."""

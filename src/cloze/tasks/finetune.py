@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -74,6 +75,7 @@ def finetune(
             lambda: artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
         )
         check_task(task)
+        _check_trials(task, config)
         config = with_files(task, config)
         prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
         if not config.has_trials:
@@ -174,7 +176,7 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
 def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
     """Say whether a run fits in memory and how long it will take, from a few micro-batches; nothing is written.
 
-    Of several runs, over seeds or a grid, the first tells of the others.
+    Of several runs, over seeds or a grid, the first tells of the others, but for their epochs.
 
     Raises:
         InputError: as `finetune`; or the encoder does not learn, so that there is little to plan.
@@ -185,6 +187,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
     prepared = precompute(prepared, config, progress)
     trials = [trial for own in trials_of(config).values() for trial in own]
+    epochs = fmean(trial.epochs for trial in trials)
     dtype = resolve_dtype(config.precision, world.device)
     available = available_memory(world.device)
     generator = torch.Generator().manual_seed(config.seed)
@@ -206,12 +209,12 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     if memory().fits:
         progress.note("timing steps")
         seconds = rehearsal.step_seconds(step)
-        steps = trials[0].epochs * work.steps_per_epoch
+        steps = round(epochs * work.steps_per_epoch)
         if config.budget_seconds is not None:
             steps = min(steps, int(config.budget_seconds / seconds))
-        stretches = (Stretch(f"{trials[0].epochs} epochs", steps, step.num_tokens, seconds),)
+        stretches = (Stretch(f"{epochs:g} epochs", steps, step.num_tokens, seconds),)
     dev_tokens = sum(feature.num_tokens for own in prepared.data.dev_features for feature in own)
-    evaluations = trials[0].epochs * config.evaluations_per_epoch + 1  # and the best checkpoint's
+    evaluations = epochs * config.evaluations_per_epoch + 1  # and the best checkpoint's
     return RunPlan(
         device=str(world.device),
         dtype=str(dtype).removeprefix("torch."),
@@ -232,3 +235,10 @@ def check_task(task: AnyTask) -> None:
         remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
         raise InputError("has no data to learn from", where=task.name, remedy=remedy)
     require(task.libraries)
+
+
+def _check_trials(task: AnyTask, config: FinetuneConfig) -> None:
+    """Refuse several runs of what is computed and has no chance in it: they would all be the same."""
+    if task.is_solved and config.has_trials:
+        remedy = "Leave out --seeds and --grid"
+        raise InputError("is the same for every seed and rate", where=task.name, remedy=remedy)

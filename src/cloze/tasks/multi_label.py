@@ -17,7 +17,8 @@ from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.stores import Place
 from cloze.tasks.registry import register_task
-from cloze.tasks.task import Array
+from cloze.tasks.tables import Column, Row
+from cloze.tasks.task import Array, check_labels
 from cloze.tasks.texts import Columns, LabelledText, Target, TextBatch, TextFeature, TextTask, read_texts
 from cloze.training.loop import Measures
 
@@ -35,9 +36,10 @@ class LabelSet:
 class MultiLabel(TextTask[LabelSet]):
     """A sigmoid for each label, from the pooled [CLS]."""
 
-    data_format: ClassVar[str] = "as classification, a cell with several labels parted by a comma"
+    data_format: ClassVar[str] = "as classification, a cell with several labels parted by a comma, or a list"
     source: ClassVar[str] = "your own data"
     main_metric: ClassVar[str] = "micro_f1"
+    learned_settings: ClassVar[tuple[str, ...]] = ("labels",)
     problem_type: ClassVar[str | None] = "multi_label_classification"
 
     text_column: str = "text"
@@ -56,11 +58,22 @@ class MultiLabel(TextTask[LabelSet]):
             raise ValueError(f"threshold {self.threshold} is not between 0 and 1")
         if not self.separator:
             raise ValueError("separator is empty")
+        check_labels(self.labels)
 
     def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
         """Read the rows of a table; without labels also a plain text, a text a line."""
         columns = Columns(self.text_column, self.pair_column, self.label_column)
-        return read_texts(path, columns, labelled=labelled, may_be_empty=True)
+        return read_texts(path, columns, labelled=labelled, read_label=self._joined)
+
+    def _joined(self, row: Row, column: Column) -> str:
+        """Return the labels of a row in one text, where JSON and Parquet may have a list of them."""
+        if not isinstance(row.cells[column], list):
+            return row.text(column)
+        labels = row.texts(column)
+        if wrong := [label for label in labels if self.separator in label]:
+            remedy = "Choose another with --set multi-label.separator=…"
+            raise InputError(f"label {wrong[0]!r} holds the separator", where=row.where, remedy=remedy)
+        return self.separator.join(labels)
 
     def fitted(self, examples: Sequence[LabelledText]) -> Self:
         """Return the task with the labels that the examples have.
@@ -139,4 +152,7 @@ class MultiLabel(TextTask[LabelSet]):
 
     def from_json(self, values: Mapping[str, Any]) -> LabelSet:
         """Read the labels; probabilities may be missing."""
-        return LabelSet(tuple(values["labels"]), values.get("probabilities", {}))
+        labels = values["labels"]
+        if not isinstance(labels, list):
+            raise TypeError(f"labels is {labels!r}, not a list")
+        return LabelSet(tuple(map(str, labels)), values.get("probabilities", {}))

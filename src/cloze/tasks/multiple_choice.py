@@ -103,8 +103,8 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
             return [ChoiceFeature(tuple(whole), example.label)]
         room = max_seq_length - 3
         pieces = [tokenizer.encode(choice).input_ids[1:-1] for choice in example.choices]
-        kept = [own[: room // 2] for own in pieces]
         prompt = tokenizer.encode(example.prompt).input_ids[1:-1]
+        kept = [own[: max(room // 2, room - len(prompt))] for own in pieces]
         return [
             ChoiceFeature(
                 tuple(

@@ -5,7 +5,7 @@ Shapes: B sequences.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.sequences import LongTexts
 from cloze.tasks.task import Array
-from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, score_of
+from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, finite, score_of
 from cloze.training.loop import Measures
 
 _FLATNESS = 1e-4  # probabilities that spread less say nothing of an order
@@ -78,23 +78,26 @@ class PassageRanking(TextTask[float]):
     def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
         """Return the means over queries of MRR@10, nDCG@10, MAP and recall@100, each query's passages in order.
 
-        Queries to which nothing is relevant are left out: every order is as good. Of passages with one score the
-        earlier stands first.
+        Queries to which nothing is relevant are left out: every order is as good. Of passages with one score the less
+        relevant stands first: no order is no merit.
         """
-        candidates: dict[str, list[tuple[float, int]]] = {}
-        judged: dict[str, tuple[int, ...]] = {}
-        for example, prediction in zip(examples, predictions, strict=True):
-            candidates.setdefault(example.text, []).append((prediction, _relevance(example)))
-            judged[example.text] = example.judged if isinstance(example, RankedText) else ()
-        queries = []
-        for query, own in candidates.items():
-            relevance = [each for _, each in sorted(own, key=lambda pair: -pair[0])]
-            if relevant := judged[query] or tuple(each for each in relevance if each > 0):
-                queries.append(RankedQuery(relevance, relevant))
-        if not queries:
-            where = examples[0].where.rpartition(":")[0]
-            raise InputError("no passage is relevant to its query", where=where)
-        return ranking_scores(queries)
+        queries = _queries(examples, predictions)
+        return {**ranking_scores(queries), "queries": float(len(queries))}
+
+    def fitted(self, examples: Sequence[LabelledText]) -> Self:
+        """Return the task.
+
+        Raises:
+            InputError: nothing is relevant.
+        """
+        if not any(self.target(example) for example in examples):
+            raise _nothing_relevant(examples)
+        return self
+
+    def check_scored(self, examples: Sequence[LabelledText]) -> None:
+        """Refuse examples of which no passage is relevant."""
+        if not _queries(examples, [0.0] * len(examples)):
+            raise _nothing_relevant(examples)
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
         """Name a model that gives all passages the same score."""
@@ -107,7 +110,26 @@ class PassageRanking(TextTask[float]):
 
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the score: any number that is higher for the better passage."""
-        return float(values["score"])
+        return finite(values["score"])
+
+
+def _nothing_relevant(examples: Sequence[LabelledText]) -> InputError:
+    return InputError("no passage is relevant to its query", where=examples[0].where.rpartition(":")[0])
+
+
+def _queries(examples: Sequence[LabelledText], predictions: Sequence[float]) -> list[RankedQuery]:
+    """Return the queries to which something is relevant, their passages in the order of the predictions."""
+    candidates: dict[str, list[tuple[float, int]]] = {}
+    judged: dict[str, tuple[int, ...]] = {}
+    for example, prediction in zip(examples, predictions, strict=True):
+        candidates.setdefault(example.text, []).append((-prediction, _relevance(example)))
+        judged[example.text] = example.judged if isinstance(example, RankedText) else ()
+    queries = []
+    for query, own in candidates.items():
+        relevance = [each for _, each in sorted(own)]
+        if relevant := judged[query] or tuple(each for each in relevance if each > 0):
+            queries.append(RankedQuery(relevance, relevant))
+    return queries
 
 
 def _relevance(example: LabelledText) -> int:

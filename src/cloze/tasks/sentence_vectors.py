@@ -24,7 +24,7 @@ from cloze.model.sentence_transformers import (
 from cloze.tasks.scales import ScoreScale
 from cloze.tasks.sequences import TextSequence, sequences_of
 from cloze.tasks.task import Array, Task
-from cloze.tasks.texts import LabelledText, score_of
+from cloze.tasks.texts import LabelledText, finite, score_of
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
 
@@ -168,7 +168,8 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
         """Name a model whose vectors are all alike."""
-        return "one cosine only" if max(predictions) - min(predictions) < _FLATNESS else None
+        is_flat = max(predictions) - min(predictions) < _FLATNESS
+        return "one cosine only" if is_flat and len(predictions) > 1 else None
 
     def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
         """Return the cosine."""
@@ -176,7 +177,7 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
 
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the cosine."""
-        return float(values["cosine"])
+        return finite(values["cosine"])
 
 
 def sequences_of_pair(

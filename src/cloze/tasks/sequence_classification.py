@@ -3,6 +3,7 @@
 Shapes: B sequences, C classes.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +17,7 @@ from cloze.errors import InputError
 from cloze.metrics.classification import METRICS, accuracy, majority_share
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
-from cloze.tasks.task import Array
+from cloze.tasks.task import Array, check_labels
 from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask
 from cloze.training.loop import Measures
 
@@ -38,6 +39,7 @@ class SequenceClassification(TextTask[Prediction]):
     """
 
     main_metric: ClassVar[str] = "accuracy"
+    learned_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights", "balanced")
     problem_type: ClassVar[str | None] = "single_label_classification"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     """Names of `cloze.metrics.classification.METRICS`."""
@@ -50,17 +52,19 @@ class SequenceClassification(TextTask[Prediction]):
     """Weigh the classes by the inverse of their share of the training data, 1 in the mean."""
 
     def __post_init__(self) -> None:
-        twice = [label for label, count in Counter(self.labels).items() if count > 1]
-        if twice:
-            raise ValueError(f"labels holds {twice[0]!r} twice")
+        check_labels(self.labels)
         if self.class_weights and len(self.class_weights) != len(self.labels):
             what = f"{len(self.class_weights)} class_weights for {len(self.labels)} labels"
             raise ValueError(f"{what}: give both, in one order")
-        if any(weight < 0 for weight in self.class_weights):
-            raise ValueError("class_weights must not be negative")
+        if self.class_weights and self.balanced:
+            raise ValueError("class_weights and balanced: one of them says the weights")
+        if not all(0 <= weight < math.inf for weight in self.class_weights):
+            raise ValueError("class_weights must be numbers of 0 or more")
+        if self.class_weights and not any(self.class_weights):
+            raise ValueError("class_weights are all 0: nothing would be learned")
 
     def fitted(self, examples: Sequence[LabelledText]) -> Self:
-        """Return the task with the labels that the examples have, and their weights where they are balanced.
+        """Return the task with the labels that the examples have, and in the place of `balanced` their weights.
 
         Raises:
             InputError: there are fewer than two labels.
@@ -74,7 +78,7 @@ class SequenceClassification(TextTask[Prediction]):
         weights = self.class_weights
         if self.balanced:
             weights = tuple(len(examples) / (len(labels) * max(counts[label], 1)) for label in labels)
-        return replace(self, labels=labels, class_weights=weights)
+        return replace(self, labels=labels, class_weights=weights, balanced=False)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -152,7 +156,8 @@ class SequenceClassification(TextTask[Prediction]):
         return asdict(prediction)
 
     def from_json(self, values: Mapping[str, Any]) -> Prediction:
-        """Read the label; probabilities may be missing."""
-        return Prediction(
-            str(values["label"]), values.get("probability", 1.0), values.get("probabilities", {})
-        )
+        """Read the label, which the task must know where it names its own; probabilities may be missing."""
+        label = str(values["label"])
+        if self.labels and label not in self.labels:
+            raise ValueError(f"label {label!r} is none of {', '.join(self.labels[:10])}")
+        return Prediction(label, values.get("probability", 1.0), values.get("probabilities", {}))

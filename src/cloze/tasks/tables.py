@@ -6,6 +6,7 @@ A TSV is never quote-parsed: a quotation mark is a character like any other, as 
 import csv
 import difflib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,9 @@ RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 _PARQUET = ".parquet"
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _PARQUET_ROWS = 1024  # in memory at once
+_FEW_BROKEN, _SHARE_BROKEN = 10, 0.01  # rows that may be left out
+
+csv.field_size_limit(MAX_LINE_BYTES)  # as of a line: the library's own limit would refuse a long text
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Row:
         value = self.cells[column]
         if isinstance(value, str):
             return value
-        if isinstance(value, (int, float)):  # a label may be a number or true
+        if isinstance(value, (int, float)) and math.isfinite(value):  # a label may be a number or true
             return json.dumps(value)
         raise InputError(f"{_name(column)} is {_shown(value)}, not a text", where=self.where)
 
@@ -81,6 +85,16 @@ def is_table(path: Place) -> bool:
     return _kind(path) in FORMATS or _kind(path) == _PARQUET
 
 
+def check_is_text(path: Place) -> None:
+    """Refuse what is no plain text by its name, which would else be read as if every line of it were one.
+
+    Raises:
+        InputError: it is JSON by its name.
+    """
+    if _kind(path) == ".json":
+        raise InputError("not a text", where=path, remedy=f"A table's name ends in {', '.join(_TABLES)}")
+
+
 def read_rows(
     path: Place,
     columns: Sequence[Column],
@@ -94,7 +108,7 @@ def read_rows(
         path: a .tsv, .csv, .jsonl, .ndjson or .parquet file; the lines of text may be compressed.
         columns: those wanted; the file may have more.
         header: the names of the columns of a TSV whose first line is a row.
-        skip_broken: leave out the rows of a TSV that have more or fewer cells than there are columns.
+        skip_broken: leave out the rows of a TSV that have more or fewer cells than there are columns, if those are few.
 
     Raises:
         InputError: no such file, no rows, a column that is not there, or a line that cannot be read.
@@ -107,7 +121,7 @@ def read_rows(
     elif kind in FORMATS:
         rows = FORMATS[kind](read_lines(path))
     else:
-        remedy = f"Its name must end in {', '.join([*FORMATS, _PARQUET])}"
+        remedy = f"Its name must end in {', '.join(_TABLES)}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)
     row = None
     for cells, where in rows:
@@ -175,7 +189,7 @@ def check_file(path: Place) -> None:
 
 
 def _kind(path: Place) -> str:
-    path = Path(path)
+    path = Path(str(path).lower())
     return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
 
 
@@ -183,12 +197,20 @@ def _tsv(
     lines: Iterator[Line], header: Sequence[str] | None = None, *, skip_broken: bool = False
 ) -> Iterator[RawRow]:
     expected = "the first line names" if header is None else "a row has"
+    rows = broken = 0
     for text, where in lines:
         cells = text.split("\t")
         if header is None:
             header = _checked_header(cells, where)
-        elif text and (len(cells) == len(header) or not skip_broken):
-            yield _by_column(header, cells, where, expected), where
+        elif text or len(header) == 1:  # an empty line is a row where that has one cell
+            rows += 1
+            if skip_broken and len(cells) != len(header):
+                broken += 1
+                if broken > max(_FEW_BROKEN, _SHARE_BROKEN * rows):
+                    what = f"{broken} of {rows} rows have more or fewer cells than the first line names"
+                    raise InputError(what, where=where)
+            else:
+                yield _by_column(header, cells, where, expected), where
 
 
 def _csv(lines: Iterator[Line]) -> Iterator[RawRow]:
@@ -213,8 +235,8 @@ def _csv(lines: Iterator[Line]) -> Iterator[RawRow]:
             return
         if header is None:
             header = _checked_header(cells, starts[0])
-        elif cells:
-            yield _by_column(header, cells, starts[0]), starts[0]
+        elif cells or len(header) == 1:
+            yield _by_column(header, cells or [""], starts[0]), starts[0]
 
 
 def read_objects(path: Place) -> Iterator[RawRow]:
@@ -243,6 +265,7 @@ FORMATS: Mapping[str, Callable[[Iterator[Line]], Iterator[RawRow]]] = MappingPro
     {".tsv": _tsv, ".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines}
 )
 """By the end of the file's name, how lines become rows."""
+_TABLES = (*FORMATS, _PARQUET)
 
 
 def _parquet(path: Place) -> Iterator[RawRow]:

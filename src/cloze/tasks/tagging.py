@@ -5,7 +5,6 @@ Shapes: T tokens in the packed batch, W words of it that are predicted, C classe
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -27,7 +26,7 @@ from cloze.tasks.tables import read_lines
 from cloze.tasks.tag_schemes import Scheme, SchemeFinder, convert, is_tag, tag_name
 from cloze.tasks.tagged_text import TaggedText
 from cloze.tasks.tagging_features import Integers, TaggingBatch, TaggingFeature, pack, tagging_features
-from cloze.tasks.task import Array, Task
+from cloze.tasks.task import Array, Task, check_labels
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
 
@@ -66,6 +65,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
     """
 
     main_metric: ClassVar[str] = "f1"
+    learned_settings: ClassVar[tuple[str, ...]] = ("labels",)
     data_format: ClassVar[str] = "CoNLL's columns: a word and its tag a line, an empty line between sentences"
 
     labels: tuple[str, ...] = ()
@@ -81,11 +81,11 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
     """What has no tags is plain text, not columns: each line an example."""
     language: str = "en"
     """Of plain text: its sentences are found by it."""
+    columns: int | None = None
+    """Of the training data: what has no tags has no more of them. None: it was not said."""
 
     def __post_init__(self) -> None:
-        twice = [label for label, count in Counter(self.labels).items() if count > 1]
-        if twice:
-            raise ValueError(f"labels holds {twice[0]!r} twice")
+        check_labels(self.labels)
         if wrong := [label for label in self.labels if not is_tag(label)]:
             raise ValueError(f"labels holds {wrong[0]!r}, which is no tag as B-PER is")
 
@@ -96,6 +96,8 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
                 yield self.example(line)
             return
         columns = ConllColumns(self.word_column, self.tag_column if labelled else None)
+        if not labelled:
+            columns = replace(columns, most=self.columns)
         for document in read_documents(path, columns):
             if self.context == "document":
                 yield TaggedText(document)
@@ -123,7 +125,12 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
             what, remedy = "no word has a tag but O", "A tagger needs examples of entities"
             raise InputError(what, where=examples[0].sentences[0].file, remedy=remedy)
         found = ("O", *(tag_name(mark, type_) for type_ in sorted(types) for mark in ("B", "I")))
-        return replace(self, labels=self.labels or found, scheme=self.scheme or schemes.found())
+        return replace(
+            self,
+            labels=self.labels or found,
+            scheme=self.scheme or schemes.found(),
+            columns=max(sentence.columns for example in examples for sentence in example.sentences),
+        )
 
     def notes(self, tokenizer: Tokenizer) -> list[str]:
         """Name the scheme and the types that were found, and a model that cannot tell names by their capitals."""

@@ -1,6 +1,7 @@
-"""What a task is: six questions. A family answers all but the first, so a new task is a small file."""
+"""What a task is, in questions that a family answers, so that a new task is a small file."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -98,6 +99,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """Whether the loss of an example depends on the others of its step, which then go through the model together."""
     is_solved: ClassVar[bool] = False
     """Whether `solve` finds what is learned at once, in the place of steps."""
+    learned_settings: ClassVar[tuple[str, ...]] = ()
+    """Those that the weights of a model depend on: when it answers they are what they were."""
 
     @abstractmethod
     def examples(self, path: Place, *, labelled: bool = True) -> Iterator[ExampleT]:
@@ -259,6 +262,13 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
             KeyError, TypeError, ValueError: it is something else.
         """
 
+    def check_scored(self, examples: Sequence[ExampleT]) -> None:
+        """Refuse examples of which no score can be had, before anything is learned.
+
+        Raises:
+            InputError: they are such.
+        """
+
     def predictions(self, path: Place, examples: Sequence[ExampleT]) -> list[PredictionT]:
         """Read predictions for examples, as `cloze predict` prints them.
 
@@ -279,3 +289,13 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
 
 
 AnyTask: TypeAlias = Task[Any, Any, Any, Any]
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Refuse labels that are not each another.
+
+    Raises:
+        ValueError: one stands there twice.
+    """
+    if twice := [label for label, count in Counter(labels).items() if count > 1]:
+        raise ValueError(f"labels holds {twice[0]!r} twice")

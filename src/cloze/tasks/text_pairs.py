@@ -150,7 +150,7 @@ class TextPairs(VectorTask[PairVectors]):
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[PairVectors]) -> str | None:
         """Name a model whose vectors are all alike."""
         cosines = np.array([prediction.second for prediction in predictions]) @ predictions[0].first
-        return "one vector only" if np.ptp(cosines) < _FLATNESS else None
+        return "one vector only" if np.ptp(cosines) < _FLATNESS and len(predictions) > 1 else None
 
     def to_json(self, example: LabelledText, prediction: PairVectors) -> dict[str, Any]:
         """Return the cosine, and the vectors that it is of."""

@@ -17,7 +17,7 @@ from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.scales import ScoreScale
 from cloze.tasks.task import Array
-from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, score_of
+from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, finite, score_of
 from cloze.training.loop import Measures
 
 _FLATNESS = 0.01  # predictions that spread less than this share of the scale say nothing
@@ -32,6 +32,7 @@ class TextRegression(ScoreScale, TextTask[float]):
     """
 
     main_metric: ClassVar[str] = "spearman"
+    learned_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum")
     problem_type: ClassVar[str | None] = "regression"
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
 
@@ -93,4 +94,4 @@ class TextRegression(ScoreScale, TextTask[float]):
 
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the score."""
-        return float(values["score"])
+        return finite(values["score"])

@@ -5,9 +5,9 @@ Shapes: B sequences.
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from cloze.errors import InputError
 from cloze.model.packed import Packed
 from cloze.stores import Place
 from cloze.tasks.sequences import LongTexts, sequences_of
-from cloze.tasks.tables import Column, Row, is_table, read_lines, read_rows
+from cloze.tasks.tables import Column, Row, check_is_text, is_table, read_lines, read_rows
 from cloze.tasks.task import Array, Task
 from cloze.text.tokenizer import Tokenizer
 
@@ -135,7 +135,7 @@ def read_texts(
     labelled: bool,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
-    may_be_empty: bool = False,
+    read_label: Callable[[Row, Column], str] = Row.required,
 ) -> Iterator[LabelledText]:
     """Read the rows of a table; without labels and with one text a row also a plain text, a text a line.
 
@@ -144,13 +144,14 @@ def read_texts(
         columns: which hold what.
         labelled: whether labels are there and read.
         header: the names of the columns of a TSV whose first line is a row.
-        skip_broken: leave out the rows of a TSV that have more or fewer cells than there are columns.
-        may_be_empty: take a label that is empty.
+        skip_broken: leave out the rows of a TSV that have more or fewer cells than there are columns, if those are few.
+        read_label: how a label becomes text; white space around that says nothing.
 
     Raises:
         InputError: a line is wrong.
     """
     if not (labelled or columns.pair or is_table(path)):
+        check_is_text(path)
         yield from (LabelledText(line, where=where) for line, where in read_lines(path))
         return
     wanted = [columns.text]
@@ -158,12 +159,11 @@ def read_texts(
         wanted.append(columns.pair)
     if labelled:
         wanted.append(columns.label)
-    read = Row.text if may_be_empty else Row.required
     for row in read_rows(path, wanted, header=header, skip_broken=skip_broken):
         yield LabelledText(
             row.text(columns.text),
             None if columns.pair is None else row.text(columns.pair),
-            read(row, columns.label) if labelled else None,
+            read_label(row, columns.label).strip() if labelled else None,
             row.where,
         )
 
@@ -181,3 +181,15 @@ def score_of(example: LabelledText) -> float:
     if not math.isfinite(score):
         raise InputError(f"score {example.label!r} is not a number", where=example.where)
     return score
+
+
+def finite(value: Any) -> float:
+    """Return a number of JSON as it is.
+
+    Raises:
+        TypeError, ValueError: it is none, or infinite, or NaN.
+    """
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a number")
+    return number

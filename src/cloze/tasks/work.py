@@ -93,8 +93,11 @@ class FinetuningWork:
         ):
             outputs.update(zip(indices.tolist(), self.task.outputs(logits, batch), strict=True))
             yield {"loss": self.task.loss(logits, batch)[1]["loss"]}
-        self.task = self.task.tuned(examples, decode(self.task, examples, features, outputs))
-        scores = self.task.score(examples, decode(self.task, examples, features, outputs))
+        predictions = decode(self.task, examples, features, outputs)
+        tuned = self.task.tuned(examples, predictions)
+        if tuned is not self.task:
+            self.task, predictions = tuned, decode(tuned, examples, features, outputs)
+        scores = self.task.score(examples, predictions)
         yield {name: (torch.tensor(value, dtype=torch.float64), 1.0) for name, value in scores.items()}
 
     def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
