@@ -154,6 +154,18 @@ def test_bfloat16_autocast_stays_near(pretraining_model, ragged):
         torch.testing.assert_close(our, their, rtol=0.05, atol=0.05)
 
 
+def test_scores_do_not_tie_under_autocast(config, ragged):
+    model = BertForSequenceClassification(BertModel(config), num_labels=1).eval()
+    with torch.no_grad():
+        model.classifier.bias.fill_(8.0)  # bfloat16 has no number between 8 and 8.0625
+    packed, _ = pack_padded(*ragged)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = model(packed)
+    assert scores.dtype == torch.float32
+    assert len(scores.unique()) == 5
+    torch.testing.assert_close(scores, model(packed), rtol=0.0, atol=0.01)
+
+
 def test_classification_head(config, ragged):
     model = BertForSequenceClassification(BertModel(config), num_labels=3).eval()
     packed, _ = pack_padded(*ragged)

@@ -176,6 +176,20 @@ class BertForNextSentencePrediction(nn.Module):
         return logits_B2
 
 
+class _OutputLayer(nn.Linear):
+    """A dense layer in its weights' own format under autocast, too.
+
+    Logits in bfloat16 have steps of 1/128 of their size: passages in order and scores of texts would tie.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        device = input.device.type
+        if not torch.is_autocast_enabled(device):
+            return super().forward(input)
+        with torch.autocast(device, enabled=False):
+            return super().forward(input.to(self.weight.dtype))
+
+
 class BertForSequenceClassification(nn.Module):
     """A class for each sequence or sequence pair: dropout and one dense layer on the pooled output.
 
@@ -189,7 +203,7 @@ class BertForSequenceClassification(nn.Module):
         super().__init__()
         self.bert = bert
         self.num_labels = num_labels
-        self.classifier = nn.Linear(bert.config.hidden_size, num_labels)
+        self.classifier = _OutputLayer(bert.config.hidden_size, num_labels)
         initialize_weights(self.classifier, bert.config.initializer_range, generator)
 
     @property
@@ -220,7 +234,7 @@ class BertForMultipleChoice(nn.Module):
     def __init__(self, bert: BertModel, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.bert = bert
-        self.classifier = nn.Linear(bert.config.hidden_size, 1)
+        self.classifier = _OutputLayer(bert.config.hidden_size, 1)
         initialize_weights(self.classifier, bert.config.initializer_range, generator)
 
     @property
@@ -249,7 +263,7 @@ class BertForTokenClassification(nn.Module):
         super().__init__()
         self.bert = bert
         self.num_labels = num_labels
-        self.classifier = nn.Linear(bert.config.hidden_size, num_labels)
+        self.classifier = _OutputLayer(bert.config.hidden_size, num_labels)
         initialize_weights(self.classifier, bert.config.initializer_range, generator)
 
     @property
@@ -276,7 +290,7 @@ class BertForQuestionAnswering(nn.Module):
     def __init__(self, bert: BertModel, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.bert = bert
-        self.qa_outputs = nn.Linear(bert.config.hidden_size, 2)
+        self.qa_outputs = _OutputLayer(bert.config.hidden_size, 2)
         initialize_weights(self.qa_outputs, bert.config.initializer_range, generator)
 
     @property
