@@ -224,7 +224,8 @@ def test_published_rows(table: str, rows: int, capsys: Capture) -> None:
 def test_what_cannot_be_reproduced(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     wrong = {
         "table9": "no table 'table9'. Did you mean table",
-        f"table1 -m {models['sst2']}": "--data: no such directory",
+        f"table1 -m {models['sst2']}": "--data: no such file or directory",
+        f"table3 -d {tmp_path}": "--data: is of no use without a model",
         f"table1 -m {models['sst2']} -d {tmp_path}": "SST-2: no data",
         f"table4 -m {models['sst2']} -d {tmp_path}": "is for sst2, which is not in table4",
     }

@@ -54,8 +54,8 @@ def run(
             (pre-training tasks), table6 (sizes), table7 (features), table8 (masking) or figure5 (steps).
         model: a checkpoint or run, fine-tuned for a task of the table; may be given several times. Of an ablation the
             size, or for table7 what is not to be pre-trained. Without one the published rows are printed.
-        data: for table1 the directory of GLUE's data, a folder a task; for tables 2 to 4 the one that holds the dev
-            file; for an ablation the data set that `cloze corpus` wrote.
+        data: for table1 the directory of GLUE's data, a folder a task; for tables 2 to 4 the dev file, or its
+            directory; for an ablation the data set that `cloze corpus` wrote.
         output: write a record there, too: a directory with the table, the settings and the environment. Of an ablation
             the directory of its runs and record (required).
         tasks_data: where the data of a task of an ablation are, as in mnli=DIRECTORY; may be given several times, and
@@ -103,6 +103,9 @@ def run(
             raise InputError(f"{table} is no ablation", where=flag, remedy=remedy)
     if output is not None:
         refuse_existing(output, overwrite=overwrite)
+    if not model and (data or ensemble):
+        where = "--data" if data else "--ensemble"
+        raise InputError("is of no use without a model", where=where, remedy="Name one with --model")
     models = [Path(each) for each in model]
     found = reproduce(table, models, data, ensemble=ensemble, device=device, progress=flags.progress)
     if output is not None:

@@ -188,7 +188,7 @@ def reproduce(
     Args:
         table: table1 to table4; of an ablation there are the published rows alone.
         models: checkpoints or runs, fine-tuned for tasks of the table: their task.toml says which.
-        data: for table 1 the directory of GLUE's data, a folder a task; for the others the one of the dev file.
+        data: for table 1 the directory of GLUE's data, a folder a task; for the others the dev file, or its directory.
         ensemble: whether several models of one task answer as one.
         device: cpu, cuda, mps or auto.
         progress: where to tell how far it is.
@@ -200,8 +200,9 @@ def reproduce(
     published = read_toml(PUBLISHED)[table]
     own, missing, evaluated = {}, [], {}
     if models:
-        if data is None or not data.is_dir():
-            raise InputError("no such directory", where=data or "--data", remedy="Name that of the dev data")
+        if data is None or not data.exists():
+            what, remedy = "no such file or directory", "Name that of the dev data"
+            raise InputError(what, where=data or "--data", remedy=remedy)
         by_task = _models_of(models, columns, ensemble=ensemble, table=table)
         for name, measured in columns.items():
             if measured is None:

@@ -18,8 +18,8 @@ from cloze.model.pooling import Pooling
 from cloze.progress import Progress
 from cloze.tasks.batches import by_length
 from cloze.tasks.sequence_classification import SequenceClassification
-from cloze.tasks.task import Array
-from cloze.tasks.texts import TextBatch, TextFeature
+from cloze.tasks.task import Array, TargetBatch
+from cloze.tasks.texts import TextFeature
 
 _MAX_ITERATIONS = 1000
 _UNSEEN = -30.0  # logits of the others sum to 0, so the largest of them is more
@@ -90,7 +90,7 @@ class FeatureClassification(SequenceClassification):
             for own in features
         ]
 
-    def batch(self, features: Sequence[TextFeature]) -> TextBatch:
+    def batch(self, features: Sequence[TextFeature]) -> TargetBatch:
         """Pack sequences in the order given, with what the encoder says where that is known."""
         batch = super().batch(features)
         known = [feature.vector for feature in features if isinstance(feature, FrozenFeature)]

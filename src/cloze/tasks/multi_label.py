@@ -18,8 +18,8 @@ from cloze.model.heads import BertForSequenceClassification
 from cloze.stores import Place
 from cloze.tasks.registry import register_task
 from cloze.tasks.tables import Column, Row
-from cloze.tasks.task import Array, check_labels
-from cloze.tasks.texts import Columns, LabelledText, Target, TextBatch, TextFeature, TextTask, read_texts
+from cloze.tasks.task import Array, TargetBatch, check_labels
+from cloze.tasks.texts import Columns, LabelledText, OwnTexts, Target, TextFeature, TextTask, read_texts
 from cloze.training.loop import Measures
 
 
@@ -33,7 +33,7 @@ class LabelSet:
 
 @register_task("multi-label")
 @dataclass(frozen=True, kw_only=True)
-class MultiLabel(TextTask[LabelSet]):
+class MultiLabel(OwnTexts, TextTask[LabelSet]):
     """A sigmoid for each label, from the pooled [CLS]."""
 
     data_format: ClassVar[str] = "as classification, a cell with several labels parted by a comma, or a list"
@@ -42,9 +42,6 @@ class MultiLabel(TextTask[LabelSet]):
     learned_settings: ClassVar[tuple[str, ...]] = ("labels",)
     problem_type: ClassVar[str | None] = "multi_label_classification"
 
-    text_column: str = "text"
-    pair_column: str | None = None
-    """The second text, for tasks on pairs."""
     label_column: str = "labels"
     separator: str = ","
     """What parts the labels of a cell; white space around them is left out."""
@@ -119,7 +116,7 @@ class MultiLabel(TextTask[LabelSet]):
         """Return the encoder with an output for each label."""
         return BertForSequenceClassification(bert, num_labels=len(self.labels), generator=generator)
 
-    def loss(self, logits: Tensor, batch: TextBatch) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the binary cross entropy of logits [B, C], the mean over labels, summed over sequences."""
         each_BC = nn.functional.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none")
         loss = each_BC.mean(-1).sum()

@@ -16,8 +16,8 @@ from cloze.metrics.ranking import CUTOFF, RankedQuery, ranking_scores
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.sequences import LongTexts
-from cloze.tasks.task import Array
-from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, finite, score_of
+from cloze.tasks.task import Array, TargetBatch
+from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask, finite, score_of
 from cloze.training.loop import Measures
 
 _FLATNESS = 1e-4  # probabilities that spread less say nothing of an order
@@ -64,7 +64,7 @@ class PassageRanking(TextTask[float]):
         """Return the encoder with one output."""
         return BertForSequenceClassification(bert, num_labels=1, generator=generator)
 
-    def loss(self, logits: Tensor, batch: TextBatch) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the summed binary cross entropy of logits [B, 1]."""
         loss = nn.functional.binary_cross_entropy_with_logits(logits[:, 0], batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}

@@ -23,7 +23,7 @@ from cloze.model.sentence_transformers import (
 )
 from cloze.tasks.scales import ScoreScale
 from cloze.tasks.sequences import TextSequence, sequences_of
-from cloze.tasks.task import Array, Task
+from cloze.tasks.task import Array, TargetBatch, Task
 from cloze.tasks.texts import LabelledText, finite, score_of
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
@@ -51,25 +51,8 @@ class PairFeature:
         return any(sequence.is_truncated for sequence in self.sequences)
 
 
-@dataclass(frozen=True, slots=True)
-class PairBatch:
-    """The first texts of all pairs end to end, then the second ones; and what the model should say of each pair."""
-
-    packed: Packed
-    targets: Tensor
-
-    @property
-    def num_targets(self) -> int:
-        """B."""
-        return len(self.targets)
-
-    def to(self, device: torch.device) -> "PairBatch":
-        """Copy the tensors to a device."""
-        return PairBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
-
-
 @dataclass(frozen=True, kw_only=True)
-class VectorTask(Task[LabelledText, PairFeature, PairBatch, PredictionT], Generic[PredictionT]):
+class VectorTask(Task[LabelledText, PairFeature, TargetBatch, PredictionT], Generic[PredictionT]):
     """A task on two texts whose vectors are made by the encoder alone, so that every checkpoint answers it."""
 
     answered_by_any_encoder: ClassVar[bool] = True
@@ -107,7 +90,7 @@ class VectorTask(Task[LabelledText, PairFeature, PairBatch, PredictionT], Generi
         """Return the encoder: nothing is added to it."""
         return BertForFeatureExtraction(bert)
 
-    def vectors(self, hidden: Tensor, batch: PairBatch) -> tuple[Tensor, Tensor]:
+    def vectors(self, hidden: Tensor, batch: TargetBatch) -> tuple[Tensor, Tensor]:
         """Return the vectors of all first and of all second texts, [B, D] each, of length 1."""
         vectors_2BD = pool(hidden, batch.packed, self.pooling or "mean")
         first_BD, second_BD = nn.functional.normalize(vectors_2BD, dim=-1).chunk(2)
@@ -137,21 +120,23 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         sequences = sequences_of_pair(example, tokenizer, max_seq_length=max_seq_length)
         return [PairFeature(sequences, self.on_scale(example) if is_known else None)]
 
-    def batch(self, features: Sequence[PairFeature]) -> PairBatch:
+    def batch(self, features: Sequence[PairFeature]) -> TargetBatch:
         """Pack the first texts in the order given, then the second ones."""
-        return PairBatch(pack_pairs(features), torch.tensor([feature.target or 0.0 for feature in features]))
+        return TargetBatch(
+            pack_pairs(features), torch.tensor([feature.target or 0.0 for feature in features])
+        )
 
-    def cosines(self, hidden: Tensor, batch: PairBatch) -> Tensor:
+    def cosines(self, hidden: Tensor, batch: TargetBatch) -> Tensor:
         """Return the cosine of each pair, [B]."""
         first_BD, second_BD = self.vectors(hidden, batch)
         return (first_BD * second_BD).sum(-1)
 
-    def loss(self, logits: Tensor, batch: PairBatch) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the summed squared error of the cosines of vectors [T, D]."""
         loss = nn.functional.mse_loss(self.cosines(logits, batch), batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def outputs(self, logits: Tensor, batch: PairBatch) -> list[Array]:
+    def outputs(self, logits: Tensor, batch: TargetBatch) -> list[Array]:
         """Return the cosine of each pair."""
         return list(self.cosines(logits, batch).cpu().numpy().reshape(-1, 1))
 

@@ -17,8 +17,8 @@ from cloze.errors import InputError
 from cloze.metrics.classification import METRICS, accuracy, majority_share
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
-from cloze.tasks.task import Array, check_labels
-from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask
+from cloze.tasks.task import Array, TargetBatch, check_labels
+from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask
 from cloze.training.loop import Measures
 
 
@@ -115,7 +115,7 @@ class SequenceClassification(TextTask[Prediction]):
         """Return the encoder with a dense layer on its pooled output."""
         return BertForSequenceClassification(bert, num_labels=len(self.labels), generator=generator)
 
-    def loss(self, logits: Tensor, batch: TextBatch) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the summed cross entropy of logits [B, C]; also measured: the accuracy."""
         weights_C = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
         loss = nn.functional.cross_entropy(logits, batch.targets, weight=weights_C, reduction="sum")

@@ -18,7 +18,7 @@ from cloze.model.heads import BertForQuestionAnswering
 from cloze.model.packed import Packed
 from cloze.tasks.answers import Answer, ScoredWindow, likeliest_answers
 from cloze.tasks.contexts import Context, Excerpt, Paragraph
-from cloze.tasks.task import Array, Task
+from cloze.tasks.task import Array, TargetBatch, Task
 from cloze.tasks.windows import Window, cut_windows, window_of_most_context
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
@@ -65,23 +65,6 @@ class SpanFeature:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanBatch:
-    """Sequences end to end, and where the answers are."""
-
-    packed: Packed
-    targets: Tensor
-
-    @property
-    def num_targets(self) -> int:
-        """B."""
-        return len(self.targets)
-
-    def to(self, device: torch.device) -> "SpanBatch":
-        """Copy the tensors to a device."""
-        return SpanBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
-
-
-@dataclass(frozen=True, slots=True)
 class SpanPrediction:
     """A prediction: the answer, and what else it could be."""
 
@@ -98,7 +81,7 @@ class SpanPrediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanTask(Task[SpanQuestion, SpanFeature, SpanBatch, SpanPrediction]):
+class SpanTask(Task[SpanQuestion, SpanFeature, TargetBatch, SpanPrediction]):
     """A vector for the beginning of the answer and one for its end (Devlin et al. 2019, 4.2 and 4.3).
 
     Source: Devlin et al. 2019, 4.2 and 4.3; google-research/bert run_squad.py @eedf571.
@@ -157,7 +140,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanBatch, SpanPrediction]):
             for window in cut_windows(len(context.input_ids), size, self.doc_stride)
         ]
 
-    def batch(self, features: Sequence[SpanFeature]) -> SpanBatch:
+    def batch(self, features: Sequence[SpanFeature]) -> TargetBatch:
         """Pack windows in the order given."""
         lengths = [feature.num_tokens for feature in features]
         packed = Packed.from_arrays(
@@ -166,13 +149,13 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanBatch, SpanPrediction]):
             np.concatenate([np.arange(length) for length in lengths]),
             [0, *accumulate(lengths)],
         )
-        return SpanBatch(packed, torch.tensor([feature.target for feature in features]))
+        return TargetBatch(packed, torch.tensor([feature.target for feature in features]))
 
     def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForQuestionAnswering:
         """Return the encoder with two scores for every token."""
         return BertForQuestionAnswering(bert, generator=generator)
 
-    def loss(self, logits: Tensor, batch: SpanBatch) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the cross entropy of logits [T, 2], softmax over each sequence: the mean of begin and end, summed.
 
         Differs: the paper's is the sum of begin and end; Google's code takes the mean, and so does this.
@@ -183,7 +166,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanBatch, SpanPrediction]):
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def outputs(self, logits: Tensor, batch: SpanBatch) -> list[Array]:
+    def outputs(self, logits: Tensor, batch: TargetBatch) -> list[Array]:
         """Return logits, [L, 2] for each sequence."""
         return [own_L2.numpy() for own_L2 in _split(logits.cpu(), batch)]
 
@@ -248,7 +231,7 @@ def _target(answer: tuple[int, int] | None, window: Window, first_token: int) ->
     return first_token + first - window.start, first_token + last - window.start
 
 
-def _split(logits: Tensor, batch: SpanBatch) -> list[Tensor]:
+def _split(logits: Tensor, batch: TargetBatch) -> list[Tensor]:
     lengths = [run.length for run in batch.packed.runs for _ in range(run.count)]
     return list(torch.split(logits, lengths))
 

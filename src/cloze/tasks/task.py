@@ -51,6 +51,23 @@ class TaskBatch(Protocol):
         """Copy the tensors to a device."""
 
 
+@dataclass(frozen=True, slots=True)
+class TargetBatch:
+    """Sequences end to end, and what the model should say to each, to both texts of each pair, or where in each."""
+
+    packed: Packed
+    targets: Tensor
+
+    @property
+    def num_targets(self) -> int:
+        """B."""
+        return len(self.targets)
+
+    def to(self, device: torch.device) -> "TargetBatch":
+        """Copy the tensors to a device."""
+        return TargetBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
+
+
 ExampleT = TypeVar("ExampleT")
 FeatureT = TypeVar("FeatureT", bound=Feature)
 BatchT = TypeVar("BatchT", bound=TaskBatch)

@@ -15,14 +15,13 @@ from cloze.errors import InputError
 from cloze.stores import Place
 from cloze.tasks.registry import register_task
 from cloze.tasks.sentence_vectors import (
-    PairBatch,
     PairFeature,
     VectorTask,
     pack_pairs,
     sequences_of_pair,
 )
 from cloze.tasks.tables import read_rows
-from cloze.tasks.task import Array
+from cloze.tasks.task import Array, TargetBatch
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.loop import Measures
@@ -93,16 +92,16 @@ class TextPairs(VectorTask[PairVectors]):
         """Tokenize both texts, each by itself."""
         return [PairFeature(sequences_of_pair(example, tokenizer, max_seq_length=max_seq_length), None)]
 
-    def batch(self, features: Sequence[PairFeature]) -> PairBatch:
+    def batch(self, features: Sequence[PairFeature]) -> TargetBatch:
         """Pack the first texts, then the second ones; the targets are the first pair whose second text is the same."""
         first_of: dict[tuple[int, ...], int] = {}
         same = [
             first_of.setdefault(tuple(feature.sequences[1].input_ids), number)
             for number, feature in enumerate(features)
         ]
-        return PairBatch(pack_pairs(features), torch.tensor(same))
+        return TargetBatch(pack_pairs(features), torch.tensor(same))
 
-    def loss(self, logits: Tensor, batch: PairBatch) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the summed cross entropy of the right pairs; also measured: how often they have the largest cosine."""
         first_BD, second_BD = self.vectors(logits, batch)
         same_BB = batch.targets[:, None] == batch.targets
@@ -114,7 +113,7 @@ class TextPairs(VectorTask[PairVectors]):
         count = batch.num_targets
         return loss, {"loss": (loss.detach(), count), "batch_accuracy": (correct, count)}
 
-    def outputs(self, logits: Tensor, batch: PairBatch) -> list[Array]:
+    def outputs(self, logits: Tensor, batch: TargetBatch) -> list[Array]:
         """Return both vectors of each pair, [2, D]."""
         return list(torch.stack(self.vectors(logits, batch), dim=1).cpu().numpy())
 

@@ -16,8 +16,8 @@ from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.scales import ScoreScale
-from cloze.tasks.task import Array
-from cloze.tasks.texts import LabelledText, Target, TextBatch, TextFeature, TextTask, finite, score_of
+from cloze.tasks.task import Array, TargetBatch
+from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask, finite, score_of
 from cloze.training.loop import Measures
 
 _FLATNESS = 0.01  # predictions that spread less than this share of the scale say nothing
@@ -61,7 +61,7 @@ class TextRegression(ScoreScale, TextTask[float]):
         """Return the encoder with one output."""
         return BertForSequenceClassification(bert, num_labels=1, generator=generator)
 
-    def loss(self, logits: Tensor, batch: TextBatch) -> tuple[Tensor, Measures]:
+    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the summed squared error of logits [B, 1]."""
         loss = nn.functional.mse_loss(logits[:, 0], batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}

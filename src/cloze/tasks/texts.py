@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import torch
 from torch import Tensor
 
 from cloze.errors import InputError
@@ -17,7 +16,7 @@ from cloze.model.packed import Packed
 from cloze.stores import Place
 from cloze.tasks.sequences import LongTexts, sequences_of
 from cloze.tasks.tables import Column, Row, check_is_text, is_table, read_lines, read_rows
-from cloze.tasks.task import Array, Task
+from cloze.tasks.task import Array, TargetBatch, Task
 from cloze.text.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
@@ -51,23 +50,6 @@ class TextFeature:
 
 
 @dataclass(frozen=True, slots=True)
-class TextBatch:
-    """Sequences end to end, and what the model should say to each."""
-
-    packed: Packed
-    targets: Tensor
-
-    @property
-    def num_targets(self) -> int:
-        """B."""
-        return len(self.targets)
-
-    def to(self, device: torch.device) -> "TextBatch":
-        """Copy the tensors to a device."""
-        return TextBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
-
-
-@dataclass(frozen=True, slots=True)
 class Columns:
     """Which columns of a table hold the texts and the label."""
 
@@ -77,7 +59,7 @@ class Columns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextTask(Task[LabelledText, TextFeature, TextBatch, PredictionT], Generic[PredictionT]):
+class TextTask(Task[LabelledText, TextFeature, TargetBatch, PredictionT], Generic[PredictionT]):
     """A task on one text, or two."""
 
     long_texts: LongTexts = "truncate"
@@ -116,16 +98,31 @@ class TextTask(Task[LabelledText, TextFeature, TextBatch, PredictionT], Generic[
             for sequence in sequences
         ]
 
-    def batch(self, features: Sequence[TextFeature]) -> TextBatch:
+    def batch(self, features: Sequence[TextFeature]) -> TargetBatch:
         """Pack sequences in the order given."""
         packed = Packed.from_sequences(
             [feature.input_ids for feature in features], [feature.token_type_ids for feature in features]
         )
-        return TextBatch(packed, self.targets([feature.target for feature in features]))
+        return TargetBatch(packed, self.targets([feature.target for feature in features]))
 
-    def outputs(self, logits: Tensor, batch: TextBatch) -> list[Array]:
+    def outputs(self, logits: Tensor, batch: TargetBatch) -> list[Array]:
         """Return the row of logits [B, ...] that is each sequence's."""
         return list(logits.cpu().numpy())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTexts:
+    """What tasks on your own data have in common: the columns are settings."""
+
+    text_column: str = "text"
+    pair_column: str | None = None
+    """The second text, for tasks on pairs."""
+    label_column: str = "label"
+
+    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
+        """Read the rows of a table; without labels and with one text a row also a plain text, a text a line."""
+        columns = Columns(self.text_column, self.pair_column, self.label_column)
+        return read_texts(path, columns, labelled=labelled)
 
 
 def read_texts(
