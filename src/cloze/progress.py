@@ -36,21 +36,22 @@ class Progress:
             print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     @contextmanager
-    def bar(self, label: str, *, total: float | None, unit: str = "") -> Iterator[Bar]:
+    def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:
         """Follow one piece of work.
 
         Args:
             label: what is being done.
             total: units in all; None where nobody knows.
             unit: the name of a unit, as in "documents".
+            done: units that were done before, of which no speed can be told.
         """
         if self.quiet:
             yield _SilentBar()
         elif sys.stderr.isatty():
             with _rich_progress() as rich:
-                yield _RichBar(rich, label, total, unit)
+                yield _RichBar(rich, label, total, unit, done)
         else:
-            log = _LogBar(label, total, unit)
+            log = _LogBar(label, total, unit, done)
             yield log
             log.write()
 
@@ -81,9 +82,9 @@ def _rich_progress() -> RichProgress:
 
 
 class _RichBar:
-    def __init__(self, rich: RichProgress, label: str, total: float | None, unit: str) -> None:
+    def __init__(self, rich: RichProgress, label: str, total: float | None, unit: str, done: float) -> None:
         self._rich = rich
-        self._task = rich.add_task(label, total=total, unit=unit, shown="")
+        self._task = rich.add_task(label, total=total, completed=int(done), unit=unit, shown="")
 
     def advance(self, amount: float) -> None:
         self._rich.advance(self._task, amount)
@@ -95,9 +96,9 @@ class _RichBar:
 class _LogBar:
     """A line every few seconds, since a carriage return makes a mess of a log file."""
 
-    def __init__(self, label: str, total: float | None, unit: str) -> None:
+    def __init__(self, label: str, total: float | None, unit: str, done: float) -> None:
         self._label, self._total, self._unit = label, total, unit
-        self._done = 0.0
+        self._done = self._done_before = done
         self._fields: dict[str, object] = {}
         self._start = self._last = time.monotonic()
 
@@ -115,8 +116,9 @@ class _LogBar:
         of, eta = "", ""
         if self._total:
             of = f"/{self._total:,.0f}"
-            if 0 < self._done < self._total:
-                eta = f", {clock(elapsed * (self._total - self._done) / self._done)} left"
+            if self._done_before < self._done < self._total:
+                seconds_per_unit = elapsed / (self._done - self._done_before)
+                eta = f", {clock(seconds_per_unit * (self._total - self._done))} left"
         line = f"{self._label}: {self._done:,.0f}{of} {self._unit} {_join(self._fields)}".rstrip()
         print(f"{line} [{clock(elapsed)}{eta}]", file=sys.stderr, flush=True)  # noqa: T201
 

@@ -176,7 +176,8 @@ class Trainer(Generic[Batch]):
             if resume_from is not None:
                 self._average.restore(read_average(resume_from))
         self._saved_step = self.state.step
-        bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit)
+        done = self.budget.used(self.state.step, self.state.elapsed_seconds)
+        bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
         with catch_signals() as stop, deterministic_algorithms(), memory_errors(), bar as shown:
             self.world.by_first(self._open_log)
             self._window = _Window()
@@ -192,7 +193,6 @@ class Trainer(Generic[Batch]):
     def _run_steps(self, stop: StopRequest, bar: Bar) -> dict[str, float]:
         measured, evaluations = self.world.by_first(self._measured_before)
         used, save_due, asked_to_stop = self._agree(stop)
-        bar.advance(used)
         while True:
             if asked_to_stop:
                 raise _StopAskedFor

@@ -108,16 +108,19 @@ def bench_finetune(
     }
     outcomes = _read_finished(parts, settings)
     sides = [CLOZE, *(PEERS[peer] for peer in peers)]
-    with progress.bar("fine-tuning", total=rounds * len(sides), unit="runs") as bar:
-        for number in range(rounds):
-            seed = config.seed + number
-            for side in sides if number % 2 == 0 else reversed(sides):
-                if (side.name, seed) not in outcomes:
-                    gc.collect()
-                    outcomes[side.name, seed] = _tune(side, prepared, replace(config, seed=seed))
-                    _keep(parts, outcomes.values())
-                bar.advance(1)
-                bar.show(seed=seed, side=side.name)
+    turns = [
+        (side, config.seed + number)
+        for number in range(rounds)
+        for side in (sides if number % 2 == 0 else reversed(sides))
+    ]
+    left = [(side, seed) for side, seed in turns if (side.name, seed) not in outcomes]
+    with progress.bar("fine-tuning", total=len(turns), unit="runs", done=len(turns) - len(left)) as bar:
+        for side, seed in left:
+            gc.collect()
+            outcomes[side.name, seed] = _tune(side, prepared, replace(config, seed=seed))
+            _keep(parts, outcomes.values())
+            bar.advance(1)
+            bar.show(seed=seed, side=side.name)
 
     by_side = {
         side.name: [outcomes[side.name, config.seed + number] for number in range(rounds)] for side in sides
