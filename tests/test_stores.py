@@ -80,13 +80,15 @@ def test_a_copy_that_waits_is_sent_for_what_it_was_made_of(bucket: Any, tmp_path
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_to("s3://library/one", stop, asked="old", room=room)
-    write_to("s3://library/one", lambda directory: a_directory(directory, "new"), asked="new", room=room)
+        write_to("s3://library/one", stop, asked=lambda: "old", room=room)
+    write_to(
+        "s3://library/one", lambda directory: a_directory(directory, "new"), asked=lambda: "new", room=room
+    )
     assert bucket.cat_file("library/one/part-0") == b"new"
-    write_to("s3://library/two", lambda directory: a_directory(directory, "two"), asked=2, room=room)
+    write_to("s3://library/two", lambda directory: a_directory(directory, "two"), asked=lambda: 2, room=room)
     with pytest.raises(KeyboardInterrupt):
-        write_to("s3://library/three", stop, asked="old", room=room)
-    write_to("s3://library/three", stop, asked="old", room=room)
+        write_to("s3://library/three", stop, asked=lambda: "old", room=room)
+    write_to("s3://library/three", stop, asked=lambda: "old", room=room)
     assert bucket.cat_file("library/three/part-0") == b"old"
 
 

@@ -232,7 +232,7 @@ def write_to(
     output: str,
     write: Callable[[Path], object],
     *,
-    asked: object,
+    asked: Callable[[], object],
     room: Path,
     overwrite: bool = False,
 ) -> None:
@@ -244,7 +244,7 @@ def write_to(
     Args:
         output: a path or a URL.
         write: writes a directory that proves itself to the path it is given.
-        asked: what it is made of; its `repr` tells it from all else.
+        asked: says what it is made of, and how new that is; the `repr` of it tells it from all else.
         room: where directories wait that are to be published.
         overwrite: replace what is at the URL.
 
@@ -256,7 +256,7 @@ def write_to(
         write(Path(output))
         return
     refuse_existing_url(output, overwrite=overwrite)
-    directory = _waiting(output, room, asked)
+    directory = _waiting(output, room, asked())
     if not directory.exists():
         write(directory)
     publish(directory, output, overwrite=overwrite)

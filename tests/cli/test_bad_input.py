@@ -515,12 +515,26 @@ CASES = {
         PRETRAIN.replace("{out}", "{text}/run") + "--data {data}", ("{text}", "is a file")
     ),
     "a report below a file": Case("report {run} -o {text}/report.html", ("{text}", "is a file")),
+    "predictions under a compressed name": Case(
+        "predict classification -m {classifier} {table} -o {tmp}/a.jsonl.GZ",
+        ("{tmp}/a.jsonl.GZ: lines are written as they are, not compressed",),
+    ),
     "predictions below a file": Case(
         "predict classification -m {classifier} {table} -o {text}/a.jsonl", ("{text}", "is a file")
     ),
     "a report in place of a directory": Case("report {run} -o {data} --overwrite", ("{data}",)),
     # resume
     "resume nothing": Case("pretrain -o {out} --resume", ("{out}: no run to resume",)),
+    "resume and look": Case(
+        "pretrain -o {run} --resume --dry-run",
+        ("--dry-run: does not go with --resume. Leave one of them out",),
+    ),
+    "resume and begin anew": Case(
+        "finetune sst2 -o {run} --resume --overwrite", ("--overwrite: does not go with --resume",)
+    ),
+    "sizes that are none": Case(
+        "bench growth --megabytes 10,x", ("--megabytes: '10,x' is no list of sizes",)
+    ),
     "resume a data set": Case("pretrain -o {data} --resume", ("{data}: no run to resume",)),
     "resume with other settings": Case(
         "pretrain -o {run} --resume --steps 9", ("{run}", "run's own settings")

@@ -199,7 +199,14 @@ CASES = {
         EMBED + "--layer 2", "layers: no layer 2: there are 1 to 1, and -1 to -1 from the last"
     ),
     "no number of a layer": Case(EMBED + "--layers last", "--layers: 'last' names no layers"),
-    "a range that runs backwards": Case(EMBED + "--layers=-1:-4", "layers: no layer is named"),
+    "a range without its end": Case(EMBED + "--layers 1:", "--layers: '1:' names no layers"),
+    "a range from both sides": Case(EMBED + "--layers 0,1:-1", "--layers: '0,1:-1' names no layers"),
+    "JSON that is no table": Case(
+        "embed -m {run} {tmp}/a.json -o {out}.npy",
+        "a.json: not a text. A table's name ends in",
+        write("a.json", b'[{"text": "a"}]\n'),
+    ),
+    "a range that runs backwards": Case(EMBED + "--layers=-1:-4", "--layers: '-1:-4' names no layers"),
     "an output that is there": Case("embed -m {run} {lines} -o {lines}", "lines.txt: exists already"),
     "an unknown suffix": Case(
         "embed -m {run} {lines} -o {out}.csv",
@@ -262,6 +269,9 @@ CASES = {
     ),
     "no neighbours": Case("neighbours night -m {run} -k 0", "--top-k: 0 is less than 1"),
     "texts beside a table": Case("neighbours night -m {run} --texts {lines}", "--texts: goes with --among"),
+    "vectors of a table": Case(
+        "neighbours night -m {run} --pooling cls", "flags of vectors: pieces of the vocab"
+    ),
     "no word": Case("neighbours '' -m {run}", "no word in ''"),
 }
 

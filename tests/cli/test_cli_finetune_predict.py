@@ -146,7 +146,7 @@ WRONG = {
     ),
     "resume and look": (
         ["finetune", "classification", "--resume", "--dry-run"],
-        "--resume: goes on with a run, where --validate, --print-config and --dry-run begin none",
+        "--dry-run: does not go with --resume",
     ),
     "several runs of what is computed": (
         ["finetune", "feature-classification", "-m", "MODEL", "-d", "DATA", "--seeds", "3"],

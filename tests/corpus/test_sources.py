@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from cloze.corpus import sources
 from cloze.corpus.documents import Document
+from cloze.corpus.inputs import versions_of
 from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import ReadingConfig, Stretch, describe_formats, plan_stretches, total_bytes
 from cloze.errors import InputError
@@ -145,6 +147,22 @@ def test_a_format_that_is_given_holds_for_text_but_not_for_tables(tmp_path):
     pq.write_table(pa.table({"text": ["A prince."]}), tmp_path / "b.parquet")
     stretches = plan_stretches([tmp_path], ReadingConfig(text_format="lines"))
     assert texts(stretches) == [('{"text": "A king."}',), ('{"text": "A queen."}',), ("A prince.",)]
+
+
+def test_names_in_capitals_say_the_same(tmp_path):
+    (tmp_path / "A.CSV").write_text("text,label\na film,1\n")
+    with pytest.raises(InputError, match="a table of columns, not running text"):
+        list(plan_stretches([tmp_path / "A.CSV"], ReadingConfig()))
+
+
+def test_inputs_know_when_they_were_written_anew(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("one\n")
+    before = versions_of([str(tmp_path)])
+    assert versions_of([str(file)]) == before
+    os.utime(file, ns=(1, 1))
+    assert versions_of([str(tmp_path)]) != before
+    assert versions_of(["-"]) != versions_of(["-"])
 
 
 def test_a_limit_takes_the_first_documents(tmp_path, small_stretches):

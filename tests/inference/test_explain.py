@@ -106,6 +106,8 @@ def test_words_are_whole_and_where_they_stand(predictor: Predictor) -> None:
         ("A", 17, 18, "!"),
         ("B", 0, 4, "film"),
     ]
+    soft = LabelledText("GOOD\xadNESS", "film")  # the soft hyphen between its pieces is in none of them
+    assert [word.word for word in explain(predictor, soft, prediction).words] == ["GOOD\xadNESS", "film"]
 
 
 def test_nothing_to_explain_is_no_error(predictor: Predictor) -> None:

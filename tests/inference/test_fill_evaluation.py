@@ -55,6 +55,14 @@ def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
     )
 
 
+def test_a_model_that_finds_all_alike_knows_nothing(fill_mask: FillMask, tmp_path: Path) -> None:
+    with torch.no_grad():
+        fill_mask.model.masked_lm.bias.zero_()
+        fill_mask.model.bert.embeddings.word_embeddings.weight.zero_()
+    scores, _ = evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", "a [MASK]\tF"))
+    assert (scores["accuracy"], scores["majority_accuracy"]) == (0, 1)
+
+
 @pytest.mark.parametrize("text", ["no mask", "[MASK] and [MASK]"])
 def test_a_text_with_not_one_mask_is_named(fill_mask: FillMask, tmp_path: Path, text: str) -> None:
     path = table(tmp_path, "a [MASK]\tf", f"{text}\tf")

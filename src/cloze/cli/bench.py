@@ -20,6 +20,7 @@ from cloze.cli.common import (
     TaskName,
     find_recipe,
 )
+from cloze.errors import InputError
 
 if TYPE_CHECKING:
     from cloze.evidence.bench.distribution import DistributionFinding
@@ -202,7 +203,7 @@ class Finetune:
             f"device={self.device}",
             *self.settings,
         ]
-        recipe = None if self.config is None else find_recipe(self.config)
+        recipe = None if self.config is None else find_recipe(self.config, "finetuning")
         task, config = load_finetuning(self.task, recipe, overrides)
         peers, progress = self.vs.split(","), self.how.flags.progress
         return bench_finetune(
@@ -379,7 +380,7 @@ class GrowthOfCost:
             data=self.data,
             texts=self.text,
             vocabulary=self.vocab,
-            megabytes=[float(size) for size in self.megabytes.split(",")],
+            megabytes=_sizes(self.megabytes),
         )
         progress = self.how.flags.progress
         return bench_growth(benchmark, rounds=self.how.rounds, kept=self.how.parts, progress=progress)
@@ -456,3 +457,12 @@ def run(what: Annotated[What, tyro.conf.arg(name="")]) -> None:
             shutil.rmtree(how.parts)
     how.flags.print(found.as_dict(), found.as_text())
     found.require_agreement()
+
+
+def _sizes(text: str) -> list[float]:
+    try:
+        return [float(size) for size in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{text!r} is no list of sizes", where="--megabytes", remedy="Write 10,100"
+        ) from None

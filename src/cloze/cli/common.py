@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
@@ -146,6 +146,17 @@ def read_lines(texts: Sequence[str]) -> Iterator[str]:
             yield from (line for line, _ in tables.read_lines(Path("-")))
         else:
             yield text
+
+
+def refuse_beside_resume(flags: Mapping[str, bool]) -> None:
+    """Refuse what does not go with going on.
+
+    Raises:
+        InputError: one of the flags is given.
+    """
+    for flag, given in flags.items():
+        if given:
+            raise InputError("does not go with --resume", where=flag, remedy="Leave one of them out")
 
 
 def find_recipe(name: str | None, folder: str = "") -> Path | None:

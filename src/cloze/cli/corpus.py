@@ -58,6 +58,7 @@ def run(
         look(corpus, reading, workers=pool(), flags=flags)
         return
     from cloze.corpus.build import BuildConfig, build_dataset, build_task
+    from cloze.corpus.inputs import versions_of
     from cloze.corpus.stage import Task
     from cloze.stores import cache_directory, is_url, write_to
 
@@ -89,6 +90,8 @@ def run(
         flags.print({"directory": output, "task": task}, f"task {task} of {output} is through")
         return
 
+    made: list[Summary] = []
+
     def write(directory: Path) -> None:
         summary = build_dataset(
             corpus,
@@ -100,9 +103,16 @@ def run(
             overwrite=overwrite,
             progress=flags.progress,
         )
-        print_summary(output, summary, flags)
+        made.append(summary)
 
-    write_to(output, write, asked=(corpus, vocab, config), room=cache_directory(), overwrite=overwrite)
+    def asked() -> object:
+        return versions_of(corpus), vocab, vocab and versions_of([str(vocab)]), config
+
+    write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
+    if made:
+        print_summary(output, made[0], flags)
+    else:
+        flags.print({"directory": output}, f"wrote {output}, which was waiting on this machine")
 
 
 def print_summary(output: str | Path, summary: "Summary", flags: Flags) -> None:

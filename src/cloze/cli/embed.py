@@ -35,7 +35,7 @@ def run(
     overwrite: bool = False,
     flags: Flags,
 ) -> None:
-    """Write the vectors of texts, or of their words: row i of the output is line i of the input.
+    """Write the vectors of texts, or of their words: row i of the output is line i of a text, or row i of a table.
 
     Args:
         input_file: text, a text a line, plain or compressed; a table; or - for stdin. A file or a URL such as

@@ -20,6 +20,7 @@ from cloze.cli.common import (
     Settings,
     TaskName,
     find_recipe,
+    refuse_beside_resume,
 )
 from cloze.errors import InputError
 
@@ -107,10 +108,8 @@ def run(
         *configuration.as_overrides({**given, **not_searched}),
     ]
     if resume:
-        if validate or print_config or dry_run:
-            remedy = "Leave out --resume, or the other"
-            what = "goes on with a run, where --validate, --print-config and --dry-run begin none"
-            raise InputError(what, where="--resume", remedy=remedy)
+        looks = {"--validate": validate, "--print-config": print_config, "--dry-run": dry_run}
+        refuse_beside_resume({**looks, "--overwrite": overwrite})
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from cloze.cli.common import Device, Flags, Model, OptionalPath
-from cloze.cli.vectors import VectorFlags
+from cloze.cli.vectors import VectorFlags, Vectors
 from cloze.errors import InputError
 
 _Texts = Annotated[
@@ -50,6 +50,9 @@ def run(
     if among is None:
         if texts is not None:
             raise InputError("goes with --among, a file of vectors", where="--texts")
+        if vectors != Vectors():
+            what = "pieces of the vocabulary are compared as they stand in the table of embeddings"
+            raise InputError(what, where="flags of vectors", remedy="Leave them out, or give --among")
         embedder = Embedder.load(model, replace(vectors.config, layers=(0,)), device=device)
         found = neighbours_in_table(embedder, query, plus=plus, minus=minus, top_k=top_k)
     else:

@@ -144,8 +144,12 @@ def _open(output: str | None) -> Iterator[IO[str]]:
     if output is None:
         yield sys.stdout
         return
+    from cloze.corpus.streams import COMPRESSED
     from cloze.stores import cache_directory, write_file_to
 
+    if Path(output.lower()).suffix in COMPRESSED:
+        remedy = "Leave out the last ending, and compress it afterwards"
+        raise InputError("lines are written as they are, not compressed", where=output, remedy=remedy)
     with (
         write_file_to(output, room=cache_directory()) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as stream,

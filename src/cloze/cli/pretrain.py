@@ -4,7 +4,16 @@ from typing import Annotated, Literal
 
 import tyro
 
-from cloze.cli.common import Flags, OptionalInteger, OptionalName, OptionalPath, Output, Settings, find_recipe
+from cloze.cli.common import (
+    Flags,
+    OptionalInteger,
+    OptionalName,
+    OptionalPath,
+    Output,
+    Settings,
+    find_recipe,
+    refuse_beside_resume,
+)
 from cloze.errors import InputError
 
 
@@ -67,6 +76,7 @@ def run(
     }
     overrides = [*settings, *configuration.as_overrides(given)]
     if resume:
+        refuse_beside_resume({"--print-config": print_config, "--dry-run": dry_run, "--overwrite": overwrite})
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run with --init"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)

@@ -65,7 +65,7 @@ def _named(given: tuple[str, ...], *, flag: str) -> dict[str, Path]:
     """Return directories by the names that requests give them: their own where nothing is said."""
     directories: dict[str, Path] = {}
     for each in given:
-        name, equals, path = each.partition("=")
+        name, equals, path = ("", "", "") if Path(each).exists() else each.partition("=")
         directory = Path(path if equals else each)
         name = name if equals else directory.resolve().name
         if name in directories:

@@ -55,7 +55,7 @@ VectorFlags: TypeAlias = Annotated[Vectors, tyro.conf.arg(name="")]
 
 
 def parse_layers(text: str) -> tuple[int, ...]:
-    """Read numbers of layers; a range has both its ends.
+    """Read numbers of layers; a range has both its ends, counted from the same side.
 
     >>> parse_layers("0,-4:-2")
     (0, -4, -3, -2)
@@ -66,8 +66,11 @@ def parse_layers(text: str) -> tuple[int, ...]:
     layers: list[int] = []
     try:
         for part in text.split(","):
-            first, _, last = part.partition(":")
-            layers += range(int(first), int(last or first) + 1)
+            first, colon, last = part.partition(":")
+            found = range(int(first), int(last if colon else first) + 1)
+            if not found:
+                raise ValueError(part)
+            layers += found
     except ValueError:
         remedy = "Write them as in 12, -2, 1,6 or -4:-1"
         raise InputError(f"{text!r} names no layers", where="--layers", remedy=remedy) from None

@@ -33,6 +33,7 @@ def run(
     if reading.dry_run or reading.validate:
         look(corpus, reading, workers=pool(), flags=flags)
         return
+    from cloze.corpus.inputs import versions_of
     from cloze.corpus.vocabulary import train_vocabulary
     from cloze.stores import cache_directory, write_to
 
@@ -50,6 +51,8 @@ def run(
             progress=flags.progress,
         )
 
-    asked = (corpus, reading.config, size, cased)
+    def asked() -> object:
+        return versions_of(corpus), reading.config, size, cased
+
     write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
     flags.print({"directory": output}, f"wrote {output}")

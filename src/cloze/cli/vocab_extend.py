@@ -67,7 +67,9 @@ def _as_text(output: Path, extension: "Extension") -> str:
         f"{extension.pieces:,} pieces"
     ]
     if extension.known:
-        lines.append(f"pieces already: {', '.join(extension.known[:_SHOWN])}")
+        more = len(extension.known) - _SHOWN
+        known = ", ".join(extension.known[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+        lines.append(f"pieces already: {known}")
     if extension.pieces_per_word is not None:
         before, after = extension.pieces_per_word_before, extension.pieces_per_word
         lines.append(f"pieces per word of the text: {before:.4f} before, {after:.4f} now")

@@ -104,11 +104,11 @@ def tell_apart(file: str, head: bytes) -> FileFormat | None:
     Raises:
         InputError: it is nothing that can be read.
     """
-    table = table_format(file, head) or _TABLE_NAMES.get(Path(file).suffix)
+    table = table_format(file, head) or _TABLE_NAMES.get(Path(file.lower()).suffix)
     if table is not None:
         return table
     head = head.removeprefix(_BYTE_ORDER_MARK)
-    name = Path(file)
+    name = Path(file.lower())
     suffix = name.with_suffix("").suffix if name.suffix in COMPRESSED else name.suffix
     if suffix in _COLUMNS:
         remedy = "Take a column out of it (cut -f 1), or say with --format that its lines are text"

@@ -4,11 +4,12 @@ import glob
 import json
 import os
 import stat
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cloze.corpus.streams import STDIN
+from cloze.corpus.streams import STDIN, file_version
 from cloze.errors import InputError
 from cloze.stores import files_at, is_url
 
@@ -42,6 +43,16 @@ def find_files(given: str) -> list[str]:
     if not found:
         raise InputError("no file in this folder" if os.path.isdir(given) else "no such file", where=given)
     return list(dict.fromkeys(found))
+
+
+def versions_of(given: Sequence[str]) -> dict[str, object]:
+    """Return what changes when a file of the inputs is written anew; stdin is never the same again.
+
+    Raises:
+        InputError: as `find_files`.
+    """
+    files = [file for each in given for file in find_files(each)]
+    return {file: uuid.uuid4().hex if file == STDIN else file_version(file) for file in files}
 
 
 def _below(match: str) -> Iterator[str]:

@@ -177,7 +177,7 @@ def put_back(head: bytes, stream: IO[bytes]) -> IO[bytes]:
 
 def _decompressed(stream: IO[bytes], head: bytes, file: str) -> IO[bytes]:
     kind = _compression(head)
-    named = Path(file).suffix
+    named = Path(file.lower()).suffix
     if named in _MAGIC and named != kind and head:
         raise EOFError(f"it is no {named} file")
     if kind is None:

@@ -26,7 +26,8 @@ from cloze.executor import Workers, map_ordered
 from cloze.inference.embed import Embedder, EmbeddingConfig, Vectors
 from cloze.progress import SILENT, Progress
 from cloze.stores import Place, cache_directory, is_url, refuse_existing_file, write_file_to
-from cloze.tasks.tables import count_rows, is_table, read_lines, read_rows
+from cloze.tasks.tables import check_is_text, count_rows, is_table, read_lines, read_rows
+from cloze.text.characters import replace_lone_surrogates
 from cloze.training.workers import Workplace, find_workplace
 
 Of: TypeAlias = Literal["texts", "words"]
@@ -152,8 +153,9 @@ def read_texts(path: Place, text_column: str = "text") -> Iterator[str]:
     """
     if is_table(path):
         for row in read_rows(path, [text_column]):
-            yield row.text(text_column)
+            yield replace_lone_surrogates(row.text(text_column))
     else:
+        check_is_text(path)
         for line, _ in read_lines(path):
             yield line
 

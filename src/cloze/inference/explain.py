@@ -236,7 +236,7 @@ def _words(
             continue
         text = example.pair if segment else example.text
         assert text is not None
-        if token.startswith(CONTINUATION) and words and words[-1].end == start:
+        if token.startswith(CONTINUATION) and words and words[-1].segment == "AB"[segment]:
             start, attribution = words[-1].start, words.pop().attribution + attribution
         words.append(ExplainedWord(text[start:end], "AB"[segment], start, end, attribution))
     return tuple(words)

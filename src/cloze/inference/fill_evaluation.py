@@ -49,14 +49,16 @@ def evaluate_fill(
     """
     tokenizer = fill_mask.tokenizer
     ranks: list[int | None] = []
-    answers: Counter[str] = Counter()
+    answers: Counter[tuple[int, ...]] = Counter()
     with progress.bar("filling in", total=count_rows(path), unit="texts") as bar:
         for question in fill_questions(path):
-            answers[question.answer] += 1
             _, *pieces, _ = tokenizer.encode(question.answer).input_ids
+            answers[tuple(pieces)] += 1
             probabilities_V = fill_mask.probabilities(question.text)[0]
             nameable = len(pieces) == 1 and pieces[0] != tokenizer.unk_id
-            ranks.append(int((probabilities_V > probabilities_V[pieces[0]]).sum()) if nameable else None)
+            # of pieces with the same probability the answer stands last: a flat model knows nothing
+            rank = int((probabilities_V >= probabilities_V[pieces[0]]).sum()) - 1
+            ranks.append(rank if nameable else None)
             bar.advance(1)
     count = len(ranks)
     scores = {

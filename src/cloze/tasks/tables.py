@@ -137,7 +137,7 @@ def count_rows(path: Place) -> int | None:
     Raises:
         InputError: the store that has it does not answer.
     """
-    if not (is_table(path) and is_file(path)) or Path(path).suffix in _COMPRESSED:
+    if not (is_table(path) and is_file(path)) or Path(str(path).lower()).suffix in _COMPRESSED:
         return None
     if _kind(path) == _PARQUET:
         try:
