@@ -152,9 +152,8 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
     if not settings.exists():
         return
     there = configuration.load(PretrainConfig, settings)
-    if (
-        replace(there, data_sha256=None, checkpoints=config.checkpoints) != config
-    ):  # saving changes no weights
+    there = replace(there, data_sha256=None, checkpoints=config.checkpoints)  # saving changes no weights
+    if there != config:
         remedy = "Choose another --output, or delete it"
         raise InputError("was run with other settings than the study has now", where=directory, remedy=remedy)
 
@@ -268,7 +267,12 @@ def _train(run: PlannedRun, progress: Progress) -> None:
     else:
         shutil.rmtree(run.directory, ignore_errors=True)
         pretrain(run.config, run.directory, progress=progress)
-    outcome = dict(_measure(run.config, run.directory, progress))
+    with torch.device("meta"):  # shapes only
+        encoder = new_encoder(load_config(resolve_checkpoint(run.directory)))
+    outcome = {
+        "parameters": sum(parameter.numel() for parameter in encoder.parameters()),
+        **dict(_measure(run.config, run.directory, progress)),
+    }
     artifacts.write_text(run.directory / _OUTCOME, json.dumps(outcome, indent=1) + "\n")
 
 
@@ -304,15 +308,11 @@ def _compared(run: PlannedRun) -> Compared:
         )
         for last in last_tasks
     }
-    with torch.device("meta"):  # shapes only
-        encoder = new_encoder(load_config(resolve_checkpoint(run.encoder_at(len(run.points)))))
-    parameters = sum(parameter.numel() for parameter in encoder.parameters())
     if run.config is None:
         environment = last_tasks[0].directory.rglob("environment.json") if last_tasks else ()
         return Compared(
             run.variant,
             run.seed,
-            parameters=parameters,
             tasks=tasks,
             environment=next((json.loads(file.read_text("utf-8")) for file in environment), None),
         )
@@ -322,7 +322,6 @@ def _compared(run: PlannedRun) -> Compared:
     return Compared(
         variant=run.variant,
         seed=run.seed,
-        parameters=parameters,
         data_sha256=configuration.load(PretrainConfig, run.directory / artifacts.RUN_CONFIG).data_sha256,
         held_out_as=_held_out_as(run.config),
         seconds=tuple(row["seconds"] for row in validation),

@@ -44,7 +44,7 @@ class Compared:
     variant: str
     seed: int
     parameters: int | None = None
-    """Of its encoder."""
+    """Of its encoder; None of one that is made of others."""
     data_sha256: str | None = None
     """Of the manifest of the data set that it was pre-trained on."""
     held_out_as: str | None = None

@@ -132,7 +132,7 @@ def read_examples(
     dev = [example for example, out in zip(train, is_dev, strict=True) if out]
     train = [example for example, out in zip(train, is_dev, strict=True) if not out]
     if not train:
-        remedy = "What is held out is a whole document or query: give more of them, or a file with --dev"
+        remedy = "Give more examples, of more than one document or query, or a file with --dev"
         raise InputError("nothing is left to learn from", where=train_file, remedy=remedy)
     task.check_scored(dev)
     return task, train, dev
