@@ -32,8 +32,11 @@ def test_queries_to_which_nothing_is_relevant_are_left_out():
     examples = pairs(("a", "x", 1), ("b", "x", 0))
     scores = Ranking().score(examples, [0.1, 0.2])
     assert (scores["mrr@10"], scores["queries"]) == (1, 1)
+    nothing = pairs(("a", "x", 0))
     with pytest.raises(InputError, match=r"a\.tsv: no passage is relevant"):
-        Ranking().check_scored(pairs(("a", "x", 0)))
+        Ranking().check_scored(nothing)
+    with pytest.raises(InputError, match=r"a\.tsv: no passage is relevant"):
+        Ranking().score(nothing, [0.1])
 
 
 def test_the_order_of_a_file_is_no_merit():

@@ -90,14 +90,12 @@ class PassageRanking(TextTask[float]):
         Raises:
             InputError: nothing is relevant.
         """
-        if not any(self.target(example) for example in examples):
-            raise _nothing_relevant(examples)
+        self.check_scored(examples)
         return self
 
     def check_scored(self, examples: Sequence[LabelledText]) -> None:
         """Refuse examples of which no passage is relevant."""
-        if not _queries(examples, [0.0] * len(examples)):
-            raise _nothing_relevant(examples)
+        _queries(examples, [0.0] * len(examples))
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
         """Name a model that gives all passages the same score."""
@@ -113,12 +111,12 @@ class PassageRanking(TextTask[float]):
         return finite(values["score"])
 
 
-def _nothing_relevant(examples: Sequence[LabelledText]) -> InputError:
-    return InputError("no passage is relevant to its query", where=examples[0].where.rpartition(":")[0])
-
-
 def _queries(examples: Sequence[LabelledText], predictions: Sequence[float]) -> list[RankedQuery]:
-    """Return the queries to which something is relevant, their passages in the order of the predictions."""
+    """Return the queries to which something is relevant, their passages in the order of the predictions.
+
+    Raises:
+        InputError: there are none.
+    """
     candidates: dict[str, list[tuple[float, int]]] = {}
     judged: dict[str, tuple[int, ...]] = {}
     for example, prediction in zip(examples, predictions, strict=True):
@@ -129,6 +127,9 @@ def _queries(examples: Sequence[LabelledText], predictions: Sequence[float]) -> 
         relevance = [each for _, each in sorted(own)]
         if relevant := judged[query] or tuple(each for each in relevance if each > 0):
             queries.append(RankedQuery(relevance, relevant))
+    if not queries:
+        where = examples[0].where.rpartition(":")[0]
+        raise InputError("no passage is relevant to its query", where=where)
     return queries
 
 
