@@ -45,6 +45,36 @@ def embedder(shop: Shop, **settings: object) -> Embedder:
     return Embedder.load(shop.run, EmbeddingConfig(**settings), device="cpu")
 
 
+def test_words_of_parts_without_any_are_written_as_all_others(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "blank.txt").write_text("\n" * 6 + "It was night.\n" + "\n" * 9)
+    cloze(f"embed -m {shop.run} {tmp_path}/blank.txt -o {tmp_path}/words.parquet --tokens")
+    assert pyarrow.parquet.read_table(tmp_path / "words.parquet")["word"].to_pylist() == [
+        "It",
+        "was",
+        "night",
+        ".",
+    ]
+
+
+def test_neighbours_read_a_table_and_count_where_the_vectors_did(
+    shop: Shop, lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{line}\n" for line in LINES if line)
+    (tmp_path / "rows.tsv").write_text(f"body\n{rows}")
+    (tmp_path / "counted.tsv").write_text("body\nrain rain\nthe rain fell\nnight\n")
+    counted = f"--pooling idf_mean --idf-from {tmp_path}/counted.tsv --text-column body"
+    cloze(f"embed -m {shop.run} {tmp_path}/rows.tsv -o {tmp_path}/out.npy {counted}")
+    capsys.readouterr()
+    cloze(
+        f"neighbours 'the rain' -m {shop.run} --among {tmp_path}/out.npy --texts {tmp_path}/rows.tsv {counted} --json"
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == 10
+    cosines = [each["cosine"] for each in found]
+    assert cosines == sorted(cosines, reverse=True)
+    assert all(each["text"] == [line for line in LINES if line][each["row"] - 1] for each in found)
+
+
 def test_every_format_has_the_same_vectors_in_the_order_of_the_lines(
     shop: Shop, lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,17 +40,20 @@ def table(tmp_path: Path, *rows: str) -> Path:
 
 
 def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
-    # ranks from 0: f 1, f 1, b 5, and none for two pieces and for an unknown word
-    path = table(tmp_path, "a [MASK]\tf", "[MASK] b\tf", "c [MASK]\tb", "[MASK]\tfg", "a [MASK] b\tzzz")
+    # ranks from 0: f 1, f 1, b 5, and none for two pieces, for an unknown word and for a blank of no width
+    path = table(
+        tmp_path,
+        *("a [MASK]\tf", "[MASK] b\tf", "c [MASK]\tb", "[MASK]\tfg", "a [MASK] b\tzzz", "a [MASK]\t\u200b"),
+    )
     scores, count = evaluate_fill(fill_mask, path)
-    assert count == 5
+    assert count == 6
     assert scores == pytest.approx(
         {
             "accuracy": 0,
-            "accuracy@5": 2 / 5,
-            "mean_reciprocal_rank": (1 / 2 + 1 / 2 + 1 / 6) / 5,
-            "majority_accuracy": 2 / 5,
-            "answers_of_one_piece": 3 / 5,
+            "accuracy@5": 2 / 6,
+            "mean_reciprocal_rank": (1 / 2 + 1 / 2 + 1 / 6) / 6,
+            "majority_accuracy": 2 / 6,
+            "answers_of_one_piece": 3 / 6,
         }
     )
 

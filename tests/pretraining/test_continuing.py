@@ -16,7 +16,7 @@ from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
 from cloze.model.new_rows import set_new_rows
-from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.pretraining.continuing import old_pieces_of_new
 from cloze.pretraining.run import pretrain
 from cloze.text.tokenizer import Tokenizer
@@ -111,4 +111,19 @@ def test_a_data_set_with_an_unrelated_vocabulary_is_refused_before_anything_is_w
     other = replace(nano, data=str(tmp_path / "data"), init=str(tmp_path / "first"), steps=3)
     with pytest.raises(InputError, match=r"data: its vocabulary is neither the model's nor"):
         pretrain(other, tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+
+
+def test_sequences_longer_than_the_checkpoint_takes_are_refused_before_anything_is_written(
+    nano: PretrainConfig, tmp_path: Path
+) -> None:
+    pretrain(replace(nano, steps=3), tmp_path / "first")
+    positions = load_model(resolve_checkpoint(tmp_path / "first")).config.max_position_embeddings
+    model = replace(nano.model, max_position_embeddings=2 * positions)
+    phases = (PhaseConfig(max_seq_length=2 * positions, fraction=1.0, batch_size=2),)
+    longer = replace(
+        nano, init=str(tmp_path / "first"), model=model, phases=phases, micro_batch_tokens=4 * positions
+    )
+    with pytest.raises(InputError, match=f"phases: max_seq_length {2 * positions}, .* takes {positions}"):
+        pretrain(longer, tmp_path / "second")
     assert not (tmp_path / "second").exists()

@@ -101,6 +101,8 @@ def test_sinusoidal_positions_stay_as_they_are_also_resumed(nano: PretrainConfig
     [
         ({"model": {"attends_to": "left"}, "masking": {"masked_lm_prob": 0.3}}, "masking: nothing is hidden"),
         ({"model": {"attends_to": "right"}, "google_instances": {}}, "google_instances"),
+        ({"masking": {"mask_token_prob": 0.9}, "google_instances": {}}, "masking.mask_token_prob"),
+        ({"pairs": {"next_sentence": False}, "google_instances": {}}, "google_instances are always pairs"),
         ({"model": {"positions": "sinusoidal"}, "init": "X"}, "a checkpoint to go on from has its own"),
         ({"model": {"attends_to": "up"}}, "model.attends_to = 'up' is not a choice"),
     ],

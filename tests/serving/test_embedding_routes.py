@@ -108,3 +108,24 @@ def test_tokenize_and_decode(post: Post) -> None:
     assert post("/decode", ids=[ids[1:4], ids], skip_special_tokens=False) == ["ab,", "[CLS] ab, [UNK] [SEP]"]
     (bare,) = post("/tokenize", inputs=[text], add_special_tokens=False)
     assert bare == pieces[1:-1]
+
+
+@pytest.mark.parametrize(
+    ("route", "request_", "reads"),
+    [
+        ("/embed", {"model": "classifier", "inputs": "a " * 30}, None),  # vectors are made of up to 40 pieces
+        ("/embed", {"model": "classifier", "inputs": "a " * 39}, 40),
+        ("/predict", {"model": "classifier", "inputs": "a " * 30}, 24),
+        ("/rerank", {"query": "a?", "texts": ["a " * 30]}, None),  # read in windows
+    ],
+)
+def test_what_would_be_cut_is_refused_where_it_must_not_be(
+    client: TestClient, route: str, request_: dict[str, object], reads: int | None
+) -> None:
+    assert client.post(route, json=request_).status_code == 200
+    response = client.post(route, json={**request_, "truncate": False})
+    if reads is None:
+        assert response.status_code == 200
+    else:
+        assert response.status_code == 422
+        assert f"reads {reads}" in response.text

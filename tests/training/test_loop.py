@@ -186,21 +186,43 @@ def test_a_signal_saves_the_last_whole_step_and_leaves(tmp_path: Path, number: s
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
 
 
-def test_a_run_stopped_within_an_evaluation_makes_it_when_it_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("evaluation", [1, 2, 3])
+def test_a_run_stopped_within_an_evaluation_makes_it_when_it_goes_on(tmp_path: Path, evaluation: int) -> None:
     _train(tmp_path / "whole")
     work = LineWork()
     evaluate = work.evaluate
 
-    def stop_at_second_evaluation(model: nn.Module) -> Iterator[Measures]:
-        if len(_rows(tmp_path / "cut", "validation")) == 1:
+    def stop_at_evaluation(model: nn.Module) -> Iterator[Measures]:
+        if len(_rows(tmp_path / "cut", "validation")) == evaluation - 1:
             os.kill(os.getpid(), signal.SIGTERM)
         yield from evaluate(model)
 
-    work.evaluate = stop_at_second_evaluation  # type: ignore[method-assign]
-    with pytest.raises(Interrupted, match="after step 20"):
+    work.evaluate = stop_at_evaluation  # type: ignore[method-assign]
+    with pytest.raises(Interrupted, match=f"after step {10 * evaluation}"):
         _train(tmp_path / "cut", work)
     _train(tmp_path / "cut", resume=True)
     assert _rows(tmp_path / "whole", "validation") == _rows(tmp_path / "cut", "validation")
+    for pointer in ("latest", "best"):
+        assert (tmp_path / "cut" / pointer).read_text() == (tmp_path / "whole" / pointer).read_text()
+    best = read_state(resolve_checkpoint(tmp_path / "cut", "best"))
+    assert best.best_step == best.step
+
+
+def test_a_run_killed_before_it_named_its_newest_checkpoint_names_it_when_it_goes_on(tmp_path: Path) -> None:
+    _train(tmp_path)
+    (tmp_path / "latest").write_text("checkpoints/step-00000020\n")
+    _train(tmp_path, resume=True)
+    assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
+
+
+def test_what_is_random_in_a_step_depends_on_the_seed(tmp_path: Path) -> None:
+    losses = []
+    for seed in (1, 2):
+        trainer, _ = _trainer(tmp_path / str(seed), LineWork())
+        trainer.seed = seed
+        trainer.train()
+        losses.append(_rows(tmp_path / str(seed), "train")[0])  # weights and data are those of any seed
+    assert losses[0] != losses[1]
 
 
 def test_a_finished_run_that_is_resumed_says_what_it_measured(tmp_path: Path) -> None:
@@ -243,8 +265,20 @@ def test_a_damaged_newest_checkpoint_is_passed_over(
     content = bytearray(newest.read_bytes())
     content[-1] ^= 1
     newest.write_bytes(bytes(content))
-    resumed = _train(tmp_path / "cut", every_steps=4, resume=True)
+    again, checkpoint = _trainer(tmp_path / "cut", LineWork(), every_steps=4, keep_newest=1, resume=True)
+    again.train(resume_from=checkpoint)
+    assert _kept(tmp_path / "cut")[-1] == 30
+    resumed = load_file(resolve_checkpoint(tmp_path / "cut") / "model.safetensors")
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
+
+
+def test_a_damaged_newest_checkpoint_does_not_outlive_what_is_saved_next(tmp_path: Path) -> None:
+    _train(tmp_path, budget=Steps(30), every_steps=4)
+    later = tmp_path / "checkpoints" / "step-00000099"
+    later.mkdir()
+    _train(tmp_path, budget=Steps(40), resume=True, keep_newest=1)
+    assert not later.exists()
+    assert resolve_checkpoint(tmp_path).name == "step-00000040"
 
 
 def test_a_clock_budget_ends_in_time_with_the_rate_at_zero(tmp_path: Path) -> None:

@@ -159,8 +159,14 @@ def refuse_beside_resume(flags: Mapping[str, bool]) -> None:
             raise InputError("does not go with --resume", where=flag, remedy="Leave one of them out")
 
 
-def find_recipe(name: str | None, folder: str = "") -> Path | None:
-    """Return the TOML file called `name`: a path, or a recipe that comes with cloze, in a folder of recipes."""
+def find_recipe(name: str | None, folder: str = "", *, where: str = "--config") -> Path | None:
+    """Return the TOML file called `name`: a path, or a recipe that comes with cloze, in a folder of recipes.
+
+    Args:
+        name: None finds none.
+        folder: that of the recipes.
+        where: what an error names as the place of the name.
+    """
     if name is None or name.endswith(".toml") or Path(name).is_file():
         return None if name is None else Path(name)
     recipes = sorted((Path(__file__).parents[1] / "recipes" / folder).glob("*.toml"))
@@ -168,4 +174,4 @@ def find_recipe(name: str | None, folder: str = "") -> Path | None:
         if recipe.stem == name:
             return recipe
     known = ", ".join(recipe.stem for recipe in recipes)
-    raise InputError(f"no recipe {name!r}", where="--config", remedy=f"Give a TOML file, or one of {known}")
+    raise InputError(f"no recipe {name!r}", where=where, remedy=f"Give a TOML file, or one of {known}")

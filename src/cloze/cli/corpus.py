@@ -60,6 +60,7 @@ def run(
     from cloze.corpus.build import BuildConfig, build_dataset, build_task
     from cloze.corpus.inputs import versions_of
     from cloze.corpus.stage import Task
+    from cloze.shipped import find_shipped
     from cloze.stores import cache_directory, is_url, write_to
 
     output = required(output, "--output", verb="corpus")
@@ -106,7 +107,7 @@ def run(
         made.append(summary)
 
     def asked() -> object:
-        return versions_of(corpus), vocab, vocab and versions_of([str(vocab)]), config
+        return versions_of(corpus), vocab, vocab and versions_of([str(find_shipped(vocab))]), config
 
     write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
     if made:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from cloze.cli.common import Device, Flags, Model, OptionalPath
+from cloze.cli.common import Device, Flags, Model, OptionalPath, OptionalPlace
 from cloze.cli.vectors import VectorFlags, Vectors
 from cloze.errors import InputError
 
@@ -21,6 +21,8 @@ def run(
     model: Model,
     among: OptionalPath = None,
     texts: OptionalPath = None,
+    text_column: Annotated[str, tyro.conf.arg(metavar="NAME")] = "text",
+    idf_from: OptionalPlace = None,
     plus: _Texts = (),
     minus: _Texts = (),
     top_k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10,
@@ -35,6 +37,8 @@ def run(
         model: what the vectors were made with.
         among: an .npy or .parquet of cloze embed; without one, the model's table of word embeddings.
         texts: beside an .npy, the file that was embedded.
+        text_column: name of the column with the text, where that file is a table.
+        idf_from: as of cloze embed, where the vectors are those of idf_mean.
         plus: a text whose vector is added; may be given several times.
         minus: a text whose vector is taken away; may be given several times.
         top_k: how many.
@@ -48,16 +52,21 @@ def run(
     if top_k < 1:
         raise InputError(f"{top_k} is less than 1", where="--top-k")
     if among is None:
-        if texts is not None:
-            raise InputError("goes with --among, a file of vectors", where="--texts")
+        for given, flag in ((texts, "--texts"), (idf_from, "--idf-from")):
+            if given is not None:
+                raise InputError("goes with --among, a file of vectors", where=flag)
         if vectors != Vectors():
             what = "pieces of the vocabulary are compared as they stand in the table of embeddings"
             raise InputError(what, where="flags of vectors", remedy="Leave them out, or give --among")
         embedder = Embedder.load(model, replace(vectors.config, layers=(0,)), device=device)
         found = neighbours_in_table(embedder, query, plus=plus, minus=minus, top_k=top_k)
     else:
-        file = VectorFile(among, texts)
+        if idf_from is not None and vectors.pooling != "idf_mean":
+            raise InputError("is read for --pooling idf_mean alone", where="--idf-from")
+        file = VectorFile(among, texts, text_column)
         embedder = Embedder.load(model, vectors.config, device=device)
-        found = neighbours_in_file(embedder, file, query, plus=plus, minus=minus, top_k=top_k)
+        found = neighbours_in_file(
+            embedder, file, query, plus=plus, minus=minus, top_k=top_k, idf_source=idf_from
+        )
     lines = [f"{each.cosine:6.3f}  {each.text}" for each in found]
     flags.print([asdict(each) for each in found], "\n".join(lines))

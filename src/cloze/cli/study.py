@@ -48,20 +48,20 @@ def run(
         dry_run: say what would be run and how long it takes, and stop.
         flags: flags of every verb.
     """
-    from cloze.evidence.study import describe_plan, plan_study, run_study
+    from cloze.evidence.study import describe_plan, plan_study, run_study, runs_of_seeds
     from cloze.evidence.study_file import read_study
     from cloze.evidence.study_time import describe_seconds, plan_seconds
     from cloze.training.memory import keep_freed_memory
 
     data = required(data, "--data", verb="study")
     output = required(output, "--output", verb="study")
-    path = find_recipe(study, "studies")
+    path = find_recipe(study, "studies", where="study")
     assert path is not None
     found = read_study(path, settings)
     data_of_tasks = tasks_data_of(tasks_data)
     if dry_run:
         planned = plan_study(found, data, output, data_of_tasks)
-        runs = [each for each in planned if each.seed in (seed or found.seeds)]
+        runs = runs_of_seeds(found, planned, seed)
         plans = plan_seconds(runs, data, flags.progress)
         plan = {
             "runs": [str(each.directory) for each in runs],

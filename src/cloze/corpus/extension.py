@@ -150,5 +150,6 @@ def _most_frequent_cut(counts: Mapping[str, int], tokenizer: Tokenizer, number: 
     ]
     if len(usable) < number:
         what = f"the text has {len(usable):,} words that are no piece and occur {LEAST_COUNT} times or more"
-        raise InputError(what, where="--add", remedy=f"Ask for {len(usable)} or fewer, or give more text")
+        fewer = f"Ask for {len(usable)} or fewer, or give" if usable else "Give"
+        raise InputError(what, where="--add", remedy=f"{fewer} more text")
     return sorted(usable, key=lambda word: (-counts[word], word))[:number]

@@ -150,7 +150,8 @@ def seal(
                 write_shard(directory / next(names), shard, vocab_size=tokenizer.vocab_size)
             summary += made
             digests.append(shard.digests_of_long_documents)
-        if not (summary.documents or summary.duplicate_documents.dropped):
+        dropped = summary.duplicate_documents.dropped or summary.duplicate_paragraphs.dropped
+        if not (summary.documents or dropped):
             stage.remove()
             raise InputError("no text in it", where=", ".join(stage.plan["sealing"]["inputs"]))
         held_out_below = dataset.facts.held_out_below if dataset else 0

@@ -18,6 +18,7 @@ from cloze.errors import InputError
 from cloze.evidence.report import read_run_metrics
 from cloze.model.checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_config, load_labels
 from cloze.model.layouts import modern_hugging_face_names
+from cloze.shipped import find_shipped
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
 from cloze.training.checkpoints import follow
 from cloze.training.metrics_log import METRICS
@@ -52,7 +53,7 @@ def describe(directory: Path) -> Description:
     Raises:
         InputError: it is none of these, or a file is not as it was written.
     """
-    directory = Path(directory)
+    directory = find_shipped(directory)
     if not directory.is_dir():
         raise InputError("no such directory", where=directory)
     if (directory / METRICS).is_file() or (directory / RUN_CONFIG).is_file():

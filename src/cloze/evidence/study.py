@@ -147,6 +147,17 @@ def plan_study(
     return runs
 
 
+def runs_of_seeds(study: Study, runs: Sequence[PlannedRun], seeds: Sequence[int]) -> list[PlannedRun]:
+    """Return the runs of some of a study's seeds, of all where none is named.
+
+    Raises:
+        InputError: a seed is none of the study's.
+    """
+    if unknown := set(seeds) - set(study.seeds):
+        raise InputError(f"seed {min(unknown)} is none of the study's: {study.seeds}", where="--seed")
+    return [run for run in runs if run.seed in (seeds or study.seeds)]
+
+
 def _check_settings(config: PretrainConfig, directory: Path) -> None:
     settings = directory / artifacts.RUN_CONFIG
     if not settings.exists():
@@ -202,10 +213,8 @@ def run_study(
         RunError: runs failed, by an infinite loss or a full disk; the others were made.
     """
     require(["scipy"], what="the interval of a difference")
-    if unknown := set(seeds) - set(study.seeds):
-        raise InputError(f"seed {min(unknown)} is none of the study's: {study.seeds}", where="--seed")
     runs = plan_study(study, data, output, tasks_data)
-    own = [run for run in runs if run.seed in (seeds or study.seeds)]
+    own = runs_of_seeds(study, runs, seeds)
     progress.note(describe_plan(own))
     record = output / "record"
     failed: dict[Path, str] = {}

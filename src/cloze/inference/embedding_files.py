@@ -36,6 +36,10 @@ Stored: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 _TEXTS_AT_ONCE = 2048
 _CHARACTERS_AT_ONCE: Mapping[Of, int] = MappingProxyType({"texts": 1 << 19, "words": 1 << 16})
 """A vector a word takes more memory than one a text."""
+_TYPES = MappingProxyType(
+    {"text": pyarrow.string(), "word": pyarrow.string()}
+    | dict.fromkeys(("line", "start", "end"), pyarrow.int64())
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +288,9 @@ def _write_parquet(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtyp
         for some in rows:
             flat = pyarrow.array(some.vectors.reshape(-1))
             vectors = pyarrow.FixedSizeListArray.from_arrays(flat, width)
-            table = pyarrow.table({**some.columns, "vector": vectors})
+            # a part may have no rows, and then nothing to tell a type from
+            columns = {name: pyarrow.array(own, _TYPES[name]) for name, own in some.columns.items()}
+            table = pyarrow.table({**columns, "vector": vectors})
             if writer is None:
                 writer = pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=list(some.columns))
             writer.write_table(table)

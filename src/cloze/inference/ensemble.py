@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model.packed import Packed
+from cloze.shipped import find_shipped
 from cloze.tasks.config import load_task
 from cloze.training.checkpoints import resolve_checkpoint
 
@@ -64,7 +65,7 @@ def models_by_task(directories: Sequence[Path], *, ensemble: bool) -> dict[str, 
     refuse_twice(directories)
     found: dict[str, list[Path]] = {}
     for directory in directories:
-        if not directory.is_dir():
+        if not find_shipped(directory).is_dir():
             raise InputError("no such directory", where=directory)
         stored = load_task(resolve_checkpoint(directory, "best"))
         if stored is None:

@@ -55,10 +55,11 @@ def evaluate_fill(
             _, *pieces, _ = tokenizer.encode(question.answer).input_ids
             answers[tuple(pieces)] += 1
             probabilities_V = fill_mask.probabilities(question.text)[0]
-            nameable = len(pieces) == 1 and pieces[0] != tokenizer.unk_id
-            # of pieces with the same probability the answer stands last: a flat model knows nothing
-            rank = int((probabilities_V >= probabilities_V[pieces[0]]).sum()) - 1
-            ranks.append(rank if nameable else None)
+            if len(pieces) == 1 and pieces[0] != tokenizer.unk_id:
+                # of pieces with the same probability the answer stands last: a flat model knows nothing
+                ranks.append(int((probabilities_V >= probabilities_V[pieces[0]]).sum()) - 1)
+            else:
+                ranks.append(None)
             bar.advance(1)
     count = len(ranks)
     scores = {

@@ -18,6 +18,7 @@ import pyarrow.parquet
 from cloze.errors import InputError
 from cloze.inference.embed import Embedder, Vectors
 from cloze.inference.embedding_files import read_texts
+from cloze.stores import Place
 from cloze.text.pieces import SPECIAL_PIECES, UNUSED
 
 _ROWS_AT_ONCE = 16_384
@@ -42,10 +43,12 @@ class VectorFile:
     Args:
         path: .npy or .parquet.
         lines: beside an .npy, the file that was embedded.
+        text_column: where that is a table, the column with the text.
     """
 
     path: Path
     lines: Path | None = None
+    text_column: str = "text"
 
     def __post_init__(self) -> None:
         if not self.path.is_file():
@@ -81,7 +84,7 @@ class VectorFile:
     def texts(self) -> Iterator[str]:
         """Yield what each vector is of."""
         if self.lines is not None:
-            yield from read_texts(self.lines)
+            yield from read_texts(self.lines, self.text_column)
             return
         column = "word" if self.is_of_words else "text"
         for batch in _open_parquet(self.path).iter_batches(_ROWS_AT_ONCE, columns=[column]):
@@ -96,6 +99,7 @@ def neighbours_in_file(
     plus: Sequence[str] = (),
     minus: Sequence[str] = (),
     top_k: int = 10,
+    idf_source: Place | None = None,
 ) -> list[Neighbour]:
     """Return the rows nearest to a text, by cosine; the texts given are left out.
 
@@ -106,6 +110,7 @@ def neighbours_in_file(
         plus: texts whose vectors of length 1 are added to the query's.
         minus: texts whose vectors are taken away.
         top_k: how many rows.
+        idf_source: where pieces were counted for idf_mean; None is the texts of the file.
 
     Raises:
         InputError: the file is damaged, or its vectors are not of this embedder.
@@ -117,7 +122,8 @@ def neighbours_in_file(
         what = f"vectors of {first.shape[1]} numbers, the model makes {embedder.width}"
         raise InputError(what, where=file.path, remedy="Give the model and flags that it was made with")
     if embedder.pooling == "idf_mean" and not file.is_of_words:
-        embedder = embedder.with_idf(file.texts())
+        counted = file.texts() if idf_source is None else read_texts(idf_source, file.text_column)
+        embedder = embedder.with_idf(counted)
     if not file.is_of_words:
         _check_made_by(embedder, file, first[0])
     target = _combined(embedder, [query, *plus], minus, of_words=file.is_of_words)

@@ -50,6 +50,8 @@ _MOST = dict.fromkeys((*_REQUIRED_KEYS, "type_vocab_size"), 10_000_000) | {"num_
 _MOST_PARAMETERS = 4_000_000_000
 _MOST_JSON_BYTES = 1 << 24
 
+_CLASSIFIERS = (["BertForSequenceClassification"], ["BertForTokenClassification"])
+
 _ONE_WAY = "one-way-bert"
 """Called so in config.json, an encoder that looks one way is refused by other programs, which would let it look both
 ways. (transformers' `is_decoder` looks left, but pools [CLS], which sees nothing.)"""
@@ -118,6 +120,7 @@ def write_weights(weights: dict[str, Tensor], file: Path) -> None:
     """
     try:
         save_file(weights, file, metadata={"format": "pt"})
+        file.chmod(file.parent.stat().st_mode & 0o666)  # from 0.8 safetensors lets nobody else read it
     except SafetensorError as error:  # what it makes of an OSError
         raise RunError(f"cannot write: {error}", where=file) from error
 
@@ -221,7 +224,12 @@ def _count_parameters(config: BertConfig) -> int:
 
 def load_labels(directory: Path) -> tuple[str, ...]:
     """Read the names of a classifier's classes from config.json, in order; none where it names none."""
-    labels = read_json(Path(directory) / CONFIG_FILE).get("id2label", {})
+    table = read_json(Path(directory) / CONFIG_FILE)
+    labels = table.get("id2label")
+    if labels is None:
+        # transformers leaves out what it calls two classes that nobody named
+        is_classifier = table.get("architectures") in _CLASSIFIERS
+        return ("LABEL_0", "LABEL_1") if is_classifier else ()
     numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else ["0"]
     if not isinstance(labels, dict) or set(labels) != set(numbers):
         what = "id2label is not a table of the numbers from 0 to labels"

@@ -9,6 +9,7 @@ from cloze.model.foreign import ForeignModel
 from cloze.model.google import CONFIG_FILE as GOOGLE_CONFIG_FILE
 from cloze.model.google import Activation, load_google
 from cloze.model.hugging_face import load_hugging_face
+from cloze.shipped import find_shipped
 
 
 def import_model(
@@ -26,7 +27,7 @@ def import_model(
         InputError: a file is missing or damaged, or the output exists.
         RunError: the disk is full or cannot be written.
     """
-    source = Path(source)
+    source = find_shipped(source)
     artifacts.refuse_existing(output, overwrite=overwrite)
     if (source / CONFIG_FILE).is_file():
         if hidden_act is not None:

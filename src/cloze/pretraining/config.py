@@ -152,10 +152,8 @@ class PretrainConfig:
             raise ValueError("steps and budget_seconds must be positive")
         if self.init is not None and self.model.positions != "learned":
             raise ValueError("model.positions: a checkpoint to go on from has its own")
-        if self.google_instances is not None and self.masking.initial_masked_lm_prob is not None:
-            raise ValueError(
-                "masking.initial_masked_lm_prob: google_instances are masked before training begins"
-            )
+        if self.google_instances is not None:
+            self._check_google_instances()
         if self.model.attends_to != "all" and self.masking != MaskingConfig():
             raise ValueError(
                 f"masking: nothing is hidden from what attends to the {self.model.attends_to} alone"
@@ -174,3 +172,16 @@ class PretrainConfig:
             )
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
+
+    def _check_google_instances(self) -> None:
+        """Refuse what Google's program does not ask for, or has numbers of its own for."""
+        if self.masking.initial_masked_lm_prob is not None:
+            raise ValueError(
+                "masking.initial_masked_lm_prob: google_instances are masked before training begins"
+            )
+        own = MaskingConfig()
+        for name in ("mask_token_prob", "random_token_prob"):
+            if getattr(self.masking, name) != getattr(own, name):
+                raise ValueError(f"masking.{name}: google_instances have {getattr(own, name)}")
+        if not self.pairs.next_sentence:
+            raise ValueError("pairs.next_sentence: google_instances are always pairs")

@@ -89,7 +89,11 @@ def evaluate_pretrained(
         if Tokenizer.load(dataset.path).pieces != Tokenizer.load(checkpoint).pieces:
             remedy = "Give the text itself, or build the data set with --vocab MODEL"
             raise InputError("has another vocabulary than the model", where=dataset.path, remedy=remedy)
-        return _measure(bert, dataset.split("validation"), dataset, config, progress)
+        held_out = dataset.split("validation")
+        if not len(held_out):
+            remedy = "Give the text itself, of which everything is measured"
+            raise InputError("no documents are held out to measure on", where=dataset.path, remedy=remedy)
+        return _measure(bert, held_out, dataset, config, progress)
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
         build_dataset(data, checkpoint, Path(directory) / KIND, progress=progress)
         dataset = Dataset.open(Path(directory) / KIND, verify=False)

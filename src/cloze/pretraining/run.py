@@ -233,7 +233,7 @@ def _material(config: PretrainConfig, dataset: Dataset, world: World) -> _Materi
         tokenizer=tokenizer,
         train=train,
         num_held_out=len(validation),
-        held_out=_held_out_batches(config, validation, tokenizer),
+        held_out=_held_out_batches(config, validation, tokenizer, data=config.data),
         old_held_out=_old_held_out_batches(config, tokenizer),
         unigram_nats=unigram_nats(train, dataset.vocab_size).to(world.device),
     )
@@ -254,6 +254,13 @@ def _initial_model(config: PretrainConfig, material: "_Material", progress: Prog
         what = f"attends to {model.config.attends_to}, the settings say {config.model.attends_to}"
         remedy = f"Say --set model.attends_to={model.config.attends_to}"
         raise InputError(what, where=config.init, remedy=remedy)
+    longest, positions = (
+        max(phase.max_seq_length for phase in config.phases),
+        model.config.max_position_embeddings,
+    )
+    if longest > positions:
+        what = f"max_seq_length {longest}, {config.init} takes {positions}"
+        raise InputError(what, where="phases", remedy="Give phases with shorter sequences in a TOML file")
     rows = old_pieces_of_new(Tokenizer.load(checkpoint), tokenizer, where=config.data)
     if rows:
         set_new_rows(model, rows)
@@ -366,14 +373,14 @@ def _instances(
 
 
 def _held_out_batches(
-    config: PretrainConfig, documents: Documents, tokenizer: Tokenizer
+    config: PretrainConfig, documents: Documents, tokenizer: Tokenizer, *, data: str
 ) -> list[PackedBatch]:
     """Draw the held-out instances once, at the last phase's length, so that all evaluations compare."""
     if not len(documents):
         what = (
             f"no documents are held out to measure on; of {MIN_DOCUMENTS_TO_SPLIT} documents or more some are"
         )
-        raise InputError(what, where=config.data, remedy="Give more text, with blank lines between documents")
+        raise InputError(what, where=data, remedy="Give more text, with blank lines between documents")
     phase = config.phases[-1]
     source = DrawnInstances(
         documents,
@@ -398,7 +405,7 @@ def _old_held_out_batches(config: PretrainConfig, tokenizer: Tokenizer) -> list[
     if Tokenizer.load(old.path).pieces != tokenizer.pieces:
         remedy = "Build it with the same vocabulary, cloze corpus --vocab"
         raise InputError(f"has another vocabulary than {config.data}", where=config.old_data, remedy=remedy)
-    return _held_out_batches(config, old.split("validation"), tokenizer)
+    return _held_out_batches(config, old.split("validation"), tokenizer, data=config.old_data)
 
 
 def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:

@@ -39,9 +39,7 @@ def _add_vectors(router: APIRouter, service: Service) -> None:
         served = service.find(request.model, "embed")
         _check_dimensions(served, request.dimensions)
         texts: list[str | list[int]] = listed(request.inputs)
-        await service.refuse_long(
-            served, [(text, None) for text in listed(request.inputs)], truncate=request.truncate
-        )
+        await service.refuse_long(served.refuse_cut_texts, listed(request.inputs), truncate=request.truncate)
         found = await service.batched(served.embed, texts, [[text] for text in texts])
         vectors = _shortened(np.stack([each.vector for each in found]), request.dimensions)
         return respond(vectors if request.normalize is False else _normalized(vectors))
@@ -51,7 +49,7 @@ def _add_vectors(router: APIRouter, service: Service) -> None:
         """Return a vector for each token of each text, [CLS] and [SEP] included."""
         served = service.find(request.model, "embed")
         texts = listed(request.inputs)
-        await service.refuse_long(served, [(text, None) for text in texts], truncate=request.truncate)
+        await service.refuse_long(served.refuse_cut_texts, texts, truncate=request.truncate)
         return respond(await service.batched(served.embedder.embed_tokens, texts, [[text] for text in texts]))
 
     @router.post("/similarity", response_model=list[float])
@@ -96,7 +94,7 @@ def _add_scores(router: APIRouter, service: Service) -> None:
         is_one = isinstance(given, str) or (len(given) == 2 and isinstance(given[0], str))
         examples = [example(each) for each in ([given] if is_one else given)]
         texts = [(each.text, each.pair) for each in examples]
-        await service.refuse_long(served, texts, truncate=request.truncate)
+        await service.refuse_long(served.refuse_cut_examples, examples, truncate=request.truncate)
         predictions = await service.in_windows(served.predictions, examples, texts)
         found = [_labels(prediction) for prediction in predictions]
         return respond(found[0] if is_one else found)
@@ -106,8 +104,8 @@ def _add_scores(router: APIRouter, service: Service) -> None:
         """Return the passages in the order in which they fit the query."""
         served = service.find(request.model, "rerank")
         pairs: list[tuple[str, str | None]] = [(request.query, text) for text in request.texts]
-        await service.refuse_long(served, pairs, truncate=request.truncate)
         examples = [example([request.query, text]) for text in request.texts]
+        await service.refuse_long(served.refuse_cut_examples, examples, truncate=request.truncate)
         scores = await service.in_windows(served.predictions, examples, pairs)
         order = sorted(range(len(scores)), key=lambda i: -scores[i])
         texts = request.texts if request.return_text else None

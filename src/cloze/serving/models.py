@@ -13,12 +13,13 @@ from cloze.inference.fill import Candidate, FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import CONFIG_FILE, read_json, read_weights
+from cloze.model.checkpoint import CONFIG_FILE, load_labels, read_json, read_weights
 from cloze.serving.computations import Entities, Predictions, ScoresOfPieces
 from cloze.tasks.config import load_task
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import MultipleChoice
 from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.registry import find_task
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanTask
 from cloze.tasks.tagging import Tagging
@@ -69,7 +70,8 @@ class ServedModel:
         embedder = Embedder.load(checkpoint, device=device)
         weights = read_weights(checkpoint).keys()
         fill_mask = next_sentence = None
-        if any(weight.startswith("cls.predictions.") for weight in weights):
+        looks_both_ways = embedder.model.config.attends_to == "all"  # else its head names neighbours
+        if looks_both_ways and any(weight.startswith("cls.predictions.") for weight in weights):
             fill_mask = FillMask.load(checkpoint, device=device)
         if any(weight.startswith("cls.seq_relationship.") for weight in weights):
             next_sentence = NextSentence.load(checkpoint, device=device)
@@ -180,17 +182,32 @@ class ServedModel:
             for example, prediction in zip(examples, predictions, strict=True)
         ]
 
-    def refuse_long(self, texts: Sequence[tuple[str, str | None]]) -> None:
-        """Refuse texts and pairs that would be cut.
+    def refuse_cut_texts(self, texts: Sequence[str]) -> None:
+        """Refuse texts that would be cut before they become vectors.
 
         Raises:
             InputError: one is too long.
         """
-        most = self.embedder.max_seq_length if self.predictor is None else self.predictor.max_seq_length
-        for text, pair in texts:
-            if (length := len(self.tokenizer.encode(text, pair))) > most:
-                what = f"{length} tokens, {self.name!r} reads {most}"
-                raise InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
+        most = self.embedder.max_seq_length
+        for text in texts:
+            if (length := len(self.tokenizer.encode(self.embedder.prompt + text))) > most:
+                raise self._too_long(length, most)
+
+    def refuse_cut_examples(self, examples: Sequence[LabelledText]) -> None:
+        """Refuse texts and pairs that would be cut before they are predicted; those read in windows never are.
+
+        Raises:
+            InputError: one is too long.
+        """
+        assert self.predictor is not None
+        for example in examples:
+            if any(feature.is_truncated for feature in self.predictor.features(example)):
+                length = len(self.tokenizer.encode(example.text, example.pair))
+                raise self._too_long(length, self.predictor.max_seq_length)
+
+    def _too_long(self, length: int, most: int) -> InputError:
+        what = f"{length} tokens, {self.name!r} reads {most}"
+        return InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
 
 
 def load_models(directories: Mapping[str, Path], *, device: str = "auto") -> dict[str, ServedModel]:
@@ -241,9 +258,26 @@ _WANTED = {
 def _load_predictor(checkpoint: Path, *, device: str) -> Predictor | None:
     if load_task(checkpoint) is not None:
         return Predictor.load(checkpoint, device=device)
-    architectures = read_json(checkpoint / CONFIG_FILE).get("architectures") or [""]
-    task = _TASK_OF_ARCHITECTURE.get(str(architectures[0]))
-    return None if task is None else Predictor.load(checkpoint, task, device=device)
+    task = _foreign_task(checkpoint)
+    if task is None:
+        return None
+    try:
+        find_task(task)().of_checkpoint(checkpoint)
+    except InputError:  # nothing here is for such a head: its encoder serves without it
+        return None
+    return Predictor.load(checkpoint, task, device=device)
+
+
+def _foreign_task(checkpoint: Path) -> str | None:
+    """Return what a model of another program is taken to be for."""
+    config = read_json(checkpoint / CONFIG_FILE)
+    architecture = str((config.get("architectures") or [""])[0])
+    if architecture == "BertForSequenceClassification":
+        if len(load_labels(checkpoint)) == 1:
+            return "regression"
+        if config.get("problem_type") == "multi_label_classification":
+            return "multi-label"
+    return _TASK_OF_ARCHITECTURE.get(architecture)
 
 
 def _is_explainable(predictor: Predictor) -> bool:

@@ -57,15 +57,15 @@ class Service:
         return await self.engine.in_windows(computation, inputs, tokens=_estimated_tokens(reads))
 
     async def refuse_long(
-        self, served: ServedModel, texts: Sequence[tuple[str, str | None]], *, truncate: bool | None
+        self, refuse: Callable[[Sequence[Input]], None], inputs: Sequence[Input], *, truncate: bool | None
     ) -> None:
-        """Refuse texts that would be cut, where the request says that they must not be.
+        """Refuse inputs that would be cut, where the request says that they must not be.
 
         Raises:
             InputError: one is too long.
         """
         if truncate is False:
-            await self.engine.run(lambda: served.refuse_long(texts))
+            await self.engine.run(lambda: refuse(inputs))
 
 
 def listed(inputs: Any) -> list[Any]:

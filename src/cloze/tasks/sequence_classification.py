@@ -91,8 +91,9 @@ class SequenceClassification(TextTask[Prediction]):
         transformers calls classes LABEL_0, LABEL_1 where nobody named them: they are 0 and 1, and mean a task's own
         labels only where these are numbers, since the order of others is anyone's guess.
         """
-        if not names:
-            raise InputError("no classifier: config.json names no labels")
+        if len(names) < 2:
+            what = "one class only, which is a number: see the task regression" if names else "no labels"
+            raise InputError(f"no classifier: config.json names {what}")
         if self.labels:
             names = tuple(name.removeprefix("LABEL_") for name in names)
         if self.labels and set(names) != set(self.labels):

@@ -20,6 +20,7 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.checkpoint import write_weights
 from cloze.progress import Progress
+from cloze.shipped import find_shipped
 from cloze.training.replicas import like
 
 Pointer: TypeAlias = Literal["latest", "best"]
@@ -102,13 +103,29 @@ def save_checkpoint(
         if average is not None:
             write_weights(dict(average), directory / _AVERAGE)
         (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
+    point_to_checkpoints(run, state)
+
+
+def point_to_checkpoints(run: Path, state: TrainingState) -> None:
+    """Make `latest` and `best` name the checkpoint of a state and the best one before it."""
     artifacts.write_text(run / "latest", _checkpoint_name(state.step) + "\n")
     if state.best_step is not None:
         artifacts.write_text(run / "best", _checkpoint_name(state.best_step) + "\n")
 
 
+def remove_later_checkpoints(run: Path, step: int) -> None:
+    """Delete what a run that goes on from a step had saved after it: these were found to be damaged."""
+    for path in sorted((run / _CHECKPOINTS).glob("step-*")):
+        if _step_of(path) > step:
+            artifacts.remove_directory(path)
+
+
 def _checkpoint_name(step: int) -> str:
     return f"{_CHECKPOINTS}/step-{step:08}"
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step-"))
 
 
 def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
@@ -118,8 +135,7 @@ def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
     if (run / "best").exists():
         kept.add(run / (run / "best").read_text("utf-8").strip())
     for path in paths:
-        step = int(path.name.removeprefix("step-"))
-        if path not in kept and (config.keep_every_steps is None or step % config.keep_every_steps):
+        if path not in kept and (config.keep_every_steps is None or _step_of(path) % config.keep_every_steps):
             artifacts.remove_directory(path)
 
 
@@ -128,7 +144,7 @@ def keep_best_checkpoint(run: Path) -> None:
     if not (run / _CHECKPOINTS).is_dir():
         return
     best = follow(run, "best")
-    artifacts.write_text(run / "latest", _checkpoint_name(int(best.name.removeprefix("step-"))) + "\n")
+    artifacts.write_text(run / "latest", _checkpoint_name(_step_of(best)) + "\n")
     for path in sorted((run / _CHECKPOINTS).glob("step-*")):
         if path != best:
             artifacts.remove_directory(path)
@@ -147,8 +163,12 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
 
 
 def resolve_checkpoint(path: Path, prefer: Pointer = "latest") -> Path:
-    """Return the directory that holds a model: where `path` is a run, its newest or its best checkpoint."""
-    return follow(Path(path), prefer) if (Path(path) / prefer).is_file() else Path(path)
+    """Return the directory that holds a model: where `path` is a run, its newest or its best checkpoint.
+
+    The name of a model that comes with cloze stands for its directory.
+    """
+    path = find_shipped(path)
+    return follow(path, prefer) if (path / prefer).is_file() else path
 
 
 def follow(run: Path, pointer: Pointer) -> Path:

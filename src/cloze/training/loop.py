@@ -1,8 +1,8 @@
 """The training loop. It knows steps, time, saving and stopping; what is learned is the caller's `Work`.
 
 One step: the work names the instances, they pass through the model in micro-batches whose gradients add up,
-the norm is clipped, the optimizer steps. Dropout is seeded anew each step from (seed, step), so a resumed run
-needs no random states: the same step always draws the same numbers.
+the norm is clipped, the optimizer steps. Dropout is seeded anew each step from (seed, step, rank), so a resumed
+run needs no random states: the same step always draws the same numbers.
 
 Several ranks share the instances of a step. They agree on all that decides what is done next: the clock is that of the
 first, a request to stop that of any, losses are sums over all. The first alone writes.
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.utils import deterministic
 
 from cloze import artifacts
+from cloze.corpus.hashing import mix
 from cloze.errors import RunError
 from cloze.progress import Bar, Progress
 from cloze.training.averaging import AveragingConfig, TailAverage
@@ -32,8 +33,10 @@ from cloze.training.checkpoints import (
     TrainingState,
     load_optimizer,
     optimizer_averages,
+    point_to_checkpoints,
     prune_checkpoints,
     read_average,
+    remove_later_checkpoints,
     save_checkpoint,
 )
 from cloze.training.distribution import DistributionConfig, World
@@ -55,8 +58,7 @@ Measures = Mapping[str, tuple[Tensor, float]]
 """By name, a sum and the number of things summed: over many batches these add up, means do not."""
 
 _SKIPPED_STEPS_ALLOWED = 2
-_SEEDS = 2**32  # of which torch's generator on the CPU tells apart no more
-_BETWEEN_RANKS = 0x9E3779B1  # steps: no run has so many that a rank draws what another drew
+_SEEDS = 2**32  # torch's generator on the CPU tells apart no more, and reads the low bits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,6 +214,9 @@ class Trainer(Generic[Batch]):
 
     def _open_log(self) -> None:
         artifacts.remove_leftovers(self.run / "checkpoints")
+        if self.state.step:
+            remove_later_checkpoints(self.run, self.state.step)
+            point_to_checkpoints(self.run, self.state)
         self._log = MetricsLog(self.run, resume_step=self.state.step)
 
     def _record(self, kind: str, step: int, **values: object) -> None:
@@ -243,7 +248,7 @@ class Trainer(Generic[Batch]):
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
         started = time.monotonic()
         learning_rate = learning_rate_at(progress, self.optimizer_config)
-        data = self._step_data(progress, self.state.micro_batch_tokens or self.micro_batch_tokens)
+        data = self._step_data(progress, self._micro_batch_tokens)
         while True:
             found = self._loss_of(data, stop)
             own_loss, sums = found or (0.0, Sums())
@@ -269,12 +274,17 @@ class Trainer(Generic[Batch]):
             position=data.next_position,
         )
 
+    @property
+    def _micro_batch_tokens(self) -> int:
+        """As the settings say, or what is left of it after memory ran out, if that is less."""
+        return min(self.state.micro_batch_tokens or self.micro_batch_tokens, self.micro_batch_tokens)
+
     def _step_data(self, progress: float, micro_batch_tokens: int) -> StepData[Batch]:
         return self.work.step_data(progress, self.state.position, micro_batch_tokens)
 
     def _loss_of(self, data: StepData[Batch], stop: StopRequest) -> tuple[float, "Sums"] | None:
         """Return the step's loss and measures, and add up its gradients; None where memory does not suffice."""
-        torch.manual_seed((self.seed << 32) + (self.state.step + self.world.rank * _BETWEEN_RANKS) % _SEEDS)
+        torch.manual_seed(int(mix(self.seed, self.state.step, self.world.rank)) % _SEEDS)
         self._optimizer.zero_grad(set_to_none=True)
         self.model.train()
         try:
@@ -299,7 +309,7 @@ class Trainer(Generic[Batch]):
         """
         self._optimizer.zero_grad(set_to_none=True)
         give_back_cached_memory(next(self.model.parameters()).device)
-        tokens = self.state.micro_batch_tokens or self.micro_batch_tokens
+        tokens = self._micro_batch_tokens
         step = self.state.step + 1
         while tokens > 1:
             tokens //= 2
@@ -364,7 +374,7 @@ class Trainer(Generic[Batch]):
         merit = self.work.merit(measured)
         if merit > self.state.best_merit:
             self.state = replace(self.state, best_merit=merit, best_step=self.state.step)
-        self._save()
+        self._write()  # once more where a stop within the evaluation had saved this step: the best may be another now
         return measured
 
     def _mean_in_place(self) -> AbstractContextManager[None]:
@@ -377,8 +387,10 @@ class Trainer(Generic[Batch]):
         return time.monotonic() - self._saved_at >= 60 * self.checkpoint_config.every_minutes
 
     def _save(self) -> None:
-        if self._saved_step == self.state.step:
-            return
+        if self._saved_step != self.state.step:
+            self._write()
+
+    def _write(self) -> None:
         self.state = replace(self.state, elapsed_seconds=time.monotonic() - self._started_at)
         with self._mean_in_place():
             averages = gather(optimizer_averages(self.model, self._optimizer), keep=self.world.is_first)

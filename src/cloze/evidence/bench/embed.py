@@ -4,7 +4,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,7 @@ from cloze.inference.embed import Embedder, EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import resolve_device, resolve_dtype
 
 _BATCH_SIZES = (32, 128, 512)
@@ -73,6 +74,9 @@ def bench_embed(
         InputError: there are no texts, no such model, or a peer is unknown or not installed.
     """
     require_peers(peers, PEERS)
+    benchmark = replace(
+        benchmark, model=resolve_checkpoint(benchmark.model)
+    )  # peers know no names and no runs
     device = resolve_device(benchmark.device)
     dtype = resolve_dtype(benchmark.precision, device)
     texts = _spread(benchmark.texts, benchmark.max_texts)

@@ -1,7 +1,7 @@
 """`cloze bench latency`: one sentence at a time to its vector, as a program asks that waits for the answer."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from cloze.evidence.bench.harness import (
 from cloze.inference.embed import Embedder, EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
 from cloze.progress import SILENT, Progress
+from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import resolve_device, resolve_dtype
 
 PEERS = ("transformers",)
@@ -65,6 +66,9 @@ def bench_latency(
         InputError: there is no text of that length, no such model, or a peer is unknown or not installed.
     """
     require_peers(peers, PEERS)
+    benchmark = replace(
+        benchmark, model=resolve_checkpoint(benchmark.model)
+    )  # peers know no names and no runs
     device = resolve_device(benchmark.device)
     dtype = resolve_dtype(benchmark.precision, device)
     embedder = Embedder.load(

@@ -2,7 +2,7 @@
 /** Answers: a question on a text, the answer marked in it, and the scores it was chosen by. */
 
 import { bars } from "./charts.js";
-import { afterTyping, element, examples, field, fixed, svg, textBox } from "./dom.js";
+import { afterTyping, element, examples, field, fixed, part, svg, textBox } from "./dom.js";
 import { section } from "./section.js";
 import { answers, ask } from "./server.js";
 
@@ -83,7 +83,7 @@ function shown(found, scores, context) {
   const marked =
     start === null || end === null
       ? [context]
-      : [context.slice(0, start), element("mark", {}, context.slice(start, end)), context.slice(end)];
+      : [part(context, 0, start), element("mark", {}, part(context, start, end)), part(context, end)];
   const rows = found.candidates.slice(0, 5).map(({ text, probability }) => ({
     label: text || "no answer",
     share: probability,

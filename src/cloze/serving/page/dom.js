@@ -95,6 +95,16 @@ export function afterTyping(work) {
   };
 }
 
+/**
+ * A part of a text: the server counts characters, a string here counts most emoji twice.
+ * @param {string} text
+ * @param {number} start
+ * @param {number} [end]
+ */
+export function part(text, start, end) {
+  return [...text].slice(start, end).join("");
+}
+
 /** @param {number} share 0 to 1 */
 export function percent(share) {
   if (share > 0 && share < 0.001) return "< 0.1 %";

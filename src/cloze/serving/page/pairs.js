@@ -2,7 +2,7 @@
 /** Pairs: what a model says of two texts, or of many side by side. */
 
 import { bars, heatMap } from "./charts.js";
-import { afterTyping, element, examples, field, textBox } from "./dom.js";
+import { afterTyping, element, examples, field, fixed, textBox } from "./dom.js";
 import { section } from "./section.js";
 import { wordInContext } from "./senses.js";
 import { answers, ask } from "./server.js";
@@ -93,7 +93,8 @@ function classify(body, model) {
       const inputs = [b ? [a, b] : [a]];
       const [found] = await ask("predict", { model: model().name, inputs }, signal);
       const rows = found.map((/** @type {{label: string, score: number}} */ each) => ({ label: each.label, share: each.score }));
-      return [bars(rows, "Classes")];
+      // of a regression there is one number, on a scale of its own
+      return rows.length > 1 ? [bars(rows, "Classes")] : [element("p", {}, `${rows[0].label}: ${fixed(rows[0].share)}`)];
     }),
   );
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /** Why: what each word adds to what a classifier says, by integrated gradients. */
 
-import { afterTyping, element, examples, field, fixed, svg, textBox } from "./dom.js";
+import { afterTyping, element, examples, field, fixed, part, svg, textBox } from "./dom.js";
 import { section } from "./section.js";
 import { answers, ask } from "./server.js";
 
@@ -103,13 +103,13 @@ function explained(found, texts) {
 function shaded(text, words, strongest) {
   let end = 0;
   const parts = words.flatMap((word) => {
-    const before = text.slice(end, word.start);
+    const before = part(text, end, word.start);
     end = word.end;
-    const mark = element("mark", { class: word.attribution < 0 ? "against" : "for", title: fixed(word.attribution) }, text.slice(word.start, end));
+    const mark = element("mark", { class: word.attribution < 0 ? "against" : "for", title: fixed(word.attribution) }, part(text, word.start, end));
     mark.style.setProperty("--strength", `${Math.round((100 * Math.abs(word.attribution)) / strongest)}%`);
     return [before, mark];
   });
-  return [...parts, text.slice(end)];
+  return [...parts, part(text, end)];
 }
 
 /**

@@ -1,0 +1,59 @@
+"""What is served of models that other programs fine-tuned."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from cloze.model.bert import BertConfig, BertModel
+from cloze.model.checkpoint import write_model_files
+from cloze.model.heads import BertForSequenceClassification, BertForTokenClassification
+from cloze.serving.models import ServedModel
+from cloze.text.tokenizer import Tokenizer
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b")
+Head = type[BertForSequenceClassification] | type[BertForTokenClassification]
+
+
+def foreign(path: Path, head: Head, num_labels: int, **config: object) -> ServedModel:
+    """Return what is served of a model whose config says no more than this of its labels."""
+    generator = torch.Generator().manual_seed(1)
+    encoder = BertModel(
+        BertConfig(vocab_size=len(PIECES), hidden_size=4, num_hidden_layers=1, num_attention_heads=1),
+        generator=generator,
+    )
+    path.mkdir()
+    model = head(encoder, num_labels=num_labels, generator=generator)
+    write_model_files(path, model, Tokenizer.from_pieces(PIECES))
+    table = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(table | config))
+    return ServedModel.load("foreign", path, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("num_labels", "config", "task"),
+    [
+        (2, {}, "classification"),  # transformers does not write down labels that nobody named
+        (3, {"id2label": {"0": "a", "1": "b", "2": "c"}}, "classification"),
+        (1, {"id2label": {"0": "LABEL_0"}}, "regression"),
+        (
+            3,
+            {"id2label": {"0": "a", "1": "b", "2": "c"}, "problem_type": "multi_label_classification"},
+            "multi-label",
+        ),
+    ],
+)
+def test_a_classifier_is_read_as_its_config_says(
+    tmp_path: Path, num_labels: int, config: dict[str, object], task: str
+) -> None:
+    served = foreign(tmp_path / "model", BertForSequenceClassification, num_labels, **config)
+    assert served.task.name == task
+    assert "predict" in served.abilities
+
+
+def test_a_head_that_is_of_no_use_leaves_the_encoder(tmp_path: Path) -> None:
+    parts_of_speech = {"0": "NOUN", "1": "VERB"}
+    served = foreign(tmp_path / "model", BertForTokenClassification, 2, id2label=parts_of_speech)
+    assert served.task is None
+    assert "embed" in served.abilities
