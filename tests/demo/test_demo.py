@@ -51,9 +51,10 @@ def test_the_whole_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     output = tmp_path / "demo run"
     result = run_demo(output, size=SMALL, progress=Progress())
     told = capsys.readouterr().err
-    assert len(result.masks) == 5
+    assert len(result.masks) == 2 * 5
+    assert {answer.model for answer in result.masks} == {"this encoder", "cloze-mini"}
     assert all(len(answer.answers) == 5 for answer in result.masks)
-    assert all(0 <= probability <= 1 for _, _, probability in result.next_sentences)
+    assert all(0 <= probability <= 1 for *_, probability in result.next_sentences)
     assert [answer.truth for answer in result.novelists] == [novelist.name for novelist in NOVELISTS]
     assert 0 <= result.scores["accuracy"] <= 1
     assert result.scores["majority_accuracy"] == pytest.approx(1 / 6)
@@ -70,7 +71,7 @@ def test_the_whole_life(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def _the_printed_commands_are_what_ran(output: Path, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [shlex.split(line)[2:] for line in told.splitlines() if line.strip().startswith("$ cloze")]
     assert [command[0] for command in commands] == [
-        *("vocab", "corpus", "pretrain", "finetune", "fill", "next", "predict")
+        *("vocab", "corpus", "pretrain", "finetune", "fill", "fill", "next", "predict")
     ]
     for command, run in ((commands[2], "pretrained"), (commands[3], "novelist")):
         assert main([*command, "--print-config"]) == 0

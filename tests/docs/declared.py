@@ -96,7 +96,9 @@ PAGES = {
             "OLD": "old_model",
             "lines.txt": "lines.txt",
             "reviews.tsv": "reviews.tsv",
+            "my-texts": "texts",
         },
+        replaced={"--steps 1000": "--steps 2"},
     ),
     "docs/text.md": Page(
         inputs={
@@ -158,7 +160,15 @@ PAGES = {
     "docs/claims/next-sentence.md": Page(),
     "docs/claims/sizes.md": Page(),
     "docs/claims/fine-tuning.md": Page(inputs={"MODEL": "minilm"}, tolerance=0.2),
+    "docs/claims/learned.md": Page(
+        inputs={"conll2003": "shared/data/ner/conll2003", "SST-2": "shared/data/glue/SST-2"},
+        is_long=True,
+        tolerance=0.05,
+    ),
     "docs/claims/results.md": Page(),
+    "docs/claims/vectors.md": Page(
+        inputs={"STS-B": "shared/data/glue/STS-B", "SST-2": "shared/data/glue/SST-2"}, is_long=True
+    ),
     "docs/claims/inside.md": Page(inputs={"MODEL": "minilm"}),
     "docs/audit.md": Page(inputs={"DATASET": "data"}),
     "docs/tasks.md": Page(

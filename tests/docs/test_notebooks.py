@@ -37,7 +37,7 @@ def test_outputs_are_there_and_small(path: Path) -> None:
 def test_notebooks_run(minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    for name in NOTEBOOKS:  # the second fills in with what the first has trained
+    for name in NOTEBOOKS:
         notebook = nbformat.read(DOCS / "notebooks" / name, as_version=4)
         for words, others in NOTEBOOKS[name].items():
             (cell,) = (each for each in notebook.cells if words in each.source and each.cell_type == "code")

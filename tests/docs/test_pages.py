@@ -14,7 +14,7 @@ from declared import PAGES, smaller  # noqa: E402
 from generated import fill_in  # noqa: E402
 from running import NearlyAsPrinted, Page, Runner, blocks, texts  # noqa: E402
 
-MODELS = ("minilm", "google_bert", "old_model")
+FIXTURES = ("minilm", "google_bert", "old_model", "shared")
 DOCS = REPOSITORY / "docs"
 PATHS = [
     REPOSITORY / "README.md",
@@ -49,7 +49,7 @@ def test_what_a_page_says_runs(
             Path(called).write_text(texts(markdown)[int(thing[5:])], "utf-8")
         else:
             first, _, rest = thing.partition("/")
-            there = request.getfixturevalue(first) if first in MODELS else stock[first]
+            there = request.getfixturevalue(first) if first in FIXTURES else stock[first]
             Path(called).symlink_to(there / rest if rest else there)
             runner.give(**({called: called} if called == "MODEL" else {}))
     ran = list(blocks(markdown))

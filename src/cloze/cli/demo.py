@@ -38,16 +38,17 @@ def run(
 
 
 def _describe(result: "DemoResult") -> str:
-    lines = ["", "Hidden words, by the encoder:"]
+    lines = ["", "Hidden words, by the encoder made here and by the one that comes with cloze:"]
     asked = None
     for answer in result.masks:
         if answer.question != asked:
             lines.append(f"  {answer.question}")
             asked = answer.question
-        lines.append("      " + "  ".join(f"{token} {share:.2f}" for token, share in answer.answers))
+        guesses = "  ".join(f"{token} {share:.2f}" for token, share in answer.answers)
+        lines.append(f"    {answer.model:<14}{guesses}")
     lines += ["", "Does the second sentence follow the first?"]
-    for a, b, probability in result.next_sentences:
-        lines.append(f"  {probability:.2f}  {a} {b}")
+    for a, b, model, probability in result.next_sentences:
+        lines.append(f"  {model:<14}{probability:.2f}  {a} {b}")
     lines += ["", "Who wrote this? A passage from the middle of each book kept for testing:"]
     for answer in result.novelists:
         guesses = ", ".join(f"{name} {share:.2f}" for name, share in answer.answers)

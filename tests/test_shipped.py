@@ -1,0 +1,75 @@
+"""The model that comes with the package: found by its name, whole, small, and as transformers reads it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import cloze
+from cloze import artifacts
+from cloze.cli import main
+from cloze.shipped import find_shipped
+
+MODEL = find_shipped("cloze-mini")
+MOST_BYTES = 24_000_000
+
+
+def test_it_is_whole_and_small():
+    manifest = artifacts.verify(MODEL, kind="checkpoint")
+    assert sum(file.stat().st_size for file in MODEL.iterdir()) < MOST_BYTES
+    assert {"config.json", "model.safetensors", "vocab.txt", "README.md"} <= set(manifest.files)
+
+
+def test_a_name_is_found_and_what_is_there_goes_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_shipped("cloze-mini").is_absolute()
+    assert find_shipped("cloze-mini/x") == Path("cloze-mini/x")
+    assert find_shipped("./sub/cloze-mini") == Path("sub/cloze-mini")
+    assert find_shipped("cloze-maxi") == Path("cloze-maxi")
+    assert find_shipped("") == Path()
+    (tmp_path / "cloze-mini").mkdir()
+    assert find_shipped("cloze-mini") == Path("cloze-mini")
+
+
+TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began to sing again in the trees.\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fill", "-m", "cloze-mini", "She shook her [MASK] and said nothing."],
+        ["next", "-m", "cloze-mini", "She knocked at the door.", "It was opened by an old woman."],
+        ["embed", "-m", "cloze-mini", "text.txt", "-o", "vectors.npy"],
+        ["attention", "-m", "cloze-mini", "The sun rose.", "-o", "attention.html"],
+        ["export", "cloze-mini", "-o", "graph"],
+        ["info", "cloze-mini"],
+        ["corpus", "text.txt", "--vocab", "cloze-mini", "-o", "data", "--workers", "1"],
+        ["vocab", "inspect", "cloze-mini", "text.txt"],
+        ["evaluate", "fill", "-m", "cloze-mini", "-d", "cloze.tsv"],
+        ["finetune", "classification", "-m", "cloze-mini", "-d", "rows.tsv", "-o", "run", "--epochs", "1"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_every_verb_takes_its_name(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text(TEXT, "utf-8")
+    Path("cloze.tsv").write_text("text\tanswer\nThe sun [MASK].\trose\n", "utf-8")
+    Path("rows.tsv").write_text("text\tlabel\n" + "good\tyes\nbad\tno\n" * 10, "utf-8")
+    assert main(command) == 0
+
+
+def test_transformers_reads_it_and_scores_words_alike():
+    transformers = pytest.importorskip("transformers", reason="needs the package transformers")
+    theirs = transformers.AutoModelForPreTraining.from_pretrained(MODEL, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
+    question = "She shook her [MASK] and said nothing."
+    inputs = tokenizer(question, return_tensors="pt")
+    with torch.no_grad():
+        logits = theirs(**inputs).prediction_logits[0]
+    at = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+    expected = logits[at].softmax(-1)
+    for candidate in cloze.FillMask.load("cloze-mini")(question)[0]:
+        number = tokenizer.convert_tokens_to_ids(candidate.token)
+        assert candidate.probability == pytest.approx(expected[number].item(), abs=1e-5)
