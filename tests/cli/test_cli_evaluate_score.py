@@ -41,6 +41,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         intermediate_size=20,
         max_position_embeddings=16,
         initializer_range=0.2,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
     )
     with artifacts.write_directory(place / "model", kind="checkpoint") as directory:
         encoder = BertModel(config, generator=torch.Generator().manual_seed(1))

@@ -34,6 +34,8 @@ hidden_size = 24
 num_attention_heads = 2
 intermediate_size = 40
 max_position_embeddings = 32
+hidden_dropout_prob = 0.0
+attention_probs_dropout_prob = 0.0
 """
 NANO = f"""
 title = "Whether it runs"

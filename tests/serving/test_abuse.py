@@ -80,7 +80,7 @@ class Connection:
         """Send it, and return what comes back within so many seconds of silence."""
         received = b""
         with (
-            suppress(TimeoutError, ConnectionError),  # the server waits for more, or has hung up
+            suppress(OSError),  # the server waits for more, or has hung up
             socket.create_connection(("127.0.0.1", port), timeout=patience) as connection,
         ):
             connection.sendall(self.data)

@@ -38,6 +38,8 @@ def build_encoder() -> Callable[[], BertModel]:
             intermediate_size=28,
             max_position_embeddings=40,
             initializer_range=0.1,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
         )
         return BertModel(config, generator=torch.Generator().manual_seed(1))
 

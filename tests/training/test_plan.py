@@ -25,7 +25,7 @@ from cloze.training.memory import available_memory
 from cloze.training.muon import MuonConfig
 from cloze.training.optimizer import OptimizerConfig, build_optimizer
 from cloze.training.plan import plan_memory
-from cloze.training.precision import autocast
+from cloze.training.precision import autocast, resolve_dtype
 
 CPU = torch.device("cpu")
 CASES = [
@@ -91,6 +91,8 @@ def _peak_bytes(compute: Callable[[], None]) -> int:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_peak_of_a_step_is_what_is_planned(dtype: torch.dtype) -> None:
     """Without dropout, whose draws are NumPy's; after a first step, so that gradients are there already."""
+    if dtype == torch.bfloat16 and resolve_dtype("auto", CPU) != dtype:
+        pytest.skip("needs bfloat16 units: what makes it up of float32 takes memory of its own")
     model, loss, work = _step("tiny", 0.0, [128] * 6 + [77, 50, 20])
 
     def step() -> None:

@@ -1,8 +1,8 @@
-"""Models that come with cloze, each in a directory of its name: cloze-mini."""
+"""Models that come with cloze, each in a directory of its name in `models`: cloze-mini."""
 
 from pathlib import Path
 
-_HERE = Path(__file__).parent
+_MODELS = Path(__file__).parent / "models"
 
 
 def find_shipped(path: Path | str) -> Path:
@@ -11,6 +11,6 @@ def find_shipped(path: Path | str) -> Path:
     What is there under that name already goes before it.
     """
     path = Path(path)
-    shipped = _HERE / path.name
+    shipped = _MODELS / path.name
     is_name = path.parts == (path.name,)
     return shipped if is_name and not path.exists() and (shipped / "config.json").is_file() else path
