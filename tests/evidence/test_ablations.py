@@ -136,7 +136,7 @@ def test_every_kind_of_variant_is_made_and_scored(done: Path) -> None:
     ]
     for run in found["runs"]:
         (score,) = run["tasks"]["films"]["points"]
-        assert score == 100.0  # every one of them learns what is this easy
+        assert score > 90  # every one of them learns what is this easy
         assert run["tasks"]["films"]["majority"] == 50.0
         assert "names" not in run["tasks"]
         assert bool(run["pairs"]) == (run["variant"] in ("masked", "untrained"))
