@@ -65,6 +65,8 @@ def test_what_is_made_of_a_store_is_what_is_made_of_the_same_files_here(
             assert bucket.cat_file(f"library/data/{name}") == (tmp_path / "data" / name).read_bytes(), record
     assert not list((tmp_path / "cache").rglob("*.arrow"))
     capsys.readouterr()
+    shipped = ["corpus", "s3://library/texts", "--vocab", "cloze-mini", "-o", "s3://library/mini", *workers]
+    assert main(shipped) == 0
     assert main(["corpus", "s3://library/texts", "--vocab", vocab, "-o", "s3://library/data", *workers]) == 2
     assert (
         "s3://library/data: exists already. Choose another name or say --overwrite."

@@ -14,9 +14,8 @@ from cloze.model.heads import BertForPreTraining
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import resolve_checkpoint
 
-TRAINED_POSITIONS = (
-    128  # a last fifteenth of the run, with sequences of 512, taught the others next to nothing
-)
+# A last fifteenth of the run, with sequences of 512, taught the others next to nothing.
+TRAINED_POSITIONS = 128
 
 
 def main(run: Path, card: Path, output: Path) -> None:

@@ -240,6 +240,16 @@ def test_what_is_appended_again_changes_nothing(tmp_path, vocabulary):
     assert rows(tmp_path / "data") == before
 
 
+def test_what_is_appended_in_other_documents_goes_as_a_whole(tmp_path, vocabulary):
+    text = write(tmp_path / "text", *(document(n) for n in range(9)))
+    build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=PARAGRAPHS))
+    before = rows(tmp_path / "data")
+    joined = write(tmp_path / "joined", document(0, 1, 2))
+    found = build_dataset([joined], None, tmp_path / "data", BuildConfig(reading=PARAGRAPHS), append=True)
+    assert (found.documents, found.duplicate_paragraphs.dropped) == (0, 3)
+    assert rows(tmp_path / "data") == before
+
+
 def test_where_nothing_was_held_out_appending_chooses(tmp_path, vocabulary):
     config = BuildConfig(reading=PARAGRAPHS)
     build_dataset([write(tmp_path / "a", document(1))], vocabulary, tmp_path / "data", config)

@@ -70,7 +70,7 @@ steps = 1
 [tasks.films]
 task = "classification"
 data = "reviews"
-epochs = 1
+epochs = 2
 batch_size = 4
 max_seq_length = 16
 device = "cpu"
@@ -136,7 +136,7 @@ def test_every_kind_of_variant_is_made_and_scored(done: Path) -> None:
     ]
     for run in found["runs"]:
         (score,) = run["tasks"]["films"]["points"]
-        assert score > 90  # every one of them learns what is this easy
+        assert score == 100.0  # every one of them learns what is this easy
         assert run["tasks"]["films"]["majority"] == 50.0
         assert "names" not in run["tasks"]
         assert bool(run["pairs"]) == (run["variant"] in ("masked", "untrained"))
@@ -210,9 +210,9 @@ def test_a_fine_tuning_that_was_stopped_goes_on(
     changed = first.parent / "2"
     (changed / "scores.json").unlink()
     made = read_study(tmp_path / "nano.toml")
-    other = {**made.tasks, "films": {**made.tasks["films"], "epochs": 2}}
+    other = {**made.tasks, "films": {**made.tasks["films"], "epochs": 3}}
     (tmp_path / "other.toml").write_text(
-        (tmp_path / "nano.toml").read_text().replace("epochs = 1\nbatch_size", "epochs = 2\nbatch_size")
+        (tmp_path / "nano.toml").read_text().replace("epochs = 2\nbatch_size", "epochs = 3\nbatch_size")
     )
     assert read_study(tmp_path / "other.toml").tasks == other
     with pytest.raises(InputError, match=r"films/2: was run with other settings"):

@@ -65,6 +65,11 @@ def test_comes_back_bit_for_bit(saved, pretraining_model):
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+def test_others_may_read_the_weights_as_they_may_the_rest(saved):
+    modes = {(saved / name).stat().st_mode & 0o777 for name in ("config.json", "model.safetensors")}
+    assert len(modes) == 1
+
+
 def test_the_encoder_alone(saved, pretraining_model):
     assert same_weights(load_model(saved), pretraining_model.bert)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cloze.cli import main
+from cloze.corpus.build import build_dataset
 from cloze.errors import InputError
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
@@ -74,6 +75,9 @@ def test_what_cannot_be_measured(run: tuple[Path, dict[str, float]], dataset: Pa
     (tmp_path / "one.txt").write_text("One line alone.\n")
     with pytest.raises(InputError, match="pairs need two with more"):
         evaluate_pretrained(run[0], [tmp_path / "one.txt"], config)
+    build_dataset([tmp_path / "one.txt"], dataset, tmp_path / "one")
+    with pytest.raises(InputError, match="one: no documents are held out to measure on"):
+        evaluate_pretrained(run[0], [tmp_path / "one"], config)
     with pytest.raises(InputError, match="no such file"):
         evaluate_pretrained(run[0], [tmp_path / "none.txt"], config)
     with pytest.raises(InputError, match="no such file"):

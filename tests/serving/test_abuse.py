@@ -80,14 +80,15 @@ class Connection:
         """Send it, and return what comes back within so many seconds of silence."""
         received = b""
         with (
-            suppress(OSError),  # the server waits for more, or has hung up
+            suppress(TimeoutError, ConnectionError),  # the server waits for more, or has hung up
             socket.create_connection(("127.0.0.1", port), timeout=patience) as connection,
         ):
             connection.sendall(self.data)
             if self.ending == "reset":
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if self.ending == "half-close":
-                connection.shutdown(socket.SHUT_WR)
+                with suppress(OSError):  # ENOTCONN, which is no ConnectionError: it has hung up already
+                    connection.shutdown(socket.SHUT_WR)
             while self.ending in ("wait", "half-close") and (part := connection.recv(65536)):
                 received += part
         return received

@@ -233,6 +233,26 @@ def test_a_finished_run_that_is_resumed_says_what_it_measured(tmp_path: Path) ->
     assert len(_rows(tmp_path, "validation")) == 3
 
 
+@pytest.mark.parametrize(("left", "setting", "expected"), [(None, 8, 8), (4, 8, 4), (4, 2, 2)])
+def test_the_smaller_micro_batch_is_taken_of_what_memory_left_and_what_the_settings_say(
+    tmp_path: Path, left: int | None, setting: int, expected: int
+) -> None:
+    work = LineWork()
+    asked: set[int] = set()
+    step_data = work.step_data
+
+    def note(progress: float, position: Position, micro_batch_tokens: int) -> StepData[int]:
+        asked.add(micro_batch_tokens)
+        return step_data(progress, position, micro_batch_tokens)
+
+    work.step_data = note  # type: ignore[method-assign]
+    trainer, _ = _trainer(tmp_path, work)
+    trainer.micro_batch_tokens = setting
+    trainer.state = TrainingState(micro_batch_tokens=left)
+    trainer.train()
+    assert asked == {expected}
+
+
 def test_a_nan_step_is_skipped_named_and_leaves_the_weights(tmp_path: Path) -> None:
     work = LineWork()
     work.poison = {16}

@@ -187,9 +187,9 @@ class _Stages:
 
     def finetune(self) -> dict[str, float]:
         self._tell(
-            "4. Fine-tuning: who wrote this passage? Learned by cloze-mini, an encoder that comes with this\n"
-            "   package and was pre-trained for longer; tested on the other book of each novelist. Who wrote\n"
-            "   what it has never been told, though these novels are among what it has read.",
+            "4. Fine-tuning: who wrote this passage? Learned by cloze-mini, which comes with cloze and was\n"
+            "   pre-trained for longer; tested on the other book of each novelist. It has read these novels,\n"
+            "   too, but was never told who wrote them.",
             [
                 *("finetune", "classification", "-m", SHIPPED, "-o", self._at("novelist")),
                 *("-d", self._at("passages/learned.tsv"), "--dev", self._at("passages/tested.tsv")),
@@ -265,9 +265,8 @@ class _Stages:
             self.progress.note(f"   $ cloze {shlex.join(map(str, command))}")
 
 
-_FINETUNE_RATE = (
-    1e-4  # of Google's grid for its compact models; once through, or it learns the six books by heart
-)
+# Of Google's grid for its compact models. Once through, or it learns the six books by heart (LOG.md).
+_FINETUNE_RATE = 1e-4
 _PASSAGE_WORDS = 60
 
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model.packed import Packed
-from cloze.shipped import find_shipped
 from cloze.tasks.config import load_task
 from cloze.training.checkpoints import resolve_checkpoint
 
@@ -65,9 +64,10 @@ def models_by_task(directories: Sequence[Path], *, ensemble: bool) -> dict[str, 
     refuse_twice(directories)
     found: dict[str, list[Path]] = {}
     for directory in directories:
-        if not find_shipped(directory).is_dir():
+        checkpoint = resolve_checkpoint(directory, "best")
+        if not checkpoint.is_dir():
             raise InputError("no such directory", where=directory)
-        stored = load_task(resolve_checkpoint(directory, "best"))
+        stored = load_task(checkpoint)
         if stored is None:
             remedy = "Give a model of cloze finetune"
             raise InputError("has no task.toml: nothing says what it is for", where=directory, remedy=remedy)

@@ -74,9 +74,8 @@ def bench_embed(
         InputError: there are no texts, no such model, or a peer is unknown or not installed.
     """
     require_peers(peers, PEERS)
-    benchmark = replace(
-        benchmark, model=resolve_checkpoint(benchmark.model)
-    )  # peers know no names and no runs
+    # the peers know no names and no runs
+    benchmark = replace(benchmark, model=resolve_checkpoint(benchmark.model))
     device = resolve_device(benchmark.device)
     dtype = resolve_dtype(benchmark.precision, device)
     texts = _spread(benchmark.texts, benchmark.max_texts)

@@ -66,9 +66,8 @@ def bench_latency(
         InputError: there is no text of that length, no such model, or a peer is unknown or not installed.
     """
     require_peers(peers, PEERS)
-    benchmark = replace(
-        benchmark, model=resolve_checkpoint(benchmark.model)
-    )  # peers know no names and no runs
+    # the peers know no names and no runs
+    benchmark = replace(benchmark, model=resolve_checkpoint(benchmark.model))
     device = resolve_device(benchmark.device)
     dtype = resolve_dtype(benchmark.precision, device)
     embedder = Embedder.load(
