@@ -8,6 +8,7 @@ import torch
 import cloze
 from cloze import artifacts
 from cloze.cli import main
+from cloze.errors import InputError
 from cloze.shipped import find_shipped
 
 MODEL = find_shipped("cloze-mini")
@@ -25,7 +26,8 @@ def test_a_name_is_found_and_what_is_there_goes_before_it(tmp_path: Path, monkey
     assert find_shipped("cloze-mini").is_absolute()
     assert find_shipped("cloze-mini/x") == Path("cloze-mini/x")
     assert find_shipped("./sub/cloze-mini") == Path("sub/cloze-mini")
-    assert find_shipped("cloze-maxi") == Path("cloze-maxi")
+    with pytest.raises(InputError, match=r"cloze-maxi: nothing here has this name\. Give .*: cloze-mini\."):
+        find_shipped("cloze-maxi")
     assert find_shipped("") == Path()
     (tmp_path / "cloze-mini").mkdir()
     assert find_shipped("cloze-mini") == Path("cloze-mini")

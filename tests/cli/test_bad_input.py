@@ -764,7 +764,7 @@ def test_words_that_are_no_unicode_are_answered(shop: Shop, capsys: pytest.Captu
     assert main(["next", "-m", str(shop.run), "", ""]) == 0
     capsys.readouterr()
     assert main(["info", "caf\udce9"]) == 2
-    assert "no such directory" in one_line_of(capsys.readouterr().err)
+    assert "nothing here has this name" in one_line_of(capsys.readouterr().err)
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_weights(
