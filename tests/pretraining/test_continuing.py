@@ -127,3 +127,17 @@ def test_sequences_longer_than_the_checkpoint_takes_are_refused_before_anything_
     with pytest.raises(InputError, match=f"phases: max_seq_length {2 * positions}, .* takes {positions}"):
         pretrain(longer, tmp_path / "second")
     assert not (tmp_path / "second").exists()
+
+
+def test_going_on_takes_the_dropout_of_the_run_and_the_rest_of_the_checkpoint(
+    nano: PretrainConfig, tmp_path: Path
+) -> None:
+    pretrain(replace(nano, steps=3), tmp_path / "first")
+    first = load_model(resolve_checkpoint(tmp_path / "first"))
+    model = replace(
+        nano.model, num_hidden_layers=3, hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.0
+    )
+    pretrain(replace(nano, init=str(tmp_path / "first"), model=model, steps=1), tmp_path / "second")
+    second = load_model(resolve_checkpoint(tmp_path / "second"))
+    dropout = {"hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0.0}
+    assert first.config != second.config == replace(first.config, **dropout)

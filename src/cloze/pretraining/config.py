@@ -116,7 +116,7 @@ class PretrainConfig:
     budget_seconds: float | None = None
     """Time to train; phases and learning rate then follow the clock."""
     init: str | None = None
-    """A checkpoint to go on from: its encoder and weights, a fresh optimizer."""
+    """A checkpoint to go on from: its encoder and weights, a fresh optimizer. Of `model` the dropout is this run's."""
     old_data: str | None = None
     """A data set of the text that the checkpoint was trained on, to see what is forgotten of it: its held-out documents
     are measured, too, as old_masked_lm_loss and so on."""

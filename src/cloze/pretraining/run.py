@@ -21,7 +21,7 @@ from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
 from cloze.model.new_rows import set_new_rows
 from cloze.model.sinusoidal import fix_positions
-from cloze.pretraining.config import PhaseConfig, PretrainConfig
+from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.continuing import old_pieces_of_new
 from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
 from cloze.progress import SILENT, Progress
@@ -261,6 +261,7 @@ def _initial_model(config: PretrainConfig, material: "_Material", progress: Prog
     if longest > positions:
         what = f"max_seq_length {longest}, {config.init} takes {positions}"
         raise InputError(what, where="phases", remedy="Give phases with shorter sequences in a TOML file")
+    model = _with_dropout_of(config.model, model)
     rows = old_pieces_of_new(Tokenizer.load(checkpoint), tokenizer, where=config.data)
     if rows:
         set_new_rows(model, rows)
@@ -268,6 +269,19 @@ def _initial_model(config: PretrainConfig, material: "_Material", progress: Prog
             f"{len(rows):,} pieces are new to {config.init}: each begins as the mean of its old pieces"
         )
     return model
+
+
+def _with_dropout_of(settings: ModelConfig, model: BertForPreTraining) -> BertForPreTraining:
+    """Return the model with the run's dropout, which is no part of what a checkpoint has learned."""
+    config = replace(
+        model.config,
+        hidden_dropout_prob=settings.hidden_dropout_prob,
+        attention_probs_dropout_prob=settings.attention_probs_dropout_prob,
+    )
+    with torch.device("meta"):  # shapes only
+        same = BertForPreTraining(BertModel(config))
+    same.load_state_dict(model.state_dict(), assign=True)
+    return same
 
 
 def _train(
