@@ -22,7 +22,7 @@ def run(
 
     Args:
         text: a text in quotes.
-        model: any checkpoint or run; of a fine-tuning run the best is taken.
+        model: cloze-mini, any checkpoint or a run; of a fine-tuning run the best is taken.
         output: the HTML file; it opens without a network.
         pair: a second text, read as sentence B.
         device: cpu, cuda, mps or auto.

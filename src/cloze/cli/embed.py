@@ -40,7 +40,7 @@ def run(
     Args:
         input_file: text, a text a line, plain or compressed; a table; or - for stdin. A file or a URL such as
             s3://bucket/texts.txt.
-        model: a checkpoint or a run; what sentence-transformers wrote in it is followed.
+        model: cloze-mini, a checkpoint or a run; what sentence-transformers wrote in it is followed.
         output: a file or a URL whose name ends in .npy (vectors alone), .parquet or .jsonl (with the texts).
         vectors: which vectors.
         tokens: a vector a word, with its line and characters, instead of one a text.

@@ -23,7 +23,7 @@ def run(
     """Write a model as an ONNX graph with its tokenizer, for any batch and length; checked against torch first.
 
     Args:
-        model: checkpoint, or a run, whose best is taken or else its newest; cloze's, transformers' or
+        model: cloze-mini, a checkpoint, or a run, whose best is taken or else its newest; cloze's, transformers' or
             sentence-transformers', whose pooling and normalisation are in the graph.
         output: directory of the graph.
         to: the form.

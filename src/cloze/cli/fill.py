@@ -20,7 +20,7 @@ def run(
 
     Args:
         texts: one text or several; - reads them from stdin, one a line.
-        model: a pre-trained checkpoint or a run.
+        model: cloze-mini, a pre-trained checkpoint or a run.
         top_k: how many pieces for each mask.
         device: cpu, cuda, mps or auto.
         flags: flags of every verb.

@@ -58,7 +58,7 @@ def run(
     Args:
         task: what is learned; cloze tasks lists what there is.
         output: directory of the run.
-        model: the pre-trained checkpoint or run to start from.
+        model: what to start from: cloze-mini, a pre-trained checkpoint or a run.
         data: a file in the task's format, or a directory with the files of a benchmark; or the URL of either, such as
             s3://bucket/reviews.tsv.
         dev: such a file to score on; else that of the directory, else a tenth of the data is held out.

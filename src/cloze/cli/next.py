@@ -21,7 +21,7 @@ def run(
     Args:
         sentence_a: the first sentence.
         sentence_b: the one that may follow it.
-        model: a pre-trained checkpoint or a run.
+        model: cloze-mini, a pre-trained checkpoint or a run.
         device: cpu, cuda, mps or auto.
         flags: flags of every verb.
     """

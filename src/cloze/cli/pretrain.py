@@ -48,7 +48,7 @@ def run(
         config: a TOML file, or the name of a recipe that comes with cloze: original, laptop.
         steps: optimizer steps; these, or a budget.
         budget: time to train, as in 30m or 8h; the schedule then follows the clock.
-        init: a checkpoint or a run to go on from, with a fresh optimizer.
+        init: cloze-mini, a checkpoint or a run to go on from, with a fresh optimizer.
         seed: of weights, pairs, masks and dropout.
         settings: one setting, as in --set optimizer.learning_rate=2e-5; may be given several times.
         print_config: print the resolved settings as TOML and stop.

@@ -29,8 +29,8 @@ def run(
     """Serve models over HTTP, with a page at / to try them and look into them, until Ctrl-C or SIGTERM.
 
     Args:
-        model: a checkpoint or a run, and what requests call it; may be given several times, and the first is the
-            default.
+        model: cloze-mini, a checkpoint or a run, and what requests call it; may be given several times, and the first
+            is the default.
         watch: a run whose curves the page shows while it trains, and what the page calls it; those among the models
             are shown anyway.
         host: the address to listen on; 0.0.0.0 is open to all of your network.
