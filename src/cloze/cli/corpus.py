@@ -42,7 +42,8 @@ def run(
 
     Args:
         corpus: text files, folders or globs, plain or compressed; - is stdin.
-        vocab: directory of the vocabulary, or of any model with a tokenizer; or cloze-mini (required but with --append).
+        vocab: directory of the vocabulary, or of any model with a tokenizer; or cloze-mini (required but with
+            --append).
         output: directory of the data set, or a URL such as s3://bucket/data (required).
         reading: what the text files hold.
         language: how paragraphs are split into sentences, as an ISO code.
