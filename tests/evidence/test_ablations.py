@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -215,8 +216,29 @@ def test_a_fine_tuning_that_was_stopped_goes_on(
         (tmp_path / "nano.toml").read_text().replace("epochs = 2\nbatch_size", "epochs = 3\nbatch_size")
     )
     assert read_study(tmp_path / "other.toml").tasks == other
-    with pytest.raises(InputError, match=r"films/2: was run with other settings"):
+    with pytest.raises(InputError, match=r"films/1: was run with other settings"):
         run_study(read_study(tmp_path / "other.toml"), data, tmp_path / "out", tasks_data=only)
+    (first.parent / "1").rename(tmp_path / "first")
+    changed.rename(first.parent / "1")
+    with pytest.raises(InputError, match=r"films/1: was run with other settings"):  # of another checkpoint
+        run_study(made, data, tmp_path / "out", tasks_data=only)
+    shutil.rmtree(first.parent)
+    shutil.rmtree(tmp_path / "out/runs/masked/seed-4/checkpoints/step-00000002")
+    with pytest.raises(InputError, match=r"step-00000002: is not there to be fine-tuned for films\. Delete "):
+        run_study(made, data, tmp_path / "out", tasks_data=only)
+
+
+def test_a_fine_tuning_that_was_killed_before_it_had_settings_begins_anew(
+    done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(done / "out", tmp_path / "out")
+    again = tmp_path / "out/runs/masked/seed-4/tasks/films/1"
+    shutil.rmtree(again)
+    again.mkdir()
+    (again / ".writing-run.toml-1").write_text("task")
+    made = read_study(done / "nano.toml")
+    run_study(made, data, tmp_path / "out", tasks_data={"reviews": tasks_data["reviews"]})
+    assert results(tmp_path / "out") == results(done / "out")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +301,10 @@ def test_ours_stand_beside_the_papers(tmp_path: Path) -> None:
         compared("d", 2, NER=1.0, QA=2.0),
     ]
     metrics = {"NER": "conll2003, f1", "QA": "squad_v1, f1"}
-    write_study_record("T", "a", "", runs, tmp_path / "record", metrics=metrics, published=published)
+    runs[0].tasks["NER"] = TaskScores((60.0,), data="some of it")
+    write_study_record(
+        "T", "a", "", runs, tmp_path / "record", metrics=metrics, built_on={"b": "a"}, published=published
+    )
     page = (tmp_path / "record/README.md").read_text()
     ner, qa = page.split("\n## ")[1:]
     assert ner.startswith("NER (conll2003, f1)\n")
@@ -290,7 +315,10 @@ def test_ours_stand_beside_the_papers(tmp_path: Path) -> None:
     assert (
         "| b | 2 | 6.0 ± 0.0 | +1.0 |\n" in qa
     )  # no interval of what is the same; the paper has no such column
-    assert "pooled over the rows: 1.12." in ner  # the root of (2 + 0.5) / 2
+    assert "pooled over the rows that vary: 1.12." in ner  # the root of (2 + 0.5) / 2
+    assert "pooled" not in qa
+    assert "b less a: -2.5 (-8.9 to +3.9)." in ner
+    assert "- NER: some of it\n\n" in page
     assert "| 80/20/0 | 84.4 | 95.2 | 94.7 |" in page  # all of it, since not all of its rows are ours
     assert "table 8 of Devlin et al. 2019" in page
 
@@ -333,6 +361,16 @@ def test_every_point_is_compared(tmp_path: Path) -> None:
     assert "| 80 | 70.5 ± 0.7 | 65.5 ± 0.7 | -5.0 (-17.7 to +7.7) |" in page
     assert "masked, NER after 40 steps, seed 1 (no entity predicted)" in page
     assert "after 80 steps" not in page
+
+
+def test_without_the_base_there_is_a_record_all_the_same(tmp_path: Path) -> None:
+    scores = {"NER": TaskScores((50.0, 70.0))}
+    losses = {"seconds": (1.0,), "masked_lm_losses": (5.0,), "held_out_as": "x"}
+    ltr = Compared("ltr", 2, steps=80, tasks=scores, **losses)
+    base = Compared("masked", 1, steps=80, tasks=scores, **losses)
+    for runs in ([ltr], [ltr, base]):
+        write_study_record("T", "masked", "", runs, tmp_path / "record", metrics={"NER": "conll2003, f1"})
+        assert "| ltr | 1 | 70.0 | - |" in (tmp_path / "record/README.md").read_text()
 
 
 def test_a_table_without_the_papers_numbers_has_no_columns_for_them() -> None:
@@ -404,8 +442,11 @@ def test_a_table_is_made_from_the_command_line(
     assert main(command) == 0
     assert (output / "record/results.json").read_bytes() == before
     capsys.readouterr()
+    for other in (["--model", "small"], ["--set", "steps=4"]):
+        assert main([*command, *other]) == 2
+        assert "was begun with another table, model or settings" in capsys.readouterr().err
     assert main([*command, "--model", "tiny"]) == 2
-    assert "was begun with another table, model or settings" in capsys.readouterr().err
+    assert "tiny has 2 layers, table 7 takes the last four" in capsys.readouterr().err
     assert main([*command, "--seeds", "2", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith(
         "2 runs: 1 variants, 2 seeds; 1 are finished; 14 fine-tunings, 7"

@@ -2,10 +2,12 @@
 
 import json
 import lzma
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +235,29 @@ def test_a_run_with_other_settings_is_not_taken_for_one_of_the_study(done: Path,
     nano.write_text(NANO.replace("learning_rate = 1e-2", "learning_rate = 2e-2"))
     with pytest.raises(InputError, match=r"muon/seed-4: was run with other settings"):
         run_study(read_study(nano), _data_of(done), done)
+
+
+def test_data_are_known_by_what_they_hold(done: Path, nano: Path, tmp_path: Path) -> None:
+    shutil.copytree(_data_of(done), tmp_path / "same")
+    run_study(read_study(nano), tmp_path / "same", done)
+    manifest = tmp_path / "same/manifest.json"
+    manifest.write_text(manifest.read_text() + "\n")
+    with pytest.raises(InputError, match=r"plain/seed-4: was run with other data"):
+        run_study(read_study(nano), tmp_path / "same", done)
+
+
+def test_commands_for_other_seeds_may_write_the_record_at_once(
+    done: Path, nano: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(done / "runs", tmp_path / "out/runs")
+    made, data = read_study(nano), _data_of(done)
+    for _ in range(3):
+        shutil.rmtree(tmp_path / "out/record", ignore_errors=True)
+        with ThreadPoolExecutor(4) as threads:
+            list(
+                threads.map(lambda seed: run_study(made, data, tmp_path / "out", seeds=[seed]), (4, 5, 4, 5))
+            )
+        assert len(_results(tmp_path / "out")["runs"]) == 6
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ ABLATIONS = ("table5", "table6", "table7", "table8", "figure5")
 _STUDIES = Path(__file__).parents[1] / "recipes" / "studies"
 _STUDY = "study.toml"
 _TIMED_STEPS = 1000
+_LAST_FOUR = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +61,9 @@ def ablation(table: str, config: AblationConfig) -> Study:
         study = replace(study, variants={study.base: {"checkpoint": config.model}})
     elif size is not None and table == "table6":
         raise InputError("table 6 compares sizes", where="--model", remedy="Leave it out")
+    elif size is not None and table == "table7" and SIZES[size].num_hidden_layers < _LAST_FOUR:
+        what = f"{size} has {SIZES[size].num_hidden_layers} layers, table 7 takes the last four"
+        raise InputError(what, where="--model", remedy="Choose mini or a larger one")
     if device:
         study = replace(study, tasks={name: {**task, **device} for name, task in study.tasks.items()})
     if config.seeds is not None:
@@ -83,7 +87,9 @@ def begin_ablation(
     file = output / _STUDY
     if file.is_file():
         begun = read_study(file)
-        if replace(_with_steps(study, begun.settings["steps"]), seeds=begun.seeds) != begun:
+        asks_for_steps = "steps" in configuration.read_table(overrides=config.settings)
+        wanted = study if asks_for_steps else _with_steps(study, begun.settings["steps"])
+        if replace(wanted, seeds=begun.seeds) != begun:
             what = "was begun with another table, model or settings"
             raise InputError(what, where=file, remedy="Choose another --output, or delete the directory")
         return begun if config.seeds is None else replace(begun, seeds=study.seeds)

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import torch
+from filelock import FileLock
 
 from cloze import artifacts
 from cloze import config as configuration
@@ -141,9 +142,7 @@ def plan_study(
             _check_settings(config, directory)
             runs.append(PlannedRun(name, seed, config, directory, points=points))
     for run in runs:
-        for planned in (task for own in run.points for task in own):
-            if not planned.is_finished:
-                planned.config(run.directory, run.seed)  # a wrong setting is found before anything is run
+        _check_tasks(run)  # what is wrong is found before anything is run
     return runs
 
 
@@ -159,14 +158,26 @@ def runs_of_seeds(study: Study, runs: Sequence[PlannedRun], seeds: Sequence[int]
 
 
 def _check_settings(config: PretrainConfig, directory: Path) -> None:
-    settings = directory / artifacts.RUN_CONFIG
+    settings, manifest = directory / artifacts.RUN_CONFIG, Path(config.data) / artifacts.MANIFEST
     if not settings.exists():
         return
-    there = configuration.load(PretrainConfig, settings)
-    there = replace(there, data_sha256=None, checkpoints=config.checkpoints)  # saving changes no weights
-    if there != config:
-        remedy = "Choose another --output, or delete it"
-        raise InputError("was run with other settings than the study has now", where=directory, remedy=remedy)
+    begun = configuration.load(PretrainConfig, settings)
+    # data are the same wherever they lie, and saving changes no weights
+    there = replace(begun, data=config.data, data_sha256=None, checkpoints=config.checkpoints)
+    has_other_data = manifest.exists() and begun.data_sha256 != artifacts.sha256_of(manifest)
+    if there != config or has_other_data:
+        what = f"was run with other {'data' if has_other_data else 'settings'} than the study has now"
+        raise InputError(what, where=directory, remedy="Choose another --output, or delete it")
+
+
+def _check_tasks(run: PlannedRun) -> None:
+    for point, tasks in enumerate(run.points, 1):
+        encoder = run.encoder_at(point) if run.config is not None and run.is_trained else None
+        for planned in tasks:
+            planned.check(encoder, run.seed)
+            if encoder is not None and not planned.is_finished and not encoder.is_dir():
+                what = f"is not there to be fine-tuned for {planned.name}"
+                raise InputError(what, where=encoder, remedy=f"Delete {run.directory} to make the run anew")
 
 
 def describe_plan(runs: Sequence[PlannedRun]) -> str:
@@ -241,16 +252,21 @@ def run_study(
 
 def _write_record(study: Study, runs: Sequence[PlannedRun], record: Path) -> None:
     tasks = study.read_tasks()
-    finished = [_compared(run) for run in runs if run.is_finished]
-    write_study_record(
-        study.title,
-        study.base,
-        configuration.to_toml(study),
-        finished,
-        record,
-        metrics={name: f"{task.task}, {task.metric}" for name, task in tasks.items()},
-        published=study.published,
-    )
+    with FileLock(record.with_suffix(".lock")):  # another command may make other seeds
+        write_study_record(
+            study.title,
+            study.base,
+            configuration.to_toml(study),
+            [_compared(run) for run in runs if run.is_finished],
+            record,
+            metrics={name: f"{task.task}, {task.metric}" for name, task in tasks.items()},
+            built_on={
+                name: variant["bilstm_on"]
+                for name, variant in study.variants.items()
+                if "bilstm_on" in variant
+            },
+            published=study.published,
+        )
 
 
 def _train_and_measure(run: PlannedRun, progress: Progress) -> None:
@@ -314,6 +330,7 @@ def _compared(run: PlannedRun) -> Compared:
             tuple(task.score() for own in run.points for task in own if task.name == last.name),
             tuple(task.collapse() for own in run.points for task in own if task.name == last.name),
             last.majority(),
+            last.data_used(),
         )
         for last in last_tasks
     }

@@ -33,7 +33,7 @@ class Study:
     """Of every run, as in a recipe."""
     variants: Mapping[str, Mapping[str, Any]]
     """By name, what a variant sets beside these or otherwise; or where it has its encoder from, without pre-training:
-    `checkpoint`, a path; `bilstm_on`, a variant above it; `concatenates`, two of them."""
+    `checkpoint`, a path; `bilstm_on`, a variant above it that has; `concatenates`, two of them."""
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By name, what every variant is fine-tuned for, as `StudyTask` reads it."""
     points: int = 1
@@ -136,7 +136,7 @@ def check_study(study: Study, where: Path) -> None:
         if "seed" in variant or "data" in variant:
             raise InputError(f"the variant {name} sets seed or data: all have the same", where=where)
         _check_origin(study, name, above, where)
-        if "checkpoint" not in variant:
+        if study.origin(name) is None:
             above.append(name)
     for name, task in study.tasks.items():
         if not _NAME.fullmatch(name) or not isinstance(task, dict):
@@ -157,4 +157,6 @@ def _check_origin(study: Study, name: str, above: Sequence[str], where: Path) ->
     if len(sources) != wanted or not all(isinstance(source, str) for source in sources):
         raise InputError(f"the variant {name}: {kind} wants {wanted} by name", where=where)
     if kind != "checkpoint" and (unknown := [source for source in sources if source not in above]):
-        raise InputError(f"the variant {name}: {unknown[0]!r} is no variant above it", where=where)
+        raise InputError(
+            f"the variant {name}: {unknown[0]!r} is no variant above it that is pre-trained", where=where
+        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -12,6 +13,11 @@ from cloze.evidence.differences import PairedDifference, paired_difference
 
 PUBLISHED = Path(__file__).with_name("published.toml")
 SOURCE = "Devlin et al. 2019, arXiv 1810.04805v2"
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return read_toml(PUBLISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class Published:
         is_table = {name: isinstance(value, dict) for name, value in table.items()}
         if is_table != {"table": False, "rows": True, "columns": True}:
             raise InputError("published has the name of a table, and tables rows and columns", where=where)
-        found = read_toml(PUBLISHED).get(str(table["table"]))
+        found = _tables().get(str(table["table"]))
         if found is None:
             raise InputError(f"published.table: there is none called {table['table']!r}", where=where)
         columns = {column for row in found["rows"].values() for column in row}
@@ -48,7 +54,7 @@ class Published:
     @property
     def facts(self) -> dict[str, Any]:
         """What stands in published.toml."""
-        facts: dict[str, Any] = read_toml(PUBLISHED)[self.table]
+        facts: dict[str, Any] = _tables()[self.table]
         return facts
 
     @property

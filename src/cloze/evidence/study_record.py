@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -35,6 +36,8 @@ class TaskScores:
     """How the answers show that nothing was learned, at the points where they do."""
     majority: float | None = None
     """What always saying the most frequent class reaches, where that is known."""
+    data: str = ""
+    """What it was learned from and scored on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ def write_study_record(
     directory: Path,
     *,
     metrics: Mapping[str, str] = MappingProxyType({}),
+    built_on: Mapping[str, str] = MappingProxyType({}),
     published: Published | None = None,
 ) -> None:
     """Write the record of the runs that are finished.
@@ -106,6 +110,7 @@ def write_study_record(
         runs: in the order in which they were made.
         directory: of the record; one that is there is replaced.
         metrics: by task, what its scores are.
+        built_on: by variant that is another with something on top, that other.
         published: where the paper has the same.
     """
     by_variant: dict[str, list[Compared]] = {}
@@ -113,7 +118,7 @@ def write_study_record(
         by_variant.setdefault(run.variant, []).append(run)
     trained = {name: own for name, own in by_variant.items() if own[0].held_out_as is not None}
     rows = [_row(own, trained[base]) for own in trained.values() if base in trained]
-    scores = _score_sections(by_variant, base, metrics, published)
+    scores = _score_sections(by_variant, base, metrics, built_on, published)
     instances = trained[base][0].held_out_as if base in trained else None
     drawn = {
         name: own
@@ -158,7 +163,7 @@ def _row(own: Sequence[Compared], base: Sequence[Compared]) -> dict[str, Any]:
             )
     if all(_PAIRS in run.pairs for run in own):
         row[_PAIRS] = fmean(run.pairs[_PAIRS] for run in own)
-    if all(ours.held_out_as == their.held_out_as for ours, their in pairs):
+    if pairs and all(ours.held_out_as == their.held_out_as for ours, their in pairs):
         shares = [_share(ours, their) for ours, their in pairs]
         row["share_of_time"] = (
             None if None in shares else fmean(share for share in shares if share is not None)
@@ -215,7 +220,8 @@ def _losses(base: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{base}, with the 95% interval of their mean (Student's t). The last column is when the curve of",
         f"a run first came down to the loss that {base} of the same seed ended with, as a share of its",
         'time, in the mean over seeds; never if some seed did not come there, "-" where the curve was',
-        "measured on other instances.",
+        "measured on other instances. What was not pre-trained on pairs never saw a second segment, and",
+        "what was on them saw few sequences of one: each of the two columns is at home with its own.",
         *(
             [
                 "What looks one way names the next piece, or the one before, at every place, which is another",
@@ -244,63 +250,111 @@ def _score_sections(
     by_variant: Mapping[str, Sequence[Compared]],
     base: str,
     metrics: Mapping[str, str],
+    built_on: Mapping[str, str],
     published: Published | None,
 ) -> list[str]:
     """Return a table for each task that was measured, or where the paper's rows are tasks, for each variant."""
     runs = [run for own in by_variant.values() for run in own]
-    tasks = list(dict.fromkeys(name for run in runs for name in run.tasks))
-    has_perplexity = published is not None and _PERPLEXITY in published.columns
-    measures = [*([_PERPLEXITY] if has_perplexity else []), *(name for name in metrics if name in tasks)]
-    lines = []
-    if published is not None:
-        facts = published.facts
-        lines += [
-            f"Beside {published.name} of {SOURCE}. What it measured: {facts['measured_on']}.",
-            "What it says:",
-            "",
-            f"> {facts['says']}",
-            "",
-        ]
-        if set(facts["rows"]) - set(published.rows.values()):  # the others stand beside ours
-            lines += [*_published_table(facts["rows"]), ""]
-    if not measures:
-        return lines
+    tasks = [name for name in metrics if any(name in run.tasks for run in runs)]
+    lines = [] if published is None else _beside(published)
     if published is not None and published.rows and set(published.rows) <= set(metrics):
-        for variant, own in by_variant.items():
-            scores = {name: _by_seed(own, name) for name in tasks}
-            paper = {name: published.value(name, variant) for name in tasks}
-            table = as_table(score_rows(scores, tasks[0], paper))
-            lines += [f"## {variant}", "", *table, "", *_collapsed(own, tasks)]
-        compared = tasks[0]
+        compared = tasks[0] if tasks else base
+        tables = _tables_of_variants(by_variant, tasks, published)
     else:
-        for name in measures:
-            scores = {variant: _by_seed(own, name) for variant, own in by_variant.items()}
-            paper = {
-                variant: None if published is None else published.value(variant, name)
-                for variant in by_variant
-            }
-            majority = next((run.tasks[name].majority for run in runs if name in run.tasks), None)
-            rows = [row for row in score_rows(scores, base, paper) if row.scores]
-            heading = f"## {name} ({metrics[name]})" if name in metrics else "## Perplexity of masked words"
-            lines += [heading, "", *as_table(rows, majority=majority), ""]
-            lines += [*_noise(rows), *_points(by_variant, base, name), *_collapsed(runs, [name])]
         compared = base
+        tables = _tables_of_measures(by_variant, base, tasks, metrics, built_on, published)
+    if not tables:
+        return lines
     return [
         *lines,
-        "In percent, but for perplexity: mean over seeds, each of pre-training and fine-tuning alike. ± is their",
-        f"deviation. Differences are paired by seed with {compared}, with the 95% interval of their mean",
-        "(Student's t).",
+        *tables,
+        *_data_of_tasks(runs, tasks),
+        "In percent, but for perplexity: mean over seeds, each of pre-training, where there is any, and fine-tuning",
+        f"alike. ± is their deviation. Differences are paired by seed with {compared}, with the 95% interval of their",
+        "mean (Student's t).",
         "The dev data chose the best epoch of each fine-tuning, which flatters all alike.",
         "",
     ]
 
 
+def _beside(published: Published) -> list[str]:
+    """Say what the paper found, with those of its rows that do not stand beside ours."""
+    facts = published.facts
+    lines = [
+        f"Beside {published.name} of {SOURCE}. What it measured: {facts['measured_on']}.",
+        "What it says:",
+        "",
+        f"> {facts['says']}",
+        "",
+    ]
+    if set(facts["rows"]) - set(published.rows.values()):
+        lines += [*_published_table(facts["rows"]), ""]
+    return lines
+
+
+def _tables_of_variants(
+    by_variant: Mapping[str, Sequence[Compared]], tasks: Sequence[str], published: Published
+) -> list[str]:
+    """Return a table of all tasks for each variant; the first task is what others are compared with."""
+    lines = []
+    for variant, own in by_variant.items() if tasks else ():
+        paper = {name: published.value(name, variant) for name in tasks}
+        rows = score_rows({name: _by_seed(own, name) for name in tasks}, tasks[0], paper)
+        lines += [f"## {variant}", "", *as_table(rows), "", *_noise(rows), *_collapsed(own, tasks)]
+    return lines
+
+
+def _tables_of_measures(
+    by_variant: Mapping[str, Sequence[Compared]],
+    base: str,
+    tasks: Sequence[str],
+    metrics: Mapping[str, str],
+    built_on: Mapping[str, str],
+    published: Published | None,
+) -> list[str]:
+    """Return a table of all variants for each task, and before them for the perplexity where the paper has it."""
+    runs = [run for own in by_variant.values() for run in own]
+    has_perplexity = published is not None and _PERPLEXITY in published.columns
+    lines = []
+    for name in [*([_PERPLEXITY] if has_perplexity else []), *tasks]:
+        scores = {variant: _by_seed(own, name) for variant, own in by_variant.items()}
+        paper = {
+            variant: None if published is None else published.value(variant, name) for variant in by_variant
+        }
+        majority = next((run.tasks[name].majority for run in runs if name in run.tasks), None)
+        rows = [row for row in score_rows(scores, base, paper) if row.scores]
+        heading = f"## {name} ({metrics[name]})" if name in metrics else "## Perplexity of masked words"
+        lines += [heading, "", *as_table(rows, majority=majority), ""]
+        lines += [*_noise(rows), *_gains(scores, built_on)]
+        lines += [*_points(by_variant, base, name), *_collapsed(runs, [name])]
+    return lines
+
+
+def _gains(scores: Mapping[str, Mapping[int, float]], built_on: Mapping[str, str]) -> list[str]:
+    """Compare what stands on top of a variant with that variant."""
+    lines = []
+    for name, under in built_on.items():
+        seeds = [seed for seed in scores.get(name, {}) if seed in scores.get(under, {})]
+        if len(seeds) > 1:
+            found = paired_difference(*([scores[each][seed] for seed in seeds] for each in (name, under)))
+            lines += [f"{name} less {under}: {found.described(1)}.", ""]
+    return lines
+
+
+def _data_of_tasks(runs: Sequence[Compared], tasks: Sequence[str]) -> list[str]:
+    """Say what each task was learned from and scored on: it need not be all that the paper had."""
+    data = {name: next(run.tasks[name].data for run in runs if name in run.tasks) for name in tasks}
+    return [*(f"- {name}: {said}" for name, said in data.items() if said), ""] if any(data.values()) else []
+
+
 def _noise(rows: Sequence[ScoreRow]) -> list[str]:
     """Say how far seeds of one variant lie apart, by all variants together."""
-    variances = [variance(row.scores.values()) for row in rows if len(row.scores) > 1]
-    if not variances:
+    varying = [row.scores.values() for row in rows if len(set(row.scores.values())) > 1]
+    if not varying:
         return []
-    return [f"Deviation between seeds, pooled over the rows: {math.sqrt(fmean(variances)):.2f}.", ""]
+    degrees = [len(scores) - 1 for scores in varying]
+    pooled = sum(map(operator.mul, degrees, map(variance, varying))) / sum(degrees)
+    return [f"Deviation between seeds, pooled over the rows that vary: {math.sqrt(pooled):.2f}.", ""]
 
 
 def _points(by_variant: Mapping[str, Sequence[Compared]], base: str, task: str) -> list[str]:
@@ -314,7 +368,9 @@ def _points(by_variant: Mapping[str, Sequence[Compared]], base: str, task: str) 
         for place in range(max(counts)):
             scores = {
                 name: {
-                    run.seed: run.tasks[task].points[place] for run in by_variant[name] if task in run.tasks
+                    run.seed: run.tasks[task].points[place]
+                    for run in by_variant.get(name, ())
+                    if task in run.tasks
                 }
                 for name in (base, variant)
             }

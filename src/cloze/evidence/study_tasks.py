@@ -5,9 +5,10 @@ RUN/tasks/NAME/POINT/{run.toml, scores.json}   POINT counts the steps of pre-tra
 """
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
@@ -107,6 +108,29 @@ class PlannedTask:
         }
         return finetuning_from_table(self.task.task, table, where=f"the task {self.name}")
 
+    def check(self, encoder: Path | None, seed: int) -> None:
+        """Refuse settings that are wrong, or other than those with which it was begun.
+
+        Args:
+            encoder: what is fine-tuned; None where that is not made yet, or made of others.
+            seed: of the run.
+
+        Raises:
+            InputError: they are.
+        """
+        task, config = self.config(encoder or self.directory, seed)
+        settings = self.directory / artifacts.RUN_CONFIG
+        if not settings.exists():
+            return
+        begun_task, begun = load_finetuning(path=settings)
+        is_of_encoder = encoder is None or Path(begun.model).name == encoder.name
+        there = replace(begun, model=config.model, train=config.train, dev=config.dev, data_sha256=None)
+        own = {each.name: getattr(task, each.name) for each in fields(task)}
+        left_to_data = {name: value for name, value in own.items() if value in (None, ())}
+        if not is_of_encoder or there != config or replace(begun_task, **left_to_data) != task:
+            remedy = "Choose another --output, or delete it"
+            raise InputError("was run with other settings", where=self.directory, remedy=remedy)
+
     def score(self) -> float:
         """Return what was reached, in percent.
 
@@ -123,6 +147,13 @@ class PlannedTask:
         """Return what always saying the most frequent class would reach, in percent, where the score is accuracy."""
         share = self._results()[0].get(_MAJORITY)
         return None if share is None or self.task.metric != "accuracy" else self.task.scale * share
+
+    def data_used(self) -> str:
+        """Say what was learned from and scored on."""
+        _, config = load_finetuning(path=self.directory / artifacts.RUN_CONFIG)
+        drawn = "" if config.train_examples is None else f"{config.train_examples:,} of "
+        scored = f"{self._results()[0]['examples']:,} of {Path(config.dev or config.train).name}"
+        return f"{drawn}{Path(config.train).name}, scored on {scored} (SHA-256 of both {config.data_sha256})"
 
     def collapse(self) -> str | None:
         """Return how the answers show that nothing was learned, where they do."""
@@ -154,17 +185,13 @@ def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progres
         InputError: the data or a setting is wrong, or it was begun with other settings.
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
     """
-    task, config = planned.config(model, seed)
-    settings = planned.directory / artifacts.RUN_CONFIG
-    if settings.exists():
-        _, begun = load_finetuning(path=settings)
-        there = replace(begun, train=config.train, dev=config.dev, data_sha256=None)
-        if there != config:
-            remedy = "Choose another --output, or delete it"
-            raise InputError("was run with other settings", where=planned.directory, remedy=remedy)
+    planned.check(model, seed)
+    if (planned.directory / artifacts.RUN_CONFIG).exists():
         resume_finetuning(planned.directory, progress=progress)
     else:
-        finetune(task, config, planned.directory, overwrite=True, progress=progress)
+        shutil.rmtree(planned.directory, ignore_errors=True)  # killed before it had settings
+        task, config = planned.config(model, seed)
+        finetune(task, config, planned.directory, progress=progress)
     for checkpoints in sorted(planned.directory.rglob("checkpoints")):
         artifacts.remove_directory(checkpoints)
 
@@ -192,10 +219,10 @@ def make_start(origin: Origin, sources: Sequence[Path], directory: Path, seed: i
     return start
 
 
-def combine(origin: Origin, encoders: Sequence[BertModel], seed: int) -> BertModel:
+def combine(
+    origin: Literal["bilstm_on", "concatenates"], encoders: Sequence[BertModel], seed: int
+) -> BertModel:
     """Return the encoder that is made of others."""
     if origin == "concatenates":
         return TwoWayBert.of(*encoders)
-    if origin == "bilstm_on":
-        return BiLSTMOnBert.of(encoders[0], generator=torch.Generator().manual_seed(seed))
-    return encoders[0]
+    return BiLSTMOnBert.of(encoders[0], generator=torch.Generator().manual_seed(seed))
