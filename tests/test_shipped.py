@@ -9,7 +9,7 @@ import cloze
 from cloze import artifacts
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.shipped import find_shipped
+from cloze.locate import find_shipped
 
 MODEL = find_shipped("cloze-mini")
 MOST_BYTES = 24_000_000
@@ -39,7 +39,7 @@ TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began 
 @pytest.mark.parametrize(
     "command",
     [
-        ["fill", "-m", "cloze-mini", "She shook her [MASK] and said nothing."],
+        ["fill", "-m", "cloze-mini", "She closed the [MASK] behind her."],
         ["next", "-m", "cloze-mini", "She knocked at the door.", "It was opened by an old woman."],
         ["embed", "-m", "cloze-mini", "text.txt", "-o", "vectors.npy"],
         ["attention", "-m", "cloze-mini", "The sun rose.", "-o", "attention.html"],
@@ -62,11 +62,18 @@ def test_every_verb_takes_its_name(
     assert main(command) == 0
 
 
+def test_python_takes_lists_of_texts_where_it_says_so():
+    with pytest.raises(InputError, match="texts: is one text"):
+        cloze.Embedder.load("cloze-mini")("A film")
+    with pytest.raises(InputError, match="text: list is no text"):
+        cloze.FillMask.load("cloze-mini")(["A [MASK]"])  # type: ignore[arg-type]
+
+
 def test_transformers_reads_it_and_scores_words_alike():
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
     theirs = transformers.AutoModelForPreTraining.from_pretrained(MODEL, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
-    question = "She shook her [MASK] and said nothing."
+    question = "She closed the [MASK] behind her."
     inputs = tokenizer(question, return_tensors="pt")
     with torch.no_grad():
         logits = theirs(**inputs).prediction_logits[0]

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 
 from cloze import artifacts
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import KIND, load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 
 # A last fifteenth of the run, with sequences of 512, taught the others next to nothing.
 TRAINED_POSITIONS = 128

@@ -10,7 +10,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -27,7 +27,15 @@ def load(config: type[Config], path: Path | None = None, overrides: Iterable[str
     Raises:
         InputError: a key that nobody reads, a wrong type, a value out of range, a file that is not TOML.
     """
-    return from_table(config, read_table(path, overrides), where=str(path) if path else "settings")
+    overrides = list(overrides)
+    return from_table(config, read_table(path, overrides), where=name_of(path, overrides))
+
+
+def name_of(path: Path | None, overrides: Sequence[str]) -> str:
+    """Say where settings come from, for an error."""
+    if path is None:
+        return "settings"
+    return f"{path} and flags" if overrides else str(path)
 
 
 def read_table(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[str, Any]:

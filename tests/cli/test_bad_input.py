@@ -448,9 +448,26 @@ CASES = {
         "pretrain -o {out} --config {tmp}/mine.toml", ("{tmp}/mine.toml",), text(b"# caf\xe9\n", "mine.toml")
     ),
     "a recipe with an unknown key": recipe(
-        "stebs = 3\n", "{tmp}/mine.toml: unknown key stebs", "Did you mean steps"
+        "stebs = 3\n", "{tmp}/mine.toml and flags: unknown key stebs", "Did you mean steps"
     ),
-    "a recipe with a wrong type": recipe('steps = "many"\n', "{tmp}/mine.toml: steps must be of type int"),
+    "a recipe with a wrong type": recipe(
+        'steps = "many"\n', "{tmp}/mine.toml and flags: steps must be of type int"
+    ),
+    "a size beside a model to start from": Case(
+        PRETRAIN + "--data {data} --init {run} --model tiny", ("--model: does not go with --init",)
+    ),
+    "appending and overwriting": Case(
+        "corpus {text} -o {data} --append --overwrite", ("--overwrite: does not go with --append",)
+    ),
+    "a classifier to fill with": Case(
+        "fill -m {classifier} 'a [MASK]'",
+        ("a model for the task 'classification': no weight", "Give a pre-trained one"),
+    ),
+    "a run that has not begun to fill with": Case(
+        "fill -m {tmp}/copy 'a [MASK]'",
+        ("{tmp}/copy: is a run without a checkpoint", "--resume"),
+        copy_of("run", lambda d: (d / "latest").unlink()),
+    ),
     "a model to start from with other pieces": Case(
         PRETRAIN + "--data {data} --init {tmp}/copy",
         ("{data}: its vocabulary is neither the model's", "piece 300 is", "cloze vocab extend"),
@@ -560,12 +577,12 @@ CASES = {
     "an empty text": Case("fill -m {run} ''", ("no [MASK] in ''",)),
     "no text to fill": Case("fill -m {run}", ("no text was given", "- to read lines from stdin")),
     "a text too long to fill": Case(
-        "fill -m {run} '[MASK] " + "night " * 40 + "'", ("the model takes 32", "tokens", "Truncate or split")
+        "fill -m {run} '[MASK] " + "night " * 40 + "'", ("the model takes 32", "tokens", "Give less")
     ),
     "a pair too long": Case("next -m {run} '" + "night " * 40 + "' b", ("the model takes 32", "tokens")),
     "no candidates": Case("fill -m {run} -k 0 'a [MASK]'", ("top_k", "0")),
     "no such device to fill on": Case("fill -m {run} --device abacus 'a [MASK]'", ("device 'abacus'", "cpu")),
-    "info on a text": Case("info {text}", ("{text}: no such directory",)),
+    "info on a text": Case("info {text}", ("{text}: is a file", "Give a directory")),
     "info on nothing": Case("info {tmp}/none", ("{tmp}/none: no such directory",)),
     "info on a folder": Case("info {tmp}", ("{tmp}: not a checkpoint, data set, vocabulary or run",)),
     "info on a damaged run": Case(
@@ -754,6 +771,9 @@ def test_lines_of_stdin_are_named_too(
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
         assert main([*shlex.split(fill_in(command, asdict(shop))), "--quiet"]) == 2
         assert "stdin:2: not UTF-8 at byte 4" in one_line_of(capsys.readouterr().err)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"It was a [MASK].\n\n")))
+    assert main(["fill", "-m", str(shop.run), "-", "--quiet"]) == 2
+    assert "stdin:2: no [MASK] in ''" in one_line_of(capsys.readouterr().err)
 
 
 def test_words_that_are_no_unicode_are_answered(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,22 @@ def files_of(directory: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
+def test_the_vocabulary_is_that_of_a_run(shop: Shop, tmp_path, capsys):
+    for name in ("vocab", "run"):
+        command = f"corpus {shop.text} --vocab {getattr(shop, name)} --format paragraphs -o {tmp_path}/{name}"
+        assert run(command, capsys)[0] == 0
+    assert files_of(tmp_path / "vocab")["vocab.txt"] == files_of(tmp_path / "run")["vocab.txt"]
+
+
+def test_it_is_told_where_nothing_is_held_out(shop: Shop, tmp_path, capsys):
+    (tmp_path / "text").write_text("One line of text. And another.\n", "utf-8")
+    code, _, err = run(f"corpus {tmp_path}/text --vocab {shop.vocab} -o {tmp_path}/data", capsys)
+    assert code == 0
+    assert "warning: of 1 documents none is held out to measure on" in err
+    several = f"corpus {shop.text} --vocab {shop.vocab} -o {tmp_path}/several --format paragraphs"
+    assert "held out" not in run(several, capsys)[2]
+
+
 def test_a_job_array_makes_the_data_set_of_one_command(shop: Shop, tmp_path, capsys):
     build = f"corpus {shop.text} --vocab {shop.vocab} --workers 1 --format paragraphs"
     assert run(f"{build} -o {tmp_path}/one --quiet", capsys)[0] == 0

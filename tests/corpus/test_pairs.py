@@ -48,7 +48,7 @@ def random_world(rng: np.random.Generator, num_documents: int) -> list[list[int]
 def test_every_pair_is_made_of_whole_sentences_of_the_right_documents(world, seed, length, short):
     config = PairsConfig(short_seq_prob=short)
     if sum(len(document) > 1 for document in world) < 2:
-        with pytest.raises(InputError, match="blank lines between documents"):
+        with pytest.raises(InputError, match="Give more documents"):
             plan_of(world, config, seed=seed, max_seq_length=length)
         return
     plan = plan_of(world, config, seed=seed, max_seq_length=length)

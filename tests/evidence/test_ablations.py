@@ -21,11 +21,11 @@ from cloze.evidence.study import plan_study, run_study
 from cloze.evidence.study_file import read_study
 from cloze.evidence.study_published import PUBLISHED, Published, as_table, score_rows
 from cloze.evidence.study_record import Compared, TaskScores, write_study_record
+from cloze.locate import resolve_checkpoint
 from cloze.model.bilstm_on_top import BiLSTMOnBert
 from cloze.model.checkpoint import load_model
 from cloze.model.two_way import TwoWayBert
 from cloze.tasks.config import FinetuneConfig
-from cloze.training.checkpoints import resolve_checkpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODEL = """

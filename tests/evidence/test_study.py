@@ -25,9 +25,9 @@ from cloze.evidence import study
 from cloze.evidence.study import plan_study, run_study
 from cloze.evidence.study_file import read_study
 from cloze.evidence.study_record import Compared, write_study_record
+from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
-from cloze.training.checkpoints import resolve_checkpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUDIES = sorted((REPOSITORY / "src/cloze/recipes/studies").glob("*.toml"))

@@ -58,6 +58,11 @@ def test_answers_are_parts_of_texts_as_long_as_they_like(checkpoint: Path) -> No
         answerer(["a", "b"], ["a"])
 
 
+def test_one_question_is_no_list_of_letters(checkpoint: Path) -> None:
+    with pytest.raises(InputError, match="questions: is one text"):
+        QuestionAnswerer.load(checkpoint)("Who?", "Ada.")
+
+
 def test_transformers_says_the_same(checkpoint: Path, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(checkpoint).eval()

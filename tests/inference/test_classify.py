@@ -69,6 +69,11 @@ def test_pairs_are_another_thing_than_texts(classifier: TextClassifier) -> None:
         classifier(["a", "b"], ["c"])
 
 
+def test_one_text_is_no_list_of_letters(classifier: TextClassifier) -> None:
+    with pytest.raises(InputError, match=r"texts: is one text\. Give a list of texts"):
+        classifier("A film")
+
+
 def test_what_was_cut_is_told(classifier: TextClassifier) -> None:
     long = "a b c d " * 5
     with pytest.warns(UserWarning, match="1 of 2 texts are longer than 12 tokens: cut"):

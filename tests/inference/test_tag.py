@@ -60,6 +60,11 @@ def test_entities_stand_where_they_say(tagger: EntityTagger) -> None:
     assert found[-1].end > 2000
 
 
+def test_one_text_is_no_list_of_letters(tagger: EntityTagger) -> None:
+    with pytest.raises(InputError, match="texts: is one text"):
+        tagger("Ada")
+
+
 def test_texts_do_not_depend_on_each_other(tagger: EntityTagger) -> None:
     texts = ["a b c d " * i for i in range(60)]
     together = tagger(texts)

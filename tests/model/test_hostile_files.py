@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from cloze import artifacts
 from cloze.cli import main
 from cloze.errors import InputError
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
@@ -32,7 +33,6 @@ from cloze.model.sentence_transformers import (
 )
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 
 CONFIG = BertConfig(
     vocab_size=40,

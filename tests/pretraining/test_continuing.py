@@ -12,6 +12,7 @@ from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError
 from cloze.inference.fill import FillMask
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
@@ -20,7 +21,6 @@ from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.pretraining.continuing import old_pieces_of_new
 from cloze.pretraining.run import pretrain
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.metrics_log import read_metrics
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

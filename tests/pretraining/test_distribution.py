@@ -22,11 +22,12 @@ from cloze import config as configuration
 from cloze.corpus.batches import DrawnInstances, Integers, PackedBatch
 from cloze.corpus.store import Dataset
 from cloze.errors import InputError
+from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.objective import PretrainingWork
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import CheckpointConfig, Position, read_state, resolve_checkpoint
+from cloze.training.checkpoints import CheckpointConfig, Position, read_state
 from cloze.training.distribution import DistributionConfig, World
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS, read_metrics

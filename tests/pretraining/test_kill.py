@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 
 from cloze import artifacts
 from cloze import config as configuration
+from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.training.averaging import AveragingConfig
-from cloze.training.checkpoints import CheckpointConfig, resolve_checkpoint
+from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.metrics_log import METRICS, read_metrics
 from cloze.training.muon import MuonConfig
 

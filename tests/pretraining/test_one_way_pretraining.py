@@ -14,6 +14,7 @@ from cloze.corpus.pairs import PairsConfig
 from cloze.corpus.store import Dataset
 from cloze.errors import InputError
 from cloze.inference.fill import FillMask
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel, Packed
 from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
@@ -22,7 +23,6 @@ from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 
 
 def with_model(config: PretrainConfig, **settings: object) -> PretrainConfig:

@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file
 
 from cloze.errors import RunError
+from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.objective import PretrainingWork
 from cloze.pretraining.run import pretrain, resume_pretraining
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.distribution import DistributionConfig
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics

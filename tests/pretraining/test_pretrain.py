@@ -15,10 +15,11 @@ from cloze import config as configuration
 from cloze.errors import InputError
 from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
+from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import GoogleInstancesConfig, PretrainConfig
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.training.averaging import AveragingConfig
-from cloze.training.checkpoints import read_state, resolve_checkpoint
+from cloze.training.checkpoints import read_state
 from cloze.training.metrics_log import read_metrics
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))

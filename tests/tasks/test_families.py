@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from cloze.inference.predictor import Predictor
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.tasks.choice import OwnChoices
 from cloze.tasks.classification import Classification
@@ -21,7 +22,6 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.regression import Regression
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 
 
 def _texts(*labels: str) -> list[LabelledText]:

@@ -9,6 +9,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
+from cloze.locate import follow
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model
 from cloze.model.frozen_vectors import frozen_vectors
@@ -23,7 +24,6 @@ from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.predict import predict
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import follow
 
 WORDS = ("good", "bad", "book")
 TEXTS = [

@@ -10,6 +10,7 @@ import torch
 from families import columns
 
 from cloze.inference.tag import EntityTagger
+from cloze.locate import follow
 from cloze.model.bert import BertModel
 from cloze.model.bilstm import BertBiLSTMForTokenClassification, FrozenLayers, PackedWords, frozen_states
 from cloze.model.checkpoint import load_model
@@ -21,7 +22,6 @@ from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune
 from cloze.tasks.predict import predict
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import follow
 
 LAYERS: tuple[FrozenLayers, ...] = get_args(FrozenLayers)
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.inference.classify import TextClassifier
+from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import by_length, epoch_order, held_out
 from cloze.tasks.classification import Classification
@@ -22,7 +23,7 @@ from cloze.tasks.data import read_data
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import CheckpointConfig, resolve_checkpoint
+from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distribution import World
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
@@ -242,7 +243,7 @@ def _file(tmp_path: Path, text: str) -> str:
 BAD_RUNS: dict[str, tuple[Change, str]] = {
     "no such data": (lambda c, p: replace(c, train=str(p / "none.tsv")), "none.tsv: no such file"),
     "no such dev data": (lambda c, p: replace(c, dev=str(p / "none.tsv")), "none.tsv: no such file"),
-    "no such model": (lambda c, p: replace(c, model=str(p / "none")), "none: no tokenizer here"),
+    "no such model": (lambda c, p: replace(c, model=str(p / "none")), "none/config.json: no such file"),
     "one label": (
         lambda c, p: replace(c, train=_file(p, "review\tliked\na\tyes\nb\tyes\n")),
         "has the label 'yes'",

@@ -9,6 +9,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
+from cloze.locate import follow
 from cloze.model.checkpoint import load_model
 from cloze.model.packed import Packed
 from cloze.model.pooling import Pooling, pool
@@ -17,7 +18,6 @@ from cloze.tasks.config import load_finetuning, with_settings
 from cloze.tasks.finetune import finetune
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import follow
 
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 PAIRS = "text\tpair\tscore\n" + "the film was good\tfine\t4\na bad book\tfine , good\t1\n" * 8

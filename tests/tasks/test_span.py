@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cloze.config import from_table
 from cloze.errors import InputError
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.progress import SILENT
 from cloze.tasks.answers import Answer, ScoredWindow, likeliest_answers
@@ -26,7 +27,6 @@ from cloze.tasks.span import SpanPrediction, SpanQuestion
 from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tasks.windows import cut_windows, window_of_most_context
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.optimizer import OptimizerConfig
 
 WORDS = Tokenizer.from_pieces(

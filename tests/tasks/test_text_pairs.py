@@ -10,6 +10,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
+from cloze.locate import follow
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model
 from cloze.model.sentence_transformers import read_sentence_transformer
@@ -21,7 +22,7 @@ from cloze.tasks.text_pairs import PairVectors, TextPairs
 from cloze.tasks.texts import LabelledText
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import Position, follow
+from cloze.training.checkpoints import Position
 from cloze.training.distribution import World
 
 PAIRS = "text\tpair\n" + "a good film\tfine\na bad book\tawful\nthe book\tthe film\nvery , very\t.\n" * 4

@@ -11,12 +11,12 @@ import pytest
 
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
+from cloze.locate import resolve_checkpoint
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import PAPER_GRID, FinetuneConfig, GridConfig, load_finetuning
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.trials import trials_of
 from cloze.tasks.work import FinetuningWork
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 

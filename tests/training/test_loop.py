@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze.errors import RunError
+from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT
 from cloze.training.budget import Budget, Clock, Steps, parse_duration
 from cloze.training.checkpoints import (
@@ -22,7 +23,6 @@ from cloze.training.checkpoints import (
     TrainingState,
     newest_checkpoint,
     read_state,
-    resolve_checkpoint,
 )
 from cloze.training.distribution import World
 from cloze.training.interrupts import Interrupted

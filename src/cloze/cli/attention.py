@@ -33,8 +33,8 @@ def run(
     from cloze.evidence.attention_page import attention_page
     from cloze.inference.attention_map import attention_map
     from cloze.inference.loading import load
+    from cloze.locate import resolve_checkpoint
     from cloze.model.heads import BertForFeatureExtraction
-    from cloze.training.checkpoints import resolve_checkpoint
 
     refuse_existing(output, overwrite=overwrite, directory=False)
     head, tokenizer = load(resolve_checkpoint(model, "best"), BertForFeatureExtraction, device=device)

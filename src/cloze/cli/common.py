@@ -135,17 +135,17 @@ def tasks_data_of(given: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def read_lines(texts: Sequence[str]) -> Iterator[str]:
-    """Yield texts given on the command line; - stands for the lines of stdin."""
+def read_lines(texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield texts given on the command line; - stands for the lines of stdin, which know their place."""
     from cloze.tasks import tables
 
     if not texts:
         raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
     for text in texts:
         if text == "-":
-            yield from (line for line, _ in tables.read_lines(Path("-")))
+            yield from tables.read_lines(Path("-"))
         else:
-            yield text
+            yield text, None
 
 
 def refuse_beside_resume(flags: Mapping[str, bool]) -> None:

@@ -61,7 +61,7 @@ def run(
     from cloze.corpus.build import BuildConfig, build_dataset, build_task
     from cloze.corpus.inputs import versions_of
     from cloze.corpus.stage import Task
-    from cloze.shipped import find_shipped
+    from cloze.locate import resolve_checkpoint
     from cloze.stores import cache_directory, is_url, write_to
 
     output = required(output, "--output", verb="corpus")
@@ -72,6 +72,8 @@ def run(
         splitter=splitter,
         validation_fraction=validation_fraction,
     )
+    if append and overwrite:
+        raise InputError("does not go with --append", where="--overwrite", remedy="Leave one of them out")
     if is_url(output) and (append or task is not None):
         what = (
             "--append and --task work on a data set of this machine, or of a file system that machines share"
@@ -108,7 +110,7 @@ def run(
         made.append(summary)
 
     def asked() -> object:
-        return versions_of(corpus), vocab, vocab and versions_of([str(find_shipped(vocab))]), config
+        return versions_of(corpus), vocab, vocab and versions_of([str(resolve_checkpoint(vocab))]), config
 
     write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
     if made:

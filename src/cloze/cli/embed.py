@@ -71,7 +71,7 @@ def run(
     )
     notes = [f"{found.vectors:,} vectors of {found.width} numbers, of {found.texts:,} texts: {output}"]
     if found.truncated:
-        notes.append(f"{found.truncated:,} texts are longer than what is read of one: cut")
+        notes.append(f"{found.truncated:,} texts are longer than what is read of one (--max-seq-length): cut")
     if found.empty:
         notes.append(f"{found.empty:,} texts are empty")
     flags.print(asdict(found) | {"output": str(output)}, "\n".join(notes))

@@ -5,6 +5,7 @@ from typing import Annotated
 import tyro
 
 from cloze.cli.common import Device, Flags, Model, read_lines
+from cloze.errors import InputError
 
 
 def run(
@@ -28,8 +29,11 @@ def run(
     from cloze.inference.fill import FillMask
 
     fill_mask = FillMask.load(model, device=device)
-    for text in read_lines(texts):
-        masks = fill_mask(text, top_k=top_k)
+    for text, where in read_lines(texts):
+        try:
+            masks = fill_mask(text, top_k=top_k)
+        except InputError as error:
+            raise InputError(error.what, where=where or error.where, remedy=error.remedy) from error
         result = [[{"token": c.token, "probability": c.probability} for c in mask] for mask in masks]
         lines = [
             f"  [MASK] {number}: " + "  ".join(f"{c.token} {c.probability:.3f}" for c in mask)

@@ -64,6 +64,9 @@ def run(
     from cloze.training.budget import parse_duration
     from cloze.training.memory import keep_freed_memory
 
+    if init is not None and model is not None:
+        remedy = "Leave one of them out: what goes on keeps its size"
+        raise InputError("does not go with --init", where="--model", remedy=remedy)
     keep_freed_memory()
 
     given = {

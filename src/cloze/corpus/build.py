@@ -26,7 +26,15 @@ from cloze.corpus.duplicates import LONG_PARAGRAPH_CHARACTERS, digest_of
 from cloze.corpus.seal import Summary, count_shard, read_summary, seal
 from cloze.corpus.sources import ReadingConfig, Stretch, describe_formats, plan_stretches
 from cloze.corpus.stage import MakePart, Stage, Task
-from cloze.corpus.store import Dataset, Digests, Integers, Shard, offsets_of, write_shard
+from cloze.corpus.store import (
+    MIN_DOCUMENTS_TO_SPLIT,
+    Dataset,
+    Digests,
+    Integers,
+    Shard,
+    offsets_of,
+    write_shard,
+)
 from cloze.corpus.streams import STDIN
 from cloze.errors import InputError
 from cloze.executor import Workers
@@ -105,7 +113,13 @@ def build_dataset(
         with progress.bar("tokenising", total=stage.bytes_to_read(stretches), unit="bytes") as bar:
             parts = stage.work_until_whole(stretches, make, workers=workers, bar=bar, progress=progress)
             _show(parts, bar)
-        return _seal(stage, overwrite=overwrite, progress=progress)
+        summary = _seal(stage, overwrite=overwrite, progress=progress)
+    if not len(Dataset.open(output, verify=False).split("validation")):
+        progress.note(
+            f"warning: of {summary.documents:,} documents none is held out to measure on: {MIN_DOCUMENTS_TO_SPLIT} of "
+            "two sentences are needed. --format paragraphs makes one of all that stands between blank lines"
+        )
+    return summary
 
 
 def build_task(

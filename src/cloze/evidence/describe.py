@@ -16,14 +16,14 @@ from cloze.config import read_toml
 from cloze.corpus.store import Dataset, Documents
 from cloze.errors import InputError
 from cloze.evidence.report import read_run_metrics
+from cloze.locate import find_shipped, follow
 from cloze.model.checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_config, load_labels
 from cloze.model.layouts import modern_hugging_face_names
-from cloze.shipped import find_shipped
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
-from cloze.training.checkpoints import follow
 from cloze.training.metrics_log import METRICS
 
 _STATE = "training/state.json"
+_REMEDY = "Give a directory that cloze wrote, or a Hugging Face model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,9 @@ def describe(directory: Path) -> Description:
     """
     directory = find_shipped(directory)
     if not directory.is_dir():
-        raise InputError("no such directory", where=directory)
+        raise InputError(
+            "is a file" if directory.exists() else "no such directory", where=directory, remedy=_REMEDY
+        )
     if (directory / METRICS).is_file() or (directory / RUN_CONFIG).is_file():
         return _describe_run(directory)
     checked = {}
@@ -67,8 +69,7 @@ def describe(directory: Path) -> Description:
     elif (directory / VOCAB_FILE).is_file() or (directory / TOKENIZER_FILE).is_file():
         kind = "vocabulary"
     else:
-        remedy = "Give a directory that cloze wrote, or a Hugging Face model"
-        raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=remedy)
+        raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=_REMEDY)
     facts_of = _FACTS.get(kind, _no_facts)
     return Description(directory, kind, facts_of(directory), checked)
 

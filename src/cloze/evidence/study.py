@@ -24,13 +24,13 @@ from cloze.errors import InputError, RunError
 from cloze.evidence.study_file import Study
 from cloze.evidence.study_record import Compared, TaskScores, write_study_record
 from cloze.evidence.study_tasks import Origin, PlannedTask, make_start, measure_task, plan_tasks
+from cloze.locate import resolve_checkpoint
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_config, new_encoder
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import SILENT, Progress, clock
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import METRICS, read_metrics
 

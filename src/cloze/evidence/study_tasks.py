@@ -17,6 +17,7 @@ import torch
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.bilstm_on_top import BiLSTMOnBert
 from cloze.model.checkpoint import KIND, load_model, write_model_files
@@ -29,7 +30,6 @@ from cloze.tasks.run import SCORES
 from cloze.tasks.task import AnyTask
 from cloze.tasks.trials import TRIALS, scores_in
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 
 Origin: TypeAlias = Literal["checkpoint", "bilstm_on", "concatenates"]
 """Where a variant that is not pre-trained has its encoder from: a checkpoint, or encoders of other variants."""

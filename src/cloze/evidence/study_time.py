@@ -11,6 +11,7 @@ from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.store import Dataset
 from cloze.evidence.study import PlannedRun
 from cloze.evidence.study_tasks import PlannedTask, combine
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import KIND, load_model, write_model_files
 from cloze.pretraining.config import PretrainConfig
@@ -23,7 +24,7 @@ from cloze.tasks.finetune import plan_finetuning
 from cloze.tasks.run import precompute, prepare
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import Position, resolve_checkpoint
+from cloze.training.checkpoints import Position
 from cloze.training.distribution import World
 from cloze.training.plan import Rehearsal
 from cloze.training.precision import resolve_device, resolve_dtype

@@ -16,13 +16,13 @@ from cloze import artifacts
 from cloze.errors import InputError, RunError
 from cloze.export.graph import INPUTS, OPSET, Precision, build
 from cloze.export.reference import SentenceEncoder, padded_outputs
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_config
 from cloze.model.foreign import ForeignModel
 from cloze.model.heads import BertForFeatureExtraction
 from cloze.model.hugging_face import load_hugging_face
 from cloze.model.sentence_transformers import read_sentence_transformer
-from cloze.training.checkpoints import resolve_checkpoint
 
 KIND = "onnx"
 MODEL_FILE = "model.onnx"

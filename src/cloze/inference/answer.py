@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from cloze.errors import InputError
+from cloze.inference.loading import refuse_one_text
 from cloze.inference.predictor import Predictor
 from cloze.tasks.contexts import Paragraph
 from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
@@ -43,6 +44,7 @@ class QuestionAnswerer(Predictor):
         Raises:
             InputError: there are not as many texts as questions.
         """
+        refuse_one_text(questions, "questions")
         if len(questions) != len(contexts):
             raise InputError(f"{len(questions)} questions and {len(contexts)} texts", where="contexts")
         paragraphs = {context: Paragraph(context) for context in contexts}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from cloze.errors import InputError
+from cloze.inference.loading import refuse_one_text
 from cloze.inference.predictor import Predictor
 from cloze.tasks.sequence_classification import Prediction, SequenceClassification
 from cloze.tasks.texts import LabelledText
@@ -39,6 +40,7 @@ class TextClassifier(Predictor):
         Raises:
             InputError: there are not as many pairs as texts.
         """
+        refuse_one_text(texts)
         if pairs is not None and len(pairs) != len(texts):
             raise InputError(f"{len(texts)} texts and {len(pairs)} pairs", where="pairs")
         seconds = [None] * len(texts) if pairs is None else pairs

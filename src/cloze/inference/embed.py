@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
+from cloze.inference.loading import refuse_one_text
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model
 from cloze.model.packed import Packed
@@ -24,7 +26,6 @@ from cloze.tasks.batches import by_length
 from cloze.text.characters import replace_lone_surrogates
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Encoding, Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import autocast, resolve_device, resolve_dtype
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
@@ -261,6 +262,7 @@ class Embedder:
 
     def pieces(self, texts: Sequence[str]) -> list[Ids]:
         """Return the ids of each text and its prompt, without [CLS] and [SEP]. Not for threads."""
+        refuse_one_text(texts)
         texts = [replace_lone_surrogates(self.prompt + text) for text in texts]
         ids, lengths = self.tokenizer.ids(texts)
         ends = np.cumsum(lengths)

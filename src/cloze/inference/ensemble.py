@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
+from cloze.locate import resolve_checkpoint
 from cloze.model.packed import Packed
 from cloze.tasks.config import load_task
-from cloze.training.checkpoints import resolve_checkpoint
 
 
 class MeanOfModels(nn.Module):

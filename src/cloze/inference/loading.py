@@ -1,18 +1,30 @@
 """From a directory to a model that answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar, overload
 
 from torch import nn
 
+from cloze.errors import InputError
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model
+from cloze.tasks.config import load_task
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import resolve_device
 
 Model = TypeVar("Model", bound=nn.Module)
+
+
+def refuse_one_text(texts: Sequence[str], name: str = "texts") -> None:
+    """Refuse one text where several are meant: it would be read letter by letter.
+
+    Raises:
+        InputError: it is one.
+    """
+    if isinstance(texts, str):
+        raise InputError("is one text", where=name, remedy="Give a list of texts")
 
 
 @overload
@@ -34,8 +46,15 @@ def load(
         device: cpu, cuda, mps or auto.
 
     Raises:
-        InputError: the directory holds no such model, or a damaged one.
+        InputError: the directory holds no such model, one that was fine-tuned for another task, or a damaged one.
     """
     checkpoint = resolve_checkpoint(Path(directory))
-    model = load_model(checkpoint) if head is None else load_model(checkpoint, head)
+    try:
+        model = load_model(checkpoint) if head is None else load_model(checkpoint, head)
+    except InputError as error:
+        stored = load_task(checkpoint)
+        if head is None or stored is None:
+            raise
+        what = f"a model for the task {stored[0].name!r}: {error.what}"
+        raise InputError(what, where=checkpoint, remedy="Give a pre-trained one") from error
     return model.to(resolve_device(device)), Tokenizer.load(checkpoint)

@@ -11,6 +11,7 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.executor import Workers, map_ordered
+from cloze.locate import resolve_checkpoint
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_config, load_model
 from cloze.model.sentence_transformers import read_sentence_transformer
@@ -21,7 +22,6 @@ from cloze.tasks.predict import outputs_of, predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Array
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import resolve_device
 
 _MAX_TOKENS = 8192
@@ -163,7 +163,8 @@ def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
             **{field.name: getattr(task, field.name) for field in fields(task)}
         ), settings.max_seq_length
     if asked is not type(task):
-        raise InputError(f"a model for the task {task.name!r}, not {name!r}", where=checkpoint)
+        what = f"a model for the task {task.name!r}, not {name!r}"
+        raise InputError(what, where=checkpoint, remedy=f"Say {task.name}, or give another model")
     return task, settings.max_seq_length
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from cloze.errors import InputError
+from cloze.inference.loading import refuse_one_text
 from cloze.inference.predictor import Predictor
 from cloze.tasks.tagging import FoundEntity, Tagging
 
@@ -35,6 +36,7 @@ class EntityTagger(Predictor):
     def __call__(self, texts: Sequence[str]) -> list[list[FoundEntity]]:
         """Return the entities of each text, in their order."""
         assert isinstance(self.task, Tagging)
+        refuse_one_text(texts)
         examples = [self.task.example(text) for text in texts]
         predictions, _ = self.predict(examples)
         return [

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.locate import find_shipped
 from cloze.model.checkpoint import CONFIG_FILE, KIND, write_model_files
 from cloze.model.foreign import ForeignModel
 from cloze.model.google import CONFIG_FILE as GOOGLE_CONFIG_FILE
 from cloze.model.google import Activation, load_google
 from cloze.model.hugging_face import load_hugging_face
-from cloze.shipped import find_shipped
 
 
 def import_model(

@@ -17,13 +17,13 @@ from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
 from cloze.corpus.store import KIND, Dataset, Documents
 from cloze.errors import InputError
+from cloze.locate import resolve_checkpoint
 from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
 from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
 from cloze.pretraining.run import unigram_nats
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.distribution import World
 from cloze.training.precision import resolve_device
 

@@ -16,6 +16,7 @@ from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch
 from cloze.corpus.original import GoogleSettings, MaterialisedInstances, materialise
 from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
 from cloze.errors import InputError
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
@@ -27,13 +28,7 @@ from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batch
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.budget import Budget, Clock, Steps
-from cloze.training.checkpoints import (
-    Position,
-    TrainingState,
-    newest_checkpoint,
-    read_state,
-    resolve_checkpoint,
-)
+from cloze.training.checkpoints import Position, TrainingState, newest_checkpoint, read_state
 from cloze.training.cost import Workload
 from cloze.training.distribution import World, join_world
 from cloze.training.environment import write_environment
@@ -260,7 +255,10 @@ def _initial_model(config: PretrainConfig, material: "_Material", progress: Prog
     )
     if longest > positions:
         what = f"max_seq_length {longest}, {config.init} takes {positions}"
-        raise InputError(what, where="phases", remedy="Give phases with shorter sequences in a TOML file")
+        remedy = (
+            "Give phases with shorter sequences in a TOML file; those of --config laptop have 128 at most"
+        )
+        raise InputError(what, where="phases", remedy=remedy)
     model = _with_dropout_of(config.model, model)
     rows = old_pieces_of_new(Tokenizer.load(checkpoint), tokenizer, where=config.data)
     if rows:
@@ -394,7 +392,10 @@ def _held_out_batches(
         what = (
             f"no documents are held out to measure on; of {MIN_DOCUMENTS_TO_SPLIT} documents or more some are"
         )
-        raise InputError(what, where=data, remedy="Give more text, with blank lines between documents")
+        remedy = (
+            "Build it of more documents: --format paragraphs makes one of all that stands between blank lines"
+        )
+        raise InputError(what, where=data, remedy=remedy)
     phase = config.phases[-1]
     source = DrawnInstances(
         documents,

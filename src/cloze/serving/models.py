@@ -12,6 +12,7 @@ from cloze.inference.explain import Explanation, check_explainable, explain
 from cloze.inference.fill import Candidate, FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import CONFIG_FILE, load_labels, read_json, read_weights
 from cloze.serving.computations import Entities, Predictions, ScoresOfPieces
@@ -26,7 +27,6 @@ from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 
 _TASK_OF_ARCHITECTURE = {
     "BertForSequenceClassification": "classification",

@@ -149,7 +149,8 @@ def load_finetuning(
     Raises:
         InputError: no such task, a key that nobody reads, a wrong type, a value out of range.
     """
-    where = "settings" if path is None else str(path)
+    overrides = list(overrides)
+    where = configuration.name_of(path, overrides)
     return finetuning_from_table(task, configuration.read_table(path, overrides), where=where)
 
 

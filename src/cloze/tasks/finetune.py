@@ -11,6 +11,7 @@ from cloze import artifacts
 from cloze.config import to_table
 from cloze.errors import InputError
 from cloze.executor import Workers
+from cloze.locate import resolve_checkpoint
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
@@ -20,7 +21,7 @@ from cloze.tasks.run import begin_directory, begin_run, precompute, prepare, res
 from cloze.tasks.task import AnyTask
 from cloze.tasks.trials import make_trials, trials_of
 from cloze.tasks.work import FinetuningWork
-from cloze.training.checkpoints import Position, newest_checkpoint, resolve_checkpoint
+from cloze.training.checkpoints import Position, newest_checkpoint
 from cloze.training.cost import Workload
 from cloze.training.distribution import World, join_world
 from cloze.training.memory import available_memory

@@ -14,6 +14,7 @@ from torch import nn
 from cloze import artifacts
 from cloze.corpus.streams import file_sha256
 from cloze.errors import InputError
+from cloze.locate import follow
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_config, load_model, write_model_files
 from cloze.progress import Progress
@@ -26,7 +27,6 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.budget import Budget, Steps, StepsWithin
 from cloze.training.checkpoints import (
     TrainingState,
-    follow,
     newest_checkpoint,
     optimizer_averages,
     read_state,
@@ -75,8 +75,8 @@ def prepare(task: AnyTask, config: FinetuneConfig, model: Path, world: World, pr
     if task.compares_examples and min(config.grid.batch_sizes or [config.batch_size]) == 1:
         what = "a batch of 1 holds nothing to compare an example with"
         raise InputError(what, where=task.name, remedy="Say --set batch_size=64")
-    tokenizer = Tokenizer.load(model)
     limit = load_config(model).max_position_embeddings
+    tokenizer = Tokenizer.load(model)
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")

@@ -20,11 +20,12 @@ import torch
 
 from cloze import artifacts
 from cloze.executor import map_unordered
+from cloze.locate import follow, resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.tasks.data import with_files
 from cloze.tasks.run import SCORES, Prepared, begin_run, precompute, prepare, resume_run
-from cloze.training.checkpoints import follow, keep_best_checkpoint, resolve_checkpoint
+from cloze.training.checkpoints import keep_best_checkpoint
 from cloze.training.distribution import World
 from cloze.training.interrupts import Interrupted
 from cloze.training.memory import keep_freed_memory

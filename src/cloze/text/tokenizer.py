@@ -19,7 +19,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from cloze.artifacts import disk_errors, read_file
 from cloze.errors import InputError
-from cloze.shipped import find_shipped
+from cloze.locate import resolve_checkpoint
 from cloze.text.bulk import RunCache
 from cloze.text.characters import replace_lone_surrogates
 from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK
@@ -116,7 +116,7 @@ class Tokenizer:
         Raises:
             InputError: no such files, a vocabulary that BERT cannot use, or a tokenizer that is not BERT's.
         """
-        directory = find_shipped(directory)
+        directory = resolve_checkpoint(Path(directory))
         config = _read_json(directory / TOKENIZER_CONFIG_FILE) or {}
         model_max_length = config.get("model_max_length")
         if not isinstance(model_max_length, int) or not 0 < model_max_length <= _LONGEST_MODEL_MAX_LENGTH:

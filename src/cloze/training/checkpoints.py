@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import safetensors.torch
 import torch
@@ -18,15 +17,12 @@ from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.locate import follow
 from cloze.model.checkpoint import write_weights
 from cloze.progress import Progress
-from cloze.shipped import find_shipped
 from cloze.training.replicas import like
 
-Pointer: TypeAlias = Literal["latest", "best"]
-
 _CHECKPOINTS = "checkpoints"
-_MOST_POINTER_BYTES = 1 << 12
 _AVERAGE = "training/average.safetensors"
 _OPTIMIZER = "training/optimizer.safetensors"
 _STATE = "training/state.json"
@@ -160,28 +156,6 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
         else:
             return path
     return None
-
-
-def resolve_checkpoint(path: Path, prefer: Pointer = "latest") -> Path:
-    """Return the directory that holds a model: where `path` is a run, its newest or its best checkpoint.
-
-    The name of a model that comes with cloze stands for its directory.
-    """
-    path = find_shipped(path)
-    return follow(path, prefer) if (path / prefer).is_file() else path
-
-
-def follow(run: Path, pointer: Pointer) -> Path:
-    """Return the checkpoint that `latest` or `best` names.
-
-    Raises:
-        InputError: it is not there.
-    """
-    text = artifacts.read_file(run / pointer, most_bytes=_MOST_POINTER_BYTES)
-    name = text.decode(errors="replace").strip()
-    if not artifacts.file_in(run, name, where=run / pointer).is_dir():
-        raise InputError(f"names {name}, which is not there", where=run / pointer)
-    return run / name
 
 
 def read_state(checkpoint: Path) -> TrainingState:

@@ -22,7 +22,7 @@ def resolve_device(name: str) -> torch.device:
         torch.empty(0, device=device).cpu()  # which the device "meta", that computes nothing, refuses
     except (RuntimeError, AssertionError) as error:
         what = f"device {name!r} is not to be had"
-        raise InputError(what, where="device", remedy="Use cpu, cuda, mps or auto") from error
+        raise InputError(what, where="device", remedy="Use auto, or another of cpu, cuda and mps") from error
     return device
 
 

@@ -30,9 +30,9 @@ from cloze.evidence.bench.harness import (
 )
 from cloze.inference.embed import Embedder, EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
+from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import resolve_device, resolve_dtype
 
 _BATCH_SIZES = (32, 128, 512)

@@ -26,6 +26,7 @@ from cloze.evidence.bench.harness import (
 )
 from cloze.evidence.bench.trainer import build_padded_model, train_with_trainer
 from cloze.evidence.differences import paired_difference
+from cloze.locate import resolve_checkpoint
 from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
@@ -33,7 +34,6 @@ from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.data import with_files
 from cloze.tasks.run import Prepared, begin_run, precompute, prepare
 from cloze.tasks.task import AnyTask
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.distribution import World
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype

@@ -25,8 +25,8 @@ from cloze.evidence.bench.harness import (
 )
 from cloze.inference.embed import Embedder, EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
+from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT, Progress
-from cloze.training.checkpoints import resolve_checkpoint
 from cloze.training.precision import resolve_device, resolve_dtype
 
 PEERS = ("transformers",)

@@ -29,9 +29,9 @@ import torch
 
 from cloze.errors import InputError, RunError
 from cloze.evidence.bench.harness import environment_of
+from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.checkpoints import resolve_checkpoint
 
 _PROGRAMS = ("wrk", "hey")
 _SOAK_CONNECTIONS = 4

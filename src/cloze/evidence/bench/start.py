@@ -21,8 +21,8 @@ from cloze.evidence.bench.harness import (
     import_peer,
     require_peers,
 )
+from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT, Progress
-from cloze.training.checkpoints import resolve_checkpoint
 
 PEERS = ("transformers",)
 _TEXT = "Paris is the [MASK] of France."
