@@ -179,6 +179,8 @@ def test_what_cannot_be_averaged(tmp_path: Path) -> None:
     for says, other in others.items():
         with pytest.raises(InputError, match=says):
             load_ensemble([first, other], "mnli", device="cpu")
+    with pytest.raises(InputError, match="vectors of stsb-vectors of several models have no mean"):
+        load_ensemble([first, others["reads 12 tokens at once"]], "stsb-vectors", device="cpu")
 
 
 def test_thresholds_are_averaged_as_the_odds_are() -> None:

@@ -106,6 +106,10 @@ def test_the_model_is_chosen_by_name_or_is_the_first_that_can(client: TestClient
     assert "no model 'gpt' is served" in refused("/embed", inputs="a", model="gpt")
     told = refused("/tag", inputs="a", model="bert")
     assert told == "model: 'bert' does not answer /tag. Of those served tagger does."
+    many = refused("/fill", inputs=["[MASK] " * 60] * 3, top_k=1000)
+    assert many.startswith("inputs: 180,000 candidates are asked for, 50,000 at most are given")
+    assert "inputs" in refused("/next-sentence", inputs=["a"])
+    assert "inputs" in refused("/next-sentence", inputs=["a", "b", "c"])
     named = client.post("/embed", json={"inputs": "a", "model": "squad"}).json()
     assert named != client.post("/embed", json={"inputs": "a"}).json()
 

@@ -98,6 +98,12 @@ def test_too_many_weights_are_refused(client: TestClient, monkeypatch: pytest.Mo
         client.post("/explore/inside", json=TEXT)
 
 
+def test_too_many_occurrences_are_refused(client: TestClient) -> None:
+    asked = {"model": "pretrained", "word": "bank", "sentences": ["bank " * 5] * 13}
+    with pytest.raises(InputError, match="'bank' stands there 65 times, 64 at most are compared"):
+        client.post("/explore/word", json=asked)
+
+
 def test_a_word_and_a_span(client: TestClient) -> None:
     asked = {
         "model": "pretrained",

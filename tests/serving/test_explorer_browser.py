@@ -168,6 +168,14 @@ def test_nothing_keeps_people_out(browser: Any, address: str, screen: str) -> No
             assert told == [], f"{view}, {screen}"
 
 
+def test_a_blank_stays_a_blank(opened: Visit) -> None:
+    page = opened.open("fill")
+    page.get_by_label("Your own sentence").fill("The [MASK] went to London.")
+    page.get_by_role("button", name="a blank").click()
+    page.get_by_role("button", name="London").click()
+    expect(page.locator(".masks .card")).to_have_count(2)
+
+
 def test_words_are_hidden_by_a_click(opened: Visit) -> None:
     page = opened.open("fill")
     page.get_by_label("Your own sentence").fill("The man went to London.")
@@ -278,6 +286,13 @@ def test_text_is_never_markup(opened: Visit) -> None:
     page.get_by_label("Text", exact=True).fill(evil)
     expect(page.locator(".running")).to_have_text(evil)
     assert page.locator("main img, main script").count() == 0
+
+
+def test_the_skip_link_leads_to_the_view_that_is_open(opened: Visit) -> None:
+    page = opened.open("inside")
+    page.locator(".skip").press("Enter")
+    expect(page.locator("#view")).to_be_focused()
+    expect(page).to_have_title("Inside · cloze")
 
 
 def test_all_of_it_by_keyboard(opened: Visit) -> None:

@@ -21,6 +21,7 @@ from cloze.tasks.classification import Classification
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.data import read_data
 from cloze.tasks.finetune import finetune, resume_finetuning
+from cloze.tasks.registry import find_task
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import CheckpointConfig
@@ -107,6 +108,32 @@ def test_another_score_may_choose_the_best(config: FinetuneConfig, tmp_path: Pat
         InputError, match=r"classification has no score 'loss'\. It has accuracy, macro_f1, maj"
     ):
         finetune(TASK, replace(config, epochs=1, best_metric="loss"), tmp_path / "run")
+
+
+def test_of_an_error_the_lower_is_the_better(config: FinetuneConfig, tmp_path: Path) -> None:
+    rows = "".join(f"{'good' if n % 3 else 'bad'} {n}\t{n % 3}\n" for n in range(60))
+    (tmp_path / "scored.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
+    by_error = replace(config, train=str(tmp_path / "scored.tsv"), epochs=4, best_metric="rmse", seeds=2)
+    finetune(find_task("regression")(), by_error, tmp_path / "run")
+    settings = json.loads((tmp_path / "run/trials.json").read_text())["settings"]
+    found = [result["rmse"] for result in settings[0]["results"]]
+    assert json.loads((tmp_path / "run/scores.json").read_text())["rmse"] == min(found)
+    for trial in (tmp_path / "run/trials").iterdir():
+        measured = [row["rmse"] for row in read_metrics(trial) if row["kind"] == "validation"]
+        assert json.loads((trial / "scores.json").read_text())["rmse"] == min(measured)
+
+
+def test_a_run_is_not_replaced_by_what_starts_from_it(config: FinetuneConfig, tmp_path: Path) -> None:
+    finetune(TASK, replace(config, epochs=1), tmp_path / "run")
+    before = _weights(tmp_path / "run")
+    for seeds in (1, 2):
+        again = replace(config, model=str(tmp_path / "run"), seeds=seeds)
+        with pytest.raises(InputError, match="lies in the directory that is to be replaced"):
+            finetune(TASK, again, tmp_path / "run", overwrite=True)
+    after = _weights(tmp_path / "run")
+    assert all(after[name].equal(weight) for name, weight in before.items())
+    with pytest.raises(InputError, match="is for the task 'classification', not 'rte'"):
+        resume_finetuning(tmp_path / "run", "rte")
 
 
 def test_learning_from_some_examples(nano_checkpoint: Path, config: FinetuneConfig) -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from pyarrow import parquet as pq
 
 from cloze.errors import InputError
 from cloze.tasks.codah import CODAH
@@ -172,5 +174,9 @@ def test_cola_is_read_with_and_without_names(tmp_path: Path) -> None:
     assert (example.text, example.label) == ("This sentence likes.", "0")
     (named,) = _examples(CoLA(), tmp_path / "b.tsv", "sentence\tlabel\tidx\nMe likes.\t0\t7\n")
     assert (named.text, named.label) == ("Me likes.", "0")
+    table = pa.table({"sentence": ["Me likes."], "label": [0]})
+    pq.write_table(table, tmp_path / "d.parquet")
+    (stored,) = CoLA().examples(tmp_path / "d.parquet")
+    assert (stored.text, stored.label) == ("Me likes.", "0")
     (line,) = _examples(CoLA(), tmp_path / "c.txt", "Me likes.\n", labelled=False)
     assert line.text == "Me likes."

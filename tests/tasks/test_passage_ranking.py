@@ -55,6 +55,10 @@ def test_the_best_window_decides(tokenizer):
     assert task.decode(example, features, outputs) == pytest.approx(1 / (1 + np.exp(-2)))
 
 
+def test_bm25_of_stop_words_alone_is_nothing():
+    assert bm25_order(["is it the"], ["the", "it is"]).tolist() == [[0, 1]]
+
+
 def test_bm25_knows_rare_words():
     passages = ["the wing of a plane", "heat in slabs of steel", "the wing and the slipstream"]
     assert bm25_order(["slipstream of the wing", "steel slabs"], passages)[:, 0].tolist() == [2, 1]

@@ -294,6 +294,10 @@ def test_held_out_texts_are_not_learned_from(tmp_path: Path, tokenizer: Tokenize
     _, data = read_data(SquadV1(), config, tokenizer, SILENT)
     assert (len(data.train), len(data.dev)) == (40, 10)
     assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
+    apart = [{"context": each["context"], "qas": [row]} for each in paragraphs for row in each["qas"]]
+    (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": apart}]}))
+    _, data = read_data(SquadV1(), config, tokenizer, SILENT)
+    assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
 
 
 def test_the_tuned_threshold_is_stored_with_the_model(nano_checkpoint: Path, tmp_path: Path) -> None:

@@ -249,6 +249,10 @@ def test_answers_in_both_forms(tmp_path: Path) -> None:
     )
     assert read_answers(official) == read_answers(lines) == {"q1": "Warsaw", "2": ""}
     assert read_na_probs(lines) == {"q1": -1.5, "2": 3.0}
+    other_order = _write(
+        tmp_path / "d.jsonl", '{"answer": "Warsaw", "id": "q1"}\n\n{"answer": "", "id": 2}\n'
+    )
+    assert read_answers(other_order) == read_answers(official)
     assert read_na_probs(_write(tmp_path / "c.json", {"q1": 0.5, "2": 1})) == {"q1": 0.5, "2": 1.0}
 
 

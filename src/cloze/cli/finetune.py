@@ -21,6 +21,7 @@ from cloze.cli.common import (
     TaskName,
     find_recipe,
     refuse_beside_resume,
+    required,
 )
 from cloze.errors import InputError
 
@@ -113,9 +114,12 @@ def run(
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
-        finetuning.resume_finetuning(output, workers=pool(), progress=flags.progress)
+        finetuning.resume_finetuning(output, task, workers=pool(), progress=flags.progress)
         _print_scores(output, flags)
         return
+    if config is None and not settings:  # which may say either
+        required(model, "--model", verb="finetune")
+        required(data, "--data", verb="finetune")
     resolved = load_finetuning(task, find_recipe(config, "finetuning"), overrides)
     if print_config:
         print(to_toml(*resolved), end="")

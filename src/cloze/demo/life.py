@@ -40,7 +40,6 @@ PAIRS = (
     ("She knocked at the door of the house.", "It was opened by an old woman with a candle in her hand."),
     ("She knocked at the door of the house.", "The ship had been lying in the harbour for three days."),
 )
-_SHOWN_CHARACTERS = 72
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,6 +45,9 @@ def load_ensemble(directories: Sequence[Path], task: str | None = None, *, devic
     first, *others = [Predictor.load(directory, task, device=device) for directory in directories]
     if not others:
         return first
+    if first.task.answered_by_any_encoder:
+        what = f"vectors of {first.task.name} of several models have no mean"
+        raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):
         _check_reads_the_same(first, other, directory, directories[0])
     models = MeanOfModels([first.model, *(other.model for other in others)])

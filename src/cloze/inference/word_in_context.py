@@ -69,7 +69,7 @@ class WordInContext:
 
 @torch.inference_mode()
 def word_in_context(
-    model: BertModel, tokenizer: Tokenizer, word: str, sentences: Sequence[str]
+    model: BertModel, tokenizer: Tokenizer, word: str, sentences: Sequence[str], *, most: int | None = None
 ) -> WordInContext:
     """Find a word in sentences, and its vectors.
 
@@ -78,9 +78,11 @@ def word_in_context(
         tokenizer: its own.
         word: found where its pieces stand as a whole word, in the case that the tokenizer keeps.
         sentences: any number.
+        most: how often the word may stand in them; None sets no limit.
 
     Raises:
-        InputError: the word is empty or in none of the sentences, or a sentence has more tokens than the model takes.
+        InputError: the word is empty, in none of the sentences or too often in them, or a sentence has more tokens
+            than the model takes.
     """
     pieces = tokenizer.encode(word).input_ids[1:-1]
     if not pieces:
@@ -93,6 +95,9 @@ def word_in_context(
     ]
     if not found:
         raise InputError(f"no sentence has the word {word!r}", where="word")
+    if most is not None and len(found) > most:
+        what = f"{word!r} stands there {len(found):,} times, {most} at most are compared"
+        raise InputError(what, where="sentences", remedy="Give fewer")
     device = next(model.parameters()).device
     packed = Packed.from_sequences(
         [encoding.input_ids for encoding in encodings], [encoding.token_type_ids for encoding in encodings]

@@ -34,7 +34,6 @@ class PackedVectors(Packed):
         )
 
 
-@torch.no_grad()
 def frozen_vectors(bert: BertModel, packed: Packed, *, layer: int, pooling: Pooling) -> Tensor:
     """Return what an encoder says of sequences, [B, D], in float32.
 

@@ -1,19 +1,21 @@
 """The routes that no other server has: masked words, next sentence, entities, answers, choices, reasons."""
 
-from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from cloze.errors import InputError
 from cloze.inference.explain import FEWEST_STEPS
 from cloze.serving import schema
 from cloze.serving.errors import documented
+from cloze.serving.limits import MOST_CANDIDATES
 from cloze.serving.service import Service, example, listed, respond
 from cloze.tasks.answers import Answer
 from cloze.tasks.contexts import Paragraph
 from cloze.tasks.multiple_choice import Question
 from cloze.tasks.span import SpanPrediction, SpanQuestion
+from cloze.text.pieces import MASK
 
 
 def answer_routes(service: Service) -> APIRouter:
@@ -30,9 +32,12 @@ def _add_pretrained(router: APIRouter, service: Service) -> None:
         """Return the likeliest pieces for each [MASK] of each text."""
         served = service.find(request.model, "fill")
         texts = listed(request.inputs)
+        candidates = request.top_k * sum(text.count(MASK) for text in texts)
+        if candidates > MOST_CANDIDATES:
+            what = f"{candidates:,} candidates are asked for, {MOST_CANDIDATES:,} at most are given"
+            raise InputError(what, where="inputs", remedy="Ask for fewer texts, blanks or top_k")
         asked = [(text, request.top_k) for text in texts]
-        found = await service.batched(served.fill, asked, [[text] for text in texts])
-        return respond([[[asdict(each) for each in mask] for mask in masks] for masks in found])
+        return respond(await service.batched(served.fill, asked, [[text] for text in texts]))
 
     @router.post("/next-sentence", response_model=list[float])
     async def next_sentence(request: schema.NextSentenceRequest) -> Response:
@@ -50,7 +55,7 @@ def _add_finetuned(router: APIRouter, service: Service) -> None:
         served = service.find(request.model, "tag")
         texts = listed(request.inputs)
         found = await service.in_windows(served.entities, texts, [[text] for text in texts])
-        return respond([[asdict(entity) for entity in own] for own in found])
+        return respond(found)
 
     @router.post("/answer", response_model=list[schema.AnsweredQuestion])
     async def answer(request: schema.AnswerRequest) -> Response:
@@ -86,7 +91,7 @@ def _add_finetuned(router: APIRouter, service: Service) -> None:
         examples = [example(each) for each in listed(request.inputs)]
         reads = [(each.text, each.pair) * FEWEST_STEPS for each in examples]
         found = await service.batched(served.explain, examples, reads)
-        return respond([asdict(each) for each in found])
+        return respond(found)
 
 
 def _answered(prediction: SpanPrediction, n_best: int, threshold: float | None) -> dict[str, Any]:

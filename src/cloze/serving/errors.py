@@ -15,12 +15,13 @@ from starlette.responses import Response
 
 from cloze.errors import ClozeError
 from cloze.serving.engine import ComputationFailed, DeadlineExceeded, Overloaded
+from cloze.serving.limits import MOST_CHARACTERS, MOST_INPUTS
 
 ErrorType: TypeAlias = Literal[
     "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
 ]
 
-_MOST_CHARACTERS = 500
+_MOST_SHOWN = 500
 _RETRY_SECONDS = 1
 
 
@@ -56,7 +57,7 @@ def refusal(
     status: int, error: str, error_type: ErrorType, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return an answer that is none."""
-    line = " ".join(error.split())[:_MOST_CHARACTERS]
+    line = " ".join(error.split())[:_MOST_SHOWN]
     return Response(
         json.dumps({"error": line, "error_type": error_type}), status, headers, media_type="application/json"
     )
@@ -99,14 +100,12 @@ def add_error_handlers(app: FastAPI) -> None:
 
 def _invalid(errors: Sequence[Any]) -> Response:
     """Tell what is wrong with a request; of the branches of a union the one that came nearest."""
-    by_kind = {error["type"]: error for error in reversed(errors)}
-    for kind, status, error_type in (
-        ("too_long", 413, "Validation"),
-        ("string_too_long", 413, "Validation"),
-        ("too_short", 400, "Empty"),
-    ):
-        if kind in by_kind:
-            return refusal(status, _line(by_kind[kind]), error_type)  # type: ignore[arg-type]
+    for error in errors:
+        context = error.get("ctx", {})
+        if context.get("max_length") in (MOST_INPUTS, MOST_CHARACTERS):
+            return refusal(413, _line(error), "Validation")
+        if error["type"] == "too_short" and not context["actual_length"]:
+            return refusal(400, _line(error), "Empty")
     deepest = max(errors, key=lambda error: len(error["loc"]))
     return refusal(422, _line(deepest), "Validation")
 

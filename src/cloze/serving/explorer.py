@@ -36,6 +36,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+_MOST_OCCURRENCES = 64  # of a word; what is answered grows with their square
 _MOST_WEIGHTS = 1 << 20  # numbers of an attention map, 4 bytes each
 _FIRST_NUMBERS = 8
 _DIGITS = 6
@@ -194,7 +195,9 @@ def _row(served: ServedModel, request: RowRequest) -> dict[str, Any]:
 
 def _word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
     """Return where the vectors of a word lie in each layer, and how alike they are."""
-    found = word_in_context(served.encoder, served.tokenizer, request.word, request.sentences)
+    found = word_in_context(
+        served.encoder, served.tokenizer, request.word, request.sentences, most=_MOST_OCCURRENCES
+    )
     points, shares = found.plane()
     return {
         "occurrences": [

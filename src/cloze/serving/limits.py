@@ -9,6 +9,8 @@ MOST_INPUTS = 32
 """Texts, or pairs of texts, of a request."""
 MOST_CHARACTERS = 100_000
 """Of a text."""
+MOST_CANDIDATES = 50_000
+"""For the blanks of a request, together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

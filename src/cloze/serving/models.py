@@ -107,9 +107,10 @@ class ServedModel:
     @cached_property
     def abilities(self) -> tuple[str, ...]:
         """The routes that it answers, without their slash; `encode` where one can look into it."""
+        has_layers = hasattr(self.encoder, "layers")  # two encoders side by side have none of their own
         able = {
-            "encode": True,
-            "embed": True,
+            "encode": has_layers,
+            "embed": has_layers,
             "fill": self.fill_mask is not None,
             "next-sentence": self.next_sentence is not None,
             "predict": isinstance(self.task, SequenceClassification | MultiLabel | TextRegression),
@@ -117,7 +118,7 @@ class ServedModel:
             "tag": isinstance(self.task, Tagging),
             "answer": isinstance(self.task, SpanTask),
             "choose": isinstance(self.task, MultipleChoice),
-            "explain": self.predictor is not None and _is_explainable(self.predictor),
+            "explain": has_layers and self.predictor is not None and _is_explainable(self.predictor),
         }
         return tuple(name for name, is_able in able.items() if is_able)
 

@@ -19,9 +19,12 @@ def bm25_scores(queries: Sequence[str], passages: Sequence[str]) -> npt.NDArray[
     require(("bm25s",), what="BM25")
     import bm25s
 
-    index = bm25s.BM25()
-    index.index(bm25s.tokenize(list(passages), stopwords="en", show_progress=False), show_progress=False)
     scores = np.zeros((len(queries), len(passages)), np.float32)
+    tokens = bm25s.tokenize(list(passages), stopwords="en", show_progress=False)
+    if not any(tokens.ids):  # stop words alone, of which the library makes no index
+        return scores
+    index = bm25s.BM25()
+    index.index(tokens, show_progress=False)
     for row, query in zip(scores, queries, strict=True):
         [words] = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
         if known := [word for word in words if word in index.vocab_dict]:

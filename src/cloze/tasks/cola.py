@@ -7,7 +7,7 @@ from typing import ClassVar
 from cloze.stores import Place
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task
-from cloze.tasks.tables import is_table, read_lines
+from cloze.tasks.tables import is_tsv, read_lines
 from cloze.tasks.texts import Columns, LabelledText, read_texts
 
 _HEADER = ("source", "label", "mark", "sentence")
@@ -26,5 +26,5 @@ class CoLA(GlueClassification):
     libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
 
     def _rows(self, path: Place, *, labelled: bool) -> Iterator[LabelledText]:
-        has_names = not is_table(path) or self.columns.text in next(read_lines(path), ("", ""))[0].split("\t")
+        has_names = not is_tsv(path) or self.columns.text in next(read_lines(path), ("", ""))[0].split("\t")
         return read_texts(path, self.columns, labelled=labelled, header=None if has_names else _HEADER)

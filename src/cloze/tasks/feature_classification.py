@@ -81,7 +81,8 @@ class FeatureClassification(SequenceClassification):
         with progress.bar("encoding", total=len(flat), unit="sequences") as bar:
             for indices in by_length([feature.num_tokens for feature in flat], max_tokens):
                 packed = self.batch([flat[i] for i in indices]).packed.to(device)
-                found = frozen_vectors(bert, packed, layer=self.layer, pooling=self.pooling)
+                with torch.no_grad():
+                    found = frozen_vectors(bert, packed, layer=self.layer, pooling=self.pooling)
                 vectors_ND[indices] = found.cpu().numpy()
                 bar.advance(len(indices))
         rest = iter(vectors_ND)

@@ -78,7 +78,11 @@ def finetune(
         check_task(task)
         _check_trials(task, config)
         config = with_files(task, config)
-        prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
+        start = resolve_checkpoint(Path(config.model))
+        if start.resolve().is_relative_to(run.resolve()):
+            remedy = "Choose another --output"
+            raise InputError("lies in the directory that is to be replaced", where=start, remedy=remedy)
+        prepared = prepare(task, config, start, world, progress)
         if not config.has_trials:
             return begin_run(precompute(prepared, config, progress), config, run, progress)
         load_model(prepared.start)  # so that one which cannot be read is found before anything is written
@@ -106,22 +110,25 @@ def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
     return type(begun) is type(task) and settings == config
 
 
-def resume_finetuning(run: Path, *, workers: Workers = 1, progress: Progress = SILENT) -> dict[str, float]:
+def resume_finetuning(
+    run: Path, task_name: str | None = None, *, workers: Workers = 1, progress: Progress = SILENT
+) -> dict[str, float]:
     """Go on with a run from its newest checkpoint that is whole, with the settings it was started with.
 
     Args:
         run: directory of the run.
+        task_name: what it must be for; None takes its word for it.
         workers: as of `finetune`, but not necessarily those that it was begun with.
         progress: where to tell how far it is.
 
     Raises:
-        InputError: `run` is not a run of `finetune`, or its data are not those it began with.
+        InputError: `run` is not a run of `finetune`, or is for another task, or its data are not those it began with.
     """
     run = Path(run)
     if not (run / artifacts.RUN_CONFIG).is_file():
         what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
         raise InputError(what, where=run, remedy="Leave out --resume")
-    task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
+    task, config = load_finetuning(task_name, run / artifacts.RUN_CONFIG)
     workplace = _workplace(config, workers)
     with join_world(workplace.device_here) as world:
         progress = progress if world.is_first else SILENT

@@ -141,7 +141,8 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[LabelSet]) -> str | None:
         """Name a model that gives all texts the same labels."""
-        return "one set of labels only" if len({p.labels for p in predictions}) == 1 else None
+        is_one = len(predictions) > 1 and len({prediction.labels for prediction in predictions}) == 1
+        return "one set of labels only" if is_one else None
 
     def to_json(self, example: LabelledText, prediction: LabelSet) -> dict[str, Any]:
         """Return the labels, and the probabilities of all."""

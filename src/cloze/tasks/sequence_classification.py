@@ -146,7 +146,7 @@ class SequenceClassification(TextTask[Prediction]):
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[Prediction]) -> str | None:
         """Name a classifier that always says the same, or is right no more often than such a one."""
         predicted = [prediction.label for prediction in predictions]
-        if len(set(predicted)) == 1:
+        if len(predicted) > 1 and len(set(predicted)) == 1:
             return "one class only"
         true = [example.label or "" for example in examples]
         no_better = accuracy(true, predicted) <= majority_share(true)

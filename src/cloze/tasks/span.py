@@ -110,9 +110,9 @@ class SpanTask(Task[SpanQuestion, SpanFeature, TargetBatch, SpanPrediction]):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")
 
-    def origin(self, example: SpanQuestion) -> Paragraph:
+    def origin(self, example: SpanQuestion) -> str:
         """Return the text of a question."""
-        return example.paragraph
+        return example.paragraph.text
 
     def features(
         self, example: SpanQuestion, tokenizer: Tokenizer, *, max_seq_length: int

@@ -17,7 +17,7 @@ from cloze.errors import InputError
 from cloze.stores import Place
 from cloze.tasks.contexts import Excerpt, Paragraph
 from cloze.tasks.span import SpanQuestion
-from cloze.tasks.tables import check_file, read_objects, read_rows
+from cloze.tasks.tables import check_file, json_lines, read_rows
 from cloze.text.characters import replace_lone_surrogates
 
 
@@ -131,11 +131,15 @@ def read_na_probs(path: Place) -> dict[str, float]:
 def _by_id(path: Place, key: str) -> dict[str, Any]:
     """Read one JSON object; or, where each line is one, what they hold under `key`, by their "id"."""
     text = _read_text(path)
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        whole = None
+    if whole is not None and not (isinstance(whole, dict) and "id" in whole):
+        return dict(_checked(whole, dict, "all of it", str(path)))
     values: dict[str, Any] = {}
-    if not text.lstrip().startswith('{"id"'):
-        values.update(_checked(_parse(text, path), dict, "all of it", str(path)))
-        return values
-    for row, where in read_objects(path):
+    lines = ((line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1))
+    for row, where in json_lines(lines):
         name = str(_get(row, "id", (str, int), where))
         value = _get(row, key, (str, float, int), where)
         if values.setdefault(name, value) != value:

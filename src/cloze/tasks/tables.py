@@ -80,6 +80,11 @@ class Row:
         return values
 
 
+def is_tsv(path: Place) -> bool:
+    """Return whether a file's name is that of a table with tabs."""
+    return _kind(path) == ".tsv"
+
+
 def is_table(path: Place) -> bool:
     """Return whether a file's name is that of a table."""
     return _kind(path) in FORMATS or _kind(path) == _PARQUET
@@ -245,10 +250,15 @@ def read_objects(path: Place) -> Iterator[RawRow]:
     Raises:
         InputError: no such file, or a line that is no object.
     """
-    yield from _json_lines(read_lines(path))
+    yield from json_lines(read_lines(path))
 
 
-def _json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
+def json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
+    """Yield the object that each line is; empty lines are passed over.
+
+    Raises:
+        InputError: a line is no object.
+    """
     for text, where in lines:
         if not text.strip():
             continue
@@ -262,7 +272,7 @@ def _json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
 
 
 FORMATS: Mapping[str, Callable[[Iterator[Line]], Iterator[RawRow]]] = MappingProxyType(
-    {".tsv": _tsv, ".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines}
+    {".tsv": _tsv, ".csv": _csv, ".jsonl": json_lines, ".ndjson": json_lines}
 )
 """By the end of the file's name, how lines become rows."""
 _TABLES = (*FORMATS, _PARQUET)

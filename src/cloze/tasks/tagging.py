@@ -157,7 +157,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
             raise InputError(f"no tagger: its class {wrong[0]!r} is no tag as B-PER is")
         if not names:
             raise InputError("no tagger: config.json names no labels")
-        return replace(self, labels=names)
+        return replace(self, labels=names, scheme=self.scheme or "IOB2")
 
     def features(
         self, example: TaggedText, tokenizer: Tokenizer, *, max_seq_length: int

@@ -117,6 +117,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     is_solved: ClassVar[bool] = False
     """Whether `solve` finds what is learned at once, in the place of steps."""
     learned_settings: ClassVar[tuple[str, ...]] = ()
+    errors: ClassVar[tuple[str, ...]] = ()
+    """Scores of which the lower is the better."""
     """Those that the weights of a model depend on: when it answers they are what they were."""
 
     @abstractmethod

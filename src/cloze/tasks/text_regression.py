@@ -33,6 +33,7 @@ class TextRegression(ScoreScale, TextTask[float]):
 
     main_metric: ClassVar[str] = "spearman"
     learned_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum")
+    errors: ClassVar[tuple[str, ...]] = ("rmse",)
     problem_type: ClassVar[str | None] = "regression"
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
 

@@ -25,6 +25,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.tasks.data import with_files
 from cloze.tasks.run import SCORES, Prepared, begin_run, precompute, prepare, resume_run
+from cloze.tasks.task import AnyTask
 from cloze.training.checkpoints import keep_best_checkpoint
 from cloze.training.distribution import World
 from cloze.training.interrupts import Interrupted
@@ -105,13 +106,13 @@ def make_trials(
     with telling as bar:
         for trial in chain(finished, made):
             results[trial.path.name] = world.by_first(partial(_result, trial.path))
-            best = _best(trials, results, metric)
+            best = _best(prepared.task, trials, results, metric)
             if len({trial.setting for trial in trials}) > 1:
                 world.by_first(partial(_keep_best_trial, trials, results, best["trial"]))
             if bar is not None:
                 bar.advance(1)
                 bar.show(best=f"{best[metric]:.4f}")
-    world.by_first(lambda: _sum_up(prepared.task.name, metric, trials, results, run))
+    world.by_first(lambda: _sum_up(prepared.task, metric, trials, results, run))
     return scores_in(best)
 
 
@@ -177,11 +178,11 @@ def _result(trial: Path) -> dict[str, Any]:
     return {"trial": trial.name, **json.loads((trial / SCORES).read_text("utf-8"))}
 
 
-def _sum_up(task: str, metric: str, trials: Sequence[_Trial], results: Results, run: Path) -> None:
-    best = _best(trials, results, metric)
+def _sum_up(task: AnyTask, metric: str, trials: Sequence[_Trial], results: Results, run: Path) -> None:
+    best = _best(task, trials, results, metric)
     by_setting = groupby(trials, key=attrgetter("setting"))
     summary = {
-        "task": task,
+        "task": task.name,
         "data": best["data"],
         "examples": best["examples"],
         "metric": metric,
@@ -195,10 +196,11 @@ def _sum_up(task: str, metric: str, trials: Sequence[_Trial], results: Results, 
         artifacts.write_text(run / pointer, f"{checkpoint.as_posix()}\n")
 
 
-def _best(trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
-    """Return the result with the highest score; of several the first in the order of the trials."""
+def _best(task: AnyTask, trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
+    """Return the result with the best score; of several the first in the order of the trials."""
     there = [results[trial.path.name] for trial in trials if trial.path.name in results]
-    return max(there, key=lambda result: result[metric])
+    best_of = min if metric in task.errors else max
+    return best_of(there, key=lambda result: result[metric])
 
 
 def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:

@@ -111,4 +111,5 @@ class FinetuningWork:
         if metric not in scores:
             remedy = f"It has {', '.join(scores)}"
             raise InputError(f"{self.task.name} has no score {metric!r}", where="best_metric", remedy=remedy)
-        return measured[metric], -measured["loss"]
+        sign = -1 if metric in self.task.errors else 1
+        return sign * measured[metric], -measured["loss"]

@@ -100,7 +100,7 @@ function shown(found, scores, context) {
   requestAnimationFrame(() => (chart.scrollLeft = inAnswer.indexOf(true) * STEP - chart.clientWidth / 2));
   return [
     element("p", { class: "answer", "aria-live": "polite" }, found.answer || "The text does not say."),
-    element("p", { class: "running" }, ...marked),
+    element("p", { class: "running", dir: "auto" }, ...marked),
     element("h3", {}, "Begins here, ends here"),
     element(
       "p",

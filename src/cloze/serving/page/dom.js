@@ -64,8 +64,8 @@ export function field(label, control) {
 export function textBox(value, rows = 1) {
   const box =
     rows === 1
-      ? element("input", { type: "text", autocomplete: "off", spellcheck: "false" })
-      : element("textarea", { rows, spellcheck: "false" });
+      ? element("input", { type: "text", dir: "auto", autocomplete: "off", spellcheck: "false" })
+      : element("textarea", { rows, dir: "auto", spellcheck: "false" });
   box.value = value;
   return box;
 }

@@ -42,7 +42,7 @@ function build(body, model) {
     show(async (signal) => {
       const text = box.value;
       const [found] = await ask("tag", { model: model().name, inputs: [text] }, signal);
-      return [element("p", { class: "running entities" }, ...marked(text, found)), count(found)];
+      return [element("p", { class: "running entities", dir: "auto" }, ...marked(text, found)), count(found)];
     });
   box.addEventListener("input", afterTyping(refresh));
   body.append(

@@ -45,7 +45,7 @@ function build(body, model) {
   /** @type {Word[]} */
   let words = [];
   const box = textBox(EXAMPLES[0][1]);
-  const sentence = element("div", { class: "sentence", role: "group", "aria-label": "The sentence, word by word" });
+  const sentence = element("div", { class: "sentence", dir: "auto", role: "group", "aria-label": "The sentence, word by word" });
   const leftOnly = element("input", { type: "checkbox", id: "left-only", change: () => refresh() });
   const result = element("div", { class: "masks", "aria-live": "polite" });
   const show = answers(result);
@@ -79,7 +79,7 @@ function build(body, model) {
       const button = element("button", { type: "button", class: "word" });
       label(button, word);
       button.addEventListener("click", () => {
-        word.hidden = !word.hidden;
+        word.hidden = word.text === MASK || !word.hidden; // a blank has nothing to show
         label(button, word);
         refresh();
       });

@@ -39,6 +39,10 @@ function start(models) {
   document.getElementById("tabs")?.replaceChildren(...tabs);
   const show = () => open(models, tabs);
   window.addEventListener("hashchange", show);
+  document.querySelector(".skip")?.addEventListener("click", (event) => {
+    event.preventDefault(); // its address is none of a view
+    panel.focus();
+  });
   show();
 }
 

@@ -50,7 +50,7 @@ let asking = null;
  */
 async function askForKey(again) {
   asking ??= new Promise((done) => {
-    const box = element("input", { type: "password", id: "key", autocomplete: "current-password", required: true });
+    const box = element("input", { type: "password", id: "key", autocomplete: "current-password", required: true, pattern: "[!-~]+" });
     const form = element(
       "form",
       { method: "dialog" },

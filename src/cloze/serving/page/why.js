@@ -69,7 +69,7 @@ function explained(found, texts) {
   const shown = texts.flatMap((text, number) => {
     if (!text) return [];
     const words = found.words.filter(({ segment }) => segment === "AB"[number]);
-    return [element("p", { class: "running" }, ...shaded(text, words, strongest))];
+    return [element("p", { class: "running", dir: "auto" }, ...shaded(text, words, strongest))];
   });
   const ranked = [...found.words].sort((a, b) => Math.abs(b.attribution) - Math.abs(a.attribution)).slice(0, 8);
   return [
