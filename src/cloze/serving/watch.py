@@ -50,7 +50,8 @@ def new_rows(run: Path, offset: int) -> NewRows:
     whole = read[: read.rfind(b"\n") + 1]  # the last line may be half written
     end = start + len(whole)
     rows = tuple(row for line in whole.splitlines() if (row := _row(line)) is not None)
-    return NewRows(rows, end, len(read) == _MOST_BYTES, max(0.0, time.time() - changed))
+    more = len(read) == _MOST_BYTES and bool(whole)  # a line longer than that is no metrics
+    return NewRows(rows, end, more, max(0.0, time.time() - changed))
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

@@ -80,6 +80,7 @@ function build(body, model) {
  */
 function shown(found, scores, context) {
   const { start, end } = found;
+  if (!scores.pieces.length) return [element("p", { class: "answer", "aria-live": "polite" }, "There is no text to answer from.")];
   const marked =
     start === null || end === null
       ? [context]
