@@ -224,8 +224,28 @@ def test_a_fine_tuning_that_was_stopped_goes_on(
         run_study(made, data, tmp_path / "out", tasks_data=only)
     shutil.rmtree(first.parent)
     shutil.rmtree(tmp_path / "out/runs/masked/seed-4/checkpoints/step-00000002")
-    with pytest.raises(InputError, match=r"step-00000002: is not there to be fine-tuned for films\. Delete "):
+    with pytest.raises(
+        InputError, match=r"masked/seed-4: has no encoder any more to be fine-tuned for films\."
+    ):
         run_study(made, data, tmp_path / "out", tasks_data=only)
+
+
+def test_of_a_finished_study_the_numbers_are_enough(done: Path, data: Path, tmp_path: Path) -> None:
+    """So they can be kept, and more seeds made beside them, when the encoders are long gone."""
+    shutil.copytree(done / "out", tmp_path / "out")
+    for run in (tmp_path / "out/runs").glob("*/seed-*"):
+        for gone in ("checkpoints", "start"):
+            shutil.rmtree(run / gone, ignore_errors=True)
+        for pointer in ("latest", "best"):
+            (run / pointer).unlink(missing_ok=True)
+        if (run / "metrics.jsonl").exists():
+            lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+            last = [line for line in lines if '"train"' in line][-1]
+            (run / "metrics.jsonl").write_text(
+                "".join(each for each in lines if '"validation"' in each) + last
+            )
+    run_study(read_study(done / "nano.toml"), data, tmp_path / "out")
+    assert results(tmp_path / "out") == results(done / "out")
 
 
 def test_a_fine_tuning_that_was_killed_before_it_had_settings_begins_anew(

@@ -172,12 +172,14 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
 
 def _check_tasks(run: PlannedRun) -> None:
     for point, tasks in enumerate(run.points, 1):
-        encoder = run.encoder_at(point) if run.config is not None and run.is_trained else None
+        has_encoder = run.config is not None and (run.directory / "latest").exists() and run.is_trained
+        encoder = run.encoder_at(point) if has_encoder else None
         for planned in tasks:
             planned.check(encoder, run.seed)
-            if encoder is not None and not planned.is_finished and not encoder.is_dir():
-                what = f"is not there to be fine-tuned for {planned.name}"
-                raise InputError(what, where=encoder, remedy=f"Delete {run.directory} to make the run anew")
+            is_there = not run.is_trained or run.config is None or (encoder is not None and encoder.is_dir())
+            if not planned.is_finished and not is_there:
+                what = f"has no encoder any more to be fine-tuned for {planned.name}"
+                raise InputError(what, where=run.directory, remedy="Delete it to make the run anew")
 
 
 def describe_plan(runs: Sequence[PlannedRun]) -> str:
