@@ -166,6 +166,7 @@ PAGES = {
         tolerance=0.1,
     ),
     "docs/claims/results.md": Page(),
+    "docs/claims/ablations.md": Page(inputs={"records": "records"}),
     "docs/claims/vectors.md": Page(
         inputs={"STS-B": "shared/data/glue/STS-B", "SST-2": "shared/data/glue/SST-2"}, is_long=True
     ),
