@@ -131,7 +131,8 @@ def test_print_config_prints_what_runs(
 
 WRONG = {
     "no such task": (["finetune", "clasification"], "no task 'clasification'. Did you mean classification"),
-    "no data": (["finetune", "classification"], "settings: not given: model, train"),
+    "no data": (["finetune", "classification"], "the flag --model is missing"),
+    "a model alone": (["finetune", "classification", "-m", "MODEL"], "the flag --data is missing"),
     "a column that is not there": (
         ["finetune", "classification", "-m", "MODEL", "-d", "DATA", "--text-column", "word", *NANO],
         "data.tsv:2: no column 'word'. Did you mean 'words'",

@@ -72,7 +72,7 @@ def squad(tmp_path):
     def question(number):
         answer = {"text": "Rome", "answer_start": 8}
         qa = {"id": str(number), "question": "Anna saw", "answers": [answer]}
-        return {"title": "", "paragraphs": [{"context": "Anna in Rome .", "qas": [qa]}]}
+        return {"title": "", "paragraphs": [{"context": f"Anna in Rome {'. ' * number}.", "qas": [qa]}]}
 
     data = {"version": "1.1", "data": [question(number) for number in range(12)]}
     (tmp_path / "train.json").write_text(json.dumps(data))

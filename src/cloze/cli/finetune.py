@@ -85,6 +85,7 @@ def run(
     from cloze.cli.plans import print_plan
     from cloze.tasks import finetune as finetuning
     from cloze.tasks.config import PAPER_GRID, load_finetuning, to_toml
+    from cloze.tasks.registry import find_task
     from cloze.training.memory import keep_freed_memory
 
     keep_freed_memory()
@@ -117,6 +118,7 @@ def run(
         finetuning.resume_finetuning(output, task, workers=pool(), progress=flags.progress)
         _print_scores(output, flags)
         return
+    find_task(task)
     if config is None and not settings:  # which may say either
         required(model, "--model", verb="finetune")
         required(data, "--data", verb="finetune")
