@@ -20,7 +20,8 @@ from cloze.evidence.ablations import ABLATIONS, AblationConfig, ablation, begin_
 from cloze.evidence.study import plan_study, run_study
 from cloze.evidence.study_file import read_study
 from cloze.evidence.study_published import PUBLISHED, Published, as_table, score_rows
-from cloze.evidence.study_record import Compared, TaskScores, write_study_record
+from cloze.evidence.study_record import write_study_record
+from cloze.evidence.study_results import Compared, TaskScores
 from cloze.locate import resolve_checkpoint
 from cloze.model.bilstm_on_top import BiLSTMOnBert
 from cloze.model.checkpoint import load_model

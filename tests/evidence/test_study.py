@@ -24,7 +24,8 @@ from cloze.errors import InputError, RunError
 from cloze.evidence import study
 from cloze.evidence.study import plan_study, run_study
 from cloze.evidence.study_file import read_study
-from cloze.evidence.study_record import Compared, write_study_record
+from cloze.evidence.study_record import write_study_record
+from cloze.evidence.study_results import Compared
 from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
