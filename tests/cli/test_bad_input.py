@@ -577,7 +577,8 @@ CASES = {
     "an empty text": Case("fill -m {run} ''", ("no [MASK] in ''",)),
     "no text to fill": Case("fill -m {run}", ("no text was given", "- to read lines from stdin")),
     "a text too long to fill": Case(
-        "fill -m {run} '[MASK] " + "night " * 40 + "'", ("the model takes 32", "tokens", "Give less")
+        "fill -m {run} '[MASK] " + "night " * 40 + "'",
+        ("the model takes 32", "tokens", "Give a shorter text"),
     ),
     "a pair too long": Case("next -m {run} '" + "night " * 40 + "' b", ("the model takes 32", "tokens")),
     "no candidates": Case("fill -m {run} -k 0 'a [MASK]'", ("top_k", "0")),

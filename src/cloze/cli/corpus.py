@@ -108,6 +108,7 @@ def run(
             progress=flags.progress,
         )
         made.append(summary)
+        warn_if_nothing_is_held_out(directory, flags)
 
     def asked() -> object:
         return versions_of(corpus), vocab, vocab and versions_of([str(resolve_checkpoint(vocab))]), config
@@ -117,6 +118,19 @@ def run(
         print_summary(output, made[0], flags)
     else:
         flags.print({"directory": output}, f"wrote {output}, which was waiting on this machine")
+
+
+def warn_if_nothing_is_held_out(directory: Path, flags: Flags) -> None:
+    """Say at once what training would refuse."""
+    from cloze.corpus.store import MIN_DOCUMENTS_TO_SPLIT, Dataset
+
+    dataset = Dataset.open(directory, verify=False)
+    if not len(dataset.split("validation")):
+        flags.progress.note(
+            f"warning: of {len(dataset.documents):,} documents none is held out to measure on: "
+            f"{MIN_DOCUMENTS_TO_SPLIT} of two sentences are needed. --format paragraphs makes one of all that stands "
+            "between blank lines"
+        )
 
 
 def print_summary(output: str | Path, summary: "Summary", flags: Flags) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from cloze.cli.common import Flags
-from cloze.cli.corpus import print_summary
+from cloze.cli.corpus import print_summary, warn_if_nothing_is_held_out
 
 
 def run(
@@ -26,4 +26,5 @@ def run(
     from cloze.corpus.build import merge_tasks
 
     summary = merge_tasks(output, overwrite=overwrite, progress=flags.progress)
+    warn_if_nothing_is_held_out(output, flags)
     print_summary(output, summary, flags)

@@ -118,7 +118,7 @@ def run(
         finetuning.resume_finetuning(output, task, workers=pool(), progress=flags.progress)
         _print_scores(output, flags)
         return
-    find_task(task)
+    find_task(task)  # a mistyped one is told before what else is missing
     if config is None and not settings:  # which may say either
         required(model, "--model", verb="finetune")
         required(data, "--data", verb="finetune")

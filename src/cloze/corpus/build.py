@@ -27,7 +27,6 @@ from cloze.corpus.seal import Summary, count_shard, read_summary, seal
 from cloze.corpus.sources import ReadingConfig, Stretch, describe_formats, plan_stretches
 from cloze.corpus.stage import MakePart, Stage, Task
 from cloze.corpus.store import (
-    MIN_DOCUMENTS_TO_SPLIT,
     Dataset,
     Digests,
     Integers,
@@ -113,13 +112,7 @@ def build_dataset(
         with progress.bar("tokenising", total=stage.bytes_to_read(stretches), unit="bytes") as bar:
             parts = stage.work_until_whole(stretches, make, workers=workers, bar=bar, progress=progress)
             _show(parts, bar)
-        summary = _seal(stage, overwrite=overwrite, progress=progress)
-    if not len(Dataset.open(output, verify=False).split("validation")):
-        progress.note(
-            f"warning: of {summary.documents:,} documents none is held out to measure on: {MIN_DOCUMENTS_TO_SPLIT} of "
-            "two sentences are needed. --format paragraphs makes one of all that stands between blank lines"
-        )
-    return summary
+        return _seal(stage, overwrite=overwrite, progress=progress)
 
 
 def build_task(

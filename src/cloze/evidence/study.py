@@ -22,7 +22,8 @@ from cloze import config as configuration
 from cloze.corpus.pairs import PairsConfig
 from cloze.errors import InputError, RunError
 from cloze.evidence.study_file import Study
-from cloze.evidence.study_record import Compared, TaskScores, write_study_record
+from cloze.evidence.study_record import write_study_record
+from cloze.evidence.study_results import Compared, TaskScores
 from cloze.evidence.study_tasks import Origin, PlannedTask, make_start, measure_task, plan_tasks
 from cloze.locate import resolve_checkpoint
 from cloze.metrics.libraries import require
@@ -171,13 +172,13 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
 
 
 def _check_tasks(run: PlannedRun) -> None:
+    is_pretrained = run.config is not None and run.is_trained
     for point, tasks in enumerate(run.points, 1):
-        has_encoder = run.config is not None and (run.directory / "latest").exists() and run.is_trained
-        encoder = run.encoder_at(point) if has_encoder else None
+        encoder = run.encoder_at(point) if is_pretrained and (run.directory / "latest").exists() else None
+        is_lost = is_pretrained and (encoder is None or not encoder.is_dir())
         for planned in tasks:
             planned.check(encoder, run.seed)
-            is_there = not run.is_trained or run.config is None or (encoder is not None and encoder.is_dir())
-            if not planned.is_finished and not is_there:
+            if is_lost and not planned.is_finished:
                 what = f"has no encoder any more to be fine-tuned for {planned.name}"
                 raise InputError(what, where=run.directory, remedy="Delete it to make the run anew")
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cloze.errors import InputError
+from cloze.inference.loading import encode_whole
 from cloze.model.bert import BertLayer, BertModel
 from cloze.model.packed import Packed
 from cloze.text.tokenizer import Tokenizer
@@ -63,10 +64,7 @@ def attention_map(model: BertModel, tokenizer: Tokenizer, text: str, pair: str |
         raise InputError(
             f"sees the {model.config.attends_to} alone: such attention is not shown", where="model"
         )
-    encoding = tokenizer.encode(text, pair)
-    if len(encoding) > model.config.max_position_embeddings:
-        what = f"{len(encoding)} tokens, the model takes {model.config.max_position_embeddings}"
-        raise InputError(what, where="text", remedy="Give a shorter text")
+    encoding = encode_whole(model.config, tokenizer, text, pair)
     device = next(model.parameters()).device
     packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
     output = model.forward_packed(packed, keep_hidden_states=True)

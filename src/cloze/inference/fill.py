@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cloze.errors import InputError
-from cloze.inference.loading import load
+from cloze.inference.loading import encode_whole, load
 from cloze.model.bert import Packed
 from cloze.model.heads import BertForMaskedLM
 from cloze.text.tokenizer import Tokenizer
@@ -64,11 +64,8 @@ class FillMask:
             raise InputError(
                 f"{type(text).__name__} is no text", where="text", remedy="Give one text at a time"
             )
-        encoding = self.tokenizer.encode(text)
+        encoding = encode_whole(self.model.config, self.tokenizer, text)
         positions = [i for i, token_id in enumerate(encoding.input_ids) if token_id == self.tokenizer.mask_id]
-        if len(encoding.input_ids) > (limit := self.model.config.max_position_embeddings):
-            what = f"{len(encoding.input_ids):,} tokens, the model takes {limit}"
-            raise InputError(what, where="text", remedy="Give less of what stands around it")
         if not positions:
             raise InputError(f"no [MASK] in {text!r}", remedy="Write [MASK] where a word shall be filled in")
         device = next(self.model.parameters()).device

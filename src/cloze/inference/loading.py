@@ -8,10 +8,10 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertModel
+from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import load_model
 from cloze.tasks.config import load_task
-from cloze.text.tokenizer import Tokenizer
+from cloze.text.tokenizer import Encoding, Tokenizer
 from cloze.training.precision import resolve_device
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -25,6 +25,19 @@ def refuse_one_text(texts: Sequence[str], name: str = "texts") -> None:
     """
     if isinstance(texts, str):
         raise InputError("is one text", where=name, remedy="Give a list of texts")
+
+
+def encode_whole(config: BertConfig, tokenizer: Tokenizer, text: str, pair: str | None = None) -> Encoding:
+    """Encode a text, or a pair, of which nothing may be cut.
+
+    Raises:
+        InputError: it has more tokens than the model takes.
+    """
+    encoding = tokenizer.encode(text, pair)
+    if len(encoding) > config.max_position_embeddings:
+        what = f"{len(encoding):,} tokens, the model takes {config.max_position_embeddings}"
+        raise InputError(what, where="text", remedy="Give a shorter text")
+    return encoding
 
 
 @overload

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cloze.inference.loading import load
+from cloze.inference.loading import encode_whole, load
 from cloze.model.bert import Packed
 from cloze.model.heads import BertForNextSentencePrediction
 from cloze.text.tokenizer import Tokenizer
@@ -33,7 +33,7 @@ class NextSentence:
         Raises:
             InputError: the pair has more tokens than the model takes.
         """
-        encoding = self.tokenizer.encode(sentence_a, sentence_b)
+        encoding = encode_whole(self.model.config, self.tokenizer, sentence_a, sentence_b)
         device = next(self.model.parameters()).device
         packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
         logits_B2: Tensor = self.model(packed)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from cloze.errors import InputError
+from cloze.inference.loading import encode_whole
 from cloze.model.bert import BertModel
 from cloze.model.packed import Packed
 from cloze.text.tokenizer import Encoding, Tokenizer
@@ -87,7 +88,7 @@ def word_in_context(
     pieces = tokenizer.encode(word).input_ids[1:-1]
     if not pieces:
         raise InputError("the word is empty", where="word")
-    encodings = [tokenizer.encode(sentence) for sentence in sentences]
+    encodings = [encode_whole(model.config, tokenizer, sentence) for sentence in sentences]
     found = [
         (number, first)
         for number, encoding in enumerate(encodings)
