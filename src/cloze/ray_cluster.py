@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from cloze.errors import InputError, RunError
 from cloze.executor import Equipment
+from cloze.extras import require
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -136,12 +137,9 @@ def _ray() -> Any:
     Raises:
         InputError: it is not installed, or the cluster does not answer.
     """
-    try:
-        import ray
-    except ImportError:
-        raise InputError(
-            "needs the package ray", where="executor", remedy="Say pip install 'cloze-bert[ray]'"
-        ) from None
+    require(["ray"], extra="ray", where="executor")
+    import ray
+
     if not ray.is_initialized():
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
         try:

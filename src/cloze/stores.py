@@ -17,6 +17,7 @@ from typing import IO, Any, TypeAlias
 
 from cloze import artifacts
 from cloze.errors import ClozeError, InputError, RunError
+from cloze.extras import require
 
 Place: TypeAlias = Path | str
 """A file or folder of this machine by its path; or, as text, by its path or by the URL of what is on a store."""
@@ -290,11 +291,8 @@ def store_errors(url: str, *, writing: bool = False) -> Iterator[None]:
 
 def _system(url: str) -> tuple[Any, str]:
     """Return fsspec's file system for a URL, and the path in it."""
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError:
-        raise InputError(
-            "needs the package fsspec", where=url, remedy="Say pip install 'cloze-bert[stores]'"
-        ) from None
+    require(["fsspec"], extra="stores", where=url)
+    from fsspec.core import url_to_fs
+
     system, path = url_to_fs(url)
     return system, str(path).rstrip("/")

@@ -536,6 +536,10 @@ CASES = {
         "predict classification -m {classifier} {table} -o {tmp}/a.jsonl.GZ",
         ("{tmp}/a.jsonl.GZ: lines are written as they are, not compressed",),
     ),
+    "predictions that are scored, under one": Case(
+        "evaluate classification -m {tmp}/none -d {table} -o {tmp}/a.jsonl.gz",
+        ("{tmp}/a.jsonl.gz: lines are written as they are, not compressed",),
+    ),
     "predictions below a file": Case(
         "predict classification -m {classifier} {table} -o {text}/a.jsonl", ("{text}", "is a file")
     ),

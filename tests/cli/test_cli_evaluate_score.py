@@ -138,6 +138,13 @@ def test_predictions_that_cannot_be_scored(place: Path, tmp_path: Path, capsys: 
     assert says in capsys.readouterr().err
 
 
+def test_a_gold_label_that_the_task_does_not_know(place: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "gold.tsv").write_text("sentence1\tsentence2\tgold_label\na\tb\tneutral\na\tb\tperhaps\n")
+    (tmp_path / "predictions.jsonl").write_text('{"label": "neutral"}\n' * 2)
+    assert main(["score", "mnli", str(tmp_path / "predictions.jsonl"), str(tmp_path / "gold.tsv")]) == 2
+    assert "gold.tsv:3: label 'perhaps' is none of the task's. It knows entail" in capsys.readouterr().err
+
+
 def test_validate_reads_everything_and_writes_nothing(place: Path, tmp_path: Path, capsys: Capture) -> None:
     base = ["finetune", "mnli", "-m", str(place / "model"), "-o", str(tmp_path / "run"), *NANO, "--quiet"]
     assert main([*base, "-d", str(place / "data"), "--validate", "--json"]) == 0
@@ -147,7 +154,7 @@ def test_validate_reads_everything_and_writes_nothing(place: Path, tmp_path: Pat
     spoiled = tmp_path / "train.tsv"
     spoiled.write_text((place / "data/train.tsv").read_text() + "a\tb\tperhaps\n")
     assert main([*base, "-d", str(spoiled), "--validate"]) == 2
-    assert f"{spoiled}:62: label 'perhaps' is none of the model's" in capsys.readouterr().err
+    assert f"{spoiled}:62: label 'perhaps' is none of the task's" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

@@ -149,6 +149,10 @@ WRONG = {
         ["finetune", "classification", "--resume", "--dry-run"],
         "--dry-run: does not go with --resume",
     ),
+    "steps for what is computed": (
+        ["finetune", "feature-classification", "-m", "MODEL", "-d", "DATA", "--set", "epochs=3"],
+        "feature-classification: is solved at once: it has no use for epochs. Leave it out",
+    ),
     "several runs of what is computed": (
         ["finetune", "feature-classification", "-m", "MODEL", "-d", "DATA", "--seeds", "3"],
         "feature-classification: is the same for every seed and rate. Leave out --seeds and --grid",

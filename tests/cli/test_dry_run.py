@@ -64,9 +64,12 @@ def test_of_finetuning(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture
     assert plan["memory"]["fits"]
 
 
-def test_of_a_grid(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("said", [("--batch-size", "8"), ("--set", "batch_size=8")])
+def test_of_a_grid(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: tuple[str, str]
+) -> None:
     command = ["finetune", "classification", "-m", shop.run, "-d", shop.table, "-o", tmp_path / "run"]
-    plan = _plan(capsys, *command, *NANO_TASK, "--grid", "--batch-size", "8")
+    plan = _plan(capsys, *command, *NANO_TASK, "--grid", *said)
     assert plan["runs"] == 3 * 3  # batches of 8 alone: rates and epochs are searched for
     assert plan["stretches"][0]["steps"] == 3 * 5  # in the mean of 2, 3 and 4 epochs
 

@@ -259,5 +259,5 @@ def test_what_cannot_be_exported_is_named(
     assert "exists already" in refused(str(directory), "-o", str(directory))
     (directory / "model.safetensors").write_bytes(b"0" * 100)
     assert "model.safetensors: " in refused(str(directory), "-o", str(output))
-    monkeypatch.setattr("cloze.export.libraries.find_spec", lambda name: None)
+    monkeypatch.setattr("cloze.extras.find_spec", lambda name: None)
     assert "pip install 'cloze-bert[onnx]'" in refused(str(directory), "-o", str(output))

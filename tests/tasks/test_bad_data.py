@@ -30,19 +30,19 @@ CASES = {
         "sst2",
         "a.tsv",
         "sentence\tlabel\na\t1\nb\t2\n",
-        "a.tsv:3: label '2' is none of the model's. It knows 0, 1",
+        "a.tsv:3: label '2' is none of the task's. It knows 0, 1",
     ),
     "a label's name misspelt": Bad(
         "rte",
         "a.tsv",
         "sentence1\tsentence2\tlabel\na\tb\tentailement\n",
-        "a.tsv:2: label 'entailement' is none of the model's. It knows entailment, not_entailment",
+        "a.tsv:2: label 'entailement' is none of the task's. It knows entailment, not_entailment",
     ),
     "MNLI without agreement": Bad(
         "mnli",
         "a.tsv",
         "sentence1\tsentence2\tgold_label\na\tb\t-\n",
-        "a.tsv:2: label '-' is none of the model's",
+        "a.tsv:2: label '-' is none of the task's",
     ),
     "a test file to learn from": Bad(
         "mnli",
@@ -69,7 +69,7 @@ CASES = {
         "mrpc", "a.csv", '#1 String,#2 String,Quality\n"a,b,1\n', "a.csv:2: a quotation mark is never closed"
     ),
     "a number that is no digit": Bad(
-        "sst2", "a.tsv", "sentence\tlabel\na\t²\n", "a.tsv:2: label '²' is none of the model's"
+        "sst2", "a.tsv", "sentence\tlabel\na\t²\n", "a.tsv:2: label '²' is none of the task's"
     ),
     "nothing to find": Bad(
         "ranking", "a.tsv", "query\tpassage\tlabel\na\tb\t0\n", "a.tsv: no passage is relevant to its query"
@@ -109,7 +109,7 @@ CASES = {
         "multi-label",
         "a.tsv",
         "text\tlabels\na\tx,y\nb\tx, z\n",
-        "a.tsv:3: label 'z' is none of the model's. It knows x, y",
+        "a.tsv:3: label 'z' is none of the task's. It knows x, y",
         {"labels": ("x", "y")},
     ),
     "a label with the separator in it": Bad(
@@ -153,7 +153,7 @@ CASES = {
         "feature-classification",
         "a.tsv",
         "text\tlabel\na\tx\nb\tz\n",
-        "a.tsv:3: label 'z' is none of the model's. It knows x, y",
+        "a.tsv:3: label 'z' is none of the task's. It knows x, y",
         {"labels": ("x", "y")},
     ),
     # multiple choice

@@ -9,8 +9,6 @@ import pytest
 from families import CASES
 
 from cloze.cli import main
-from cloze.errors import InputError
-from cloze.metrics import libraries
 from cloze.tasks.baselines import baselines_of, measure
 from cloze.tasks.batches import subset
 from cloze.tasks.data import read_examples
@@ -210,7 +208,8 @@ def test_no_such_file(tmp_path: Path, capsys: Capture) -> None:
     assert "nothing.tsv" in capsys.readouterr().err
 
 
-def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libraries, "find_spec", lambda package: None)
-    with pytest.raises(InputError, match=r"a baseline is computed with sklearn.*cloze-bert\[tasks\]"):
-        libraries.require(("sklearn",), what="a baseline")
+def test_without_scikit_learn(write: Write, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("cloze.extras.find_spec", lambda package: None)
+    assert main(["baseline", "classification", "-d", str(write("a.tsv", LABELLED))]) == 2
+    message = "a baseline: needs the package sklearn. Say pip install 'cloze-bert[tasks]'"
+    assert message in capsys.readouterr().err

@@ -277,7 +277,7 @@ BAD_RUNS: dict[str, tuple[Change, str]] = {
     ),
     "unseen label": (
         lambda c, p: replace(c, dev=_file(p, "review\tliked\na\tyes\nb\tperhaps\n")),
-        "data.tsv:3: label 'perhaps' is none of the model's",
+        "data.tsv:3: label 'perhaps' is none of the task's",
     ),
     "bad line": (lambda c, p: replace(c, dev=_file(p, "review\tliked\na\tyes\nb\n")), "data.tsv:3: 1 cells"),
     "longer than the model": (

@@ -33,7 +33,7 @@ def test_one_label_is_not_enough() -> None:
 def test_a_label_that_is_not_known_is_told_where(tokenizer: Tokenizer) -> None:
     example = LabelledText("a book", None, "perhaps", "dev.tsv:7")
     with pytest.raises(
-        InputError, match=r"dev.tsv:7: label 'perhaps' is none of the model's. It knows no, yes"
+        InputError, match=r"dev.tsv:7: label 'perhaps' is none of the task's. It knows no, yes"
     ):
         TASK.features(example, tokenizer, max_seq_length=16)
 

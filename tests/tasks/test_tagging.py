@@ -167,7 +167,7 @@ def test_a_tag_that_training_did_not_have_is_named(letters: Tokenizer) -> None:
     with pytest.raises(InputError) as caught:
         TASK.features(example, letters, max_seq_length=8)
     assert (
-        str(caught.value) == "dev.conll:8: tag 'I-Z' is none of the model's. It knows O, B-X, I-X, B-Y, I-Y."
+        str(caught.value) == "dev.conll:8: tag 'I-Z' is none of the task's. It knows O, B-X, I-X, B-Y, I-Y."
     )
 
 

@@ -39,7 +39,7 @@ def run(
         flags: flags of every verb.
     """
     from cloze import config as configuration
-    from cloze.metrics.libraries import require
+    from cloze.extras import require
     from cloze.stores import as_place
     from cloze.tasks.baselines import ALL, measure
     from cloze.tasks.config import with_settings
@@ -51,7 +51,7 @@ def run(
     given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
     asked = with_settings(find_task(task)(), [*settings, *configuration.as_overrides(given)])
     check_task(asked)
-    require(("sklearn",), what="a baseline")
+    require(["sklearn"], extra="tasks", where="a baseline")
     train_file, dev_file = find_files(asked, data, dev)
     fitted, train, scored = read_examples(
         asked, as_place(train_file), None if dev_file is None else as_place(dev_file)

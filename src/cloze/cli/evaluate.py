@@ -70,16 +70,14 @@ def run(
         _evaluate_fill(_only(model), data, device, flags)
         return
     from cloze import config as configuration
-    from cloze.cli.predict import write_predictions
+    from cloze.cli.predict import check_output, write_predictions
     from cloze.cli.scores import score_lines
     from cloze.inference.ensemble import load_ensemble
-    from cloze.stores import refuse_existing_file
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_data
     from cloze.tasks.tables import count_rows
 
-    if output is not None:
-        refuse_existing_file(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite)
     predictor = load_ensemble(model, task, device=device)
     given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
     reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)], is_trained=True)

@@ -34,11 +34,11 @@ def run(
     """
     from dataclasses import asdict
 
-    from cloze.export.libraries import require_onnx
+    from cloze.extras import require
 
     if int8 and fp16:
         raise InputError("--int8 and --fp16 at once", remedy="Export twice, to two directories")
-    require_onnx()
+    require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
     from cloze.export.graph import Precision
     from cloze.export.onnx import export_onnx
 

@@ -25,6 +25,13 @@ from cloze.cli.common import (
 )
 from cloze.errors import InputError
 
+_SEARCHED = {
+    "batch_size": "grid.batch_sizes",
+    "optimizer.learning_rate": "grid.learning_rates",
+    "epochs": "grid.epochs",
+}
+"""Where a grid tries several values of a setting."""
+
 
 def run(
     task: TaskName,
@@ -102,8 +109,9 @@ def run(
         f"{task}.label_column": label_column,
     }
     paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}
-    searched = {"grid.batch_sizes": batch_size, "grid.learning_rates": learning_rate, "grid.epochs": epochs}
-    not_searched: dict[str, list[float]] = {name: [] for name, value in searched.items() if value is not None}
+    said = {name for name, value in given.items() if value is not None}
+    said |= {setting.partition("=")[0] for setting in settings}
+    not_searched: dict[str, list[float]] = {grid: [] for name, grid in _SEARCHED.items() if name in said}
     overrides = [
         *configuration.as_overrides(paper_grid),
         *settings,
@@ -118,7 +126,11 @@ def run(
         finetuning.resume_finetuning(output, task, workers=pool(), progress=flags.progress)
         _print_scores(output, flags)
         return
-    find_task(task)  # a mistyped one is told before what else is missing
+    is_solved = find_task(task).is_solved  # a mistyped one is told before what else is missing
+    if is_solved and (unused := [name for name in _SEARCHED if name in said]):
+        raise InputError(
+            f"is solved at once: it has no use for {unused[0]}", where=task, remedy="Leave it out"
+        )
     if config is None and not settings:  # which may say either
         required(model, "--model", verb="finetune")
         required(data, "--data", verb="finetune")

@@ -79,9 +79,9 @@ def run(
     if explain and not workplace.is_here:
         what = "explanations are made in this process"
         raise InputError(what, where="--explain", remedy="Leave out --workers and --executor")
-    for file in (output, page):
-        if file is not None:
-            refuse_existing_file(file, overwrite=overwrite)
+    check_output(output, overwrite=overwrite)
+    if page is not None:
+        refuse_existing_file(page, overwrite=overwrite)
     predictor = load_ensemble(model, task, device=workplace.device_here)
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given], is_trained=True)
@@ -99,6 +99,19 @@ def run(
         _write_explained(predictor, answers, output, page, model=str(model[0]))
     else:
         write_predictions(predictor.task, answers, output)
+
+
+def check_output(output: str | None, *, overwrite: bool) -> None:
+    """Refuse a place that predictions cannot be written to, before there are any."""
+    from cloze.corpus.streams import COMPRESSED
+    from cloze.stores import refuse_existing_file
+
+    if output is None:
+        return
+    if Path(output.lower()).suffix in COMPRESSED:
+        remedy = "Leave out the last ending, and compress it afterwards"
+        raise InputError("lines are written as they are, not compressed", where=output, remedy=remedy)
+    refuse_existing_file(output, overwrite=overwrite)
 
 
 def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: str | None) -> None:
@@ -144,12 +157,8 @@ def _open(output: str | None) -> Iterator[IO[str]]:
     if output is None:
         yield sys.stdout
         return
-    from cloze.corpus.streams import COMPRESSED
     from cloze.stores import cache_directory, write_file_to
 
-    if Path(output.lower()).suffix in COMPRESSED:
-        remedy = "Leave out the last ending, and compress it afterwards"
-        raise InputError("lines are written as they are, not compressed", where=output, remedy=remedy)
     with (
         write_file_to(output, room=cache_directory()) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as stream,

@@ -37,15 +37,16 @@ def run(
     """
     from cloze import config as configuration
     from cloze.cli.scores import score_lines
-    from cloze.metrics.libraries import require
+    from cloze.extras import require
     from cloze.stores import as_place
     from cloze.tasks.config import with_settings
     from cloze.tasks.registry import find_task
 
     given = configuration.as_overrides({f"{task}.label_column": label_column})
     scored = with_settings(find_task(task)(), [*settings, *given])
-    require(scored.libraries)
+    require(scored.libraries, extra="tasks", where=task)
     examples = list(scored.examples(as_place(gold)))
+    scored.check_scored(examples)
     answers = scored.predictions(as_place(predictions), examples)
     if na_prob is None:
         scores = scored.score(examples, answers)

@@ -39,9 +39,9 @@ def run(
         device: cpu, cuda, mps or auto.
         flags: flags of every verb.
     """
-    from cloze.serving.libraries import require_server
+    from cloze.extras import require
 
-    require_server()
+    require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     from cloze.serving.limits import Limits
     from cloze.serving.run import read_api_key, serve
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import IO, Any
 
 from cloze.errors import InputError
+from cloze.extras import require
 from cloze.progress import Bar
 from cloze.stores import is_url, open_url, size_of, version_of
 
@@ -182,11 +183,9 @@ def _decompressed(stream: IO[bytes], head: bytes, file: str) -> IO[bytes]:
         raise EOFError(f"it is no {named} file")
     if kind is None:
         return stream
-    try:
-        return io.BufferedReader(_Decompressed(stream, _DECOMPRESSORS[kind]), _BUFFER_BYTES)
-    except ImportError:
-        remedy = "Install it: pip install 'cloze-bert[zstd]'"
-        raise InputError("needs the package zstandard", where=file, remedy=remedy) from None
+    if kind == ".zst":
+        require(["zstandard"], extra="zstd", where=file)
+    return io.BufferedReader(_Decompressed(stream, _DECOMPRESSORS[kind]), _BUFFER_BYTES)
 
 
 class _Rejoined(io.RawIOBase):

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from cloze.corpus.documents import Document
 from cloze.corpus.rows import field_of, no_field, text_document
 from cloze.errors import InputError
+from cloze.extras import require
 from cloze.progress import Bar
 from cloze.stores import is_url, open_url
 
@@ -94,11 +95,9 @@ def read_hub(name: str, text_field: str) -> Iterator[Document]:
     Raises:
         InputError: the library is not installed, or cannot read it.
     """
-    try:
-        import datasets
-    except ImportError:
-        remedy = "Install it: pip install 'cloze-bert[hub]'"
-        raise InputError("needs the package datasets", where=name, remedy=remedy) from None
+    require(["datasets"], extra="hub", where=name)
+    import datasets
+
     path, config, split = [*name.removeprefix(HUB).split(":", 2), "", ""][:3]
     where = name
     try:

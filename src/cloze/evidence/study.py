@@ -25,8 +25,8 @@ from cloze.evidence.study_file import Study
 from cloze.evidence.study_record import write_study_record
 from cloze.evidence.study_results import Compared, TaskScores
 from cloze.evidence.study_tasks import Origin, PlannedTask, make_start, measure_task, plan_tasks
+from cloze.extras import require
 from cloze.locate import resolve_checkpoint
-from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_config, new_encoder
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
@@ -226,7 +226,7 @@ def run_study(
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
         RunError: runs failed, by an infinite loss or a full disk; the others were made.
     """
-    require(["scipy"], what="the interval of a difference")
+    require(["scipy"], extra="tasks", where="the interval of a difference")
     runs = plan_study(study, data, output, tasks_data)
     own = runs_of_seeds(study, runs, seeds)
     progress.note(describe_plan(own))

@@ -11,8 +11,8 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.executor import Workers, map_ordered
+from cloze.extras import require
 from cloze.locate import resolve_checkpoint
-from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_config, load_model
 from cloze.model.sentence_transformers import read_sentence_transformer
 from cloze.progress import SILENT, Progress
@@ -105,7 +105,7 @@ class Predictor:
         Raises:
             InputError: an example is wrong, or a package is missing that scores are computed with.
         """
-        require(self.task.libraries)
+        require(self.task.libraries, extra="tasks", where=self.task.name)
         answers = list(self.stream(examples, total=total, progress=progress))
         scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
         return Evaluation(scores, answers)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.tasks.contexts import Context, Excerpt
+from cloze.tasks.probabilities import softmax
 
 Logits = npt.NDArray[np.float64]
 
@@ -123,10 +124,8 @@ def _largest(logits: Logits, count: int) -> list[int]:
 
 
 def _with_probabilities(answers: Sequence[Answer]) -> list[Answer]:
-    scores = np.array([answer.score for answer in answers])
-    exponentials = np.exp(scores - scores.max())
-    probabilities = exponentials / exponentials.sum()
+    probabilities = softmax(np.array([answer.score for answer in answers]))
     return [
-        replace(answer, probability=float(probability))
-        for answer, probability in zip(answers, probabilities, strict=True)
+        replace(answer, probability=probability)
+        for answer, probability in zip(answers, probabilities.tolist(), strict=True)
     ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cloze.metrics.libraries import require
+from cloze.extras import require
 
 
 def bm25_scores(queries: Sequence[str], passages: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -16,7 +16,7 @@ def bm25_scores(queries: Sequence[str], passages: Sequence[str]) -> npt.NDArray[
     Raises:
         InputError: bm25s is not installed.
     """
-    require(("bm25s",), what="BM25")
+    require(["bm25s"], extra="tasks", where="BM25")
     import bm25s
 
     scores = np.zeros((len(queries), len(passages)), np.float32)

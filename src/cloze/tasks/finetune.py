@@ -11,8 +11,8 @@ from cloze import artifacts
 from cloze.config import to_table
 from cloze.errors import InputError
 from cloze.executor import Workers
+from cloze.extras import require
 from cloze.locate import resolve_checkpoint
-from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, load_finetuning
@@ -242,7 +242,7 @@ def check_task(task: AnyTask) -> None:
     if task.trained_as is not None:
         remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
         raise InputError("has no data to learn from", where=task.name, remedy=remedy)
-    require(task.libraries)
+    require(task.libraries, extra="tasks", where=task.name)
 
 
 def _check_trials(task: AnyTask, config: FinetuneConfig) -> None:

@@ -16,6 +16,7 @@ from cloze.metrics.classification import set_scores
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.stores import Place
+from cloze.tasks.probabilities import sigmoid
 from cloze.tasks.registry import register_task
 from cloze.tasks.tables import Column, Row
 from cloze.tasks.task import Array, TargetBatch, check_labels
@@ -102,9 +103,15 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
         """Return 1 for each label that the example has, [C]."""
         own = self._labels_of(example)
         if unknown := sorted(own - set(self.labels)):
-            what = f"label {unknown[0]!r} is none of the model's"
+            what = f"label {unknown[0]!r} is none of the task's"
             raise InputError(what, where=example.where, remedy=f"It knows {', '.join(self.labels[:10])}")
         return [float(label in own) for label in self.labels]
+
+    def check_scored(self, examples: Sequence[LabelledText]) -> None:
+        """Refuse examples with a label that is none of the task's, where it names its own."""
+        if self.labels:
+            for example in examples:
+                self.target(example)
 
     def targets(self, targets: Sequence[Target | None]) -> Tensor:
         """Return what is 1 for each label that a sequence has, [B, C]."""
@@ -126,8 +133,7 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
         self, example: LabelledText, features: Sequence[TextFeature], outputs: Sequence[Array]
     ) -> LabelSet:
         """Return the likely labels; the logits of windows are averaged."""
-        logits_C = np.mean(outputs, axis=0, dtype=np.float64)
-        probabilities_C = (1 / (1 + np.exp(-logits_C))).tolist()
+        probabilities_C = sigmoid(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
         return LabelSet(
             tuple(label for label, probability in probabilities.items() if probability > self.threshold),

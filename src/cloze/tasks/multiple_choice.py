@@ -16,6 +16,7 @@ from cloze.metrics.classification import accuracy, majority_share
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForMultipleChoice
 from cloze.model.packed import Packed
+from cloze.tasks.probabilities import softmax
 from cloze.tasks.sequences import LongTexts, TextSequence, join, sequences_of, windows_of
 from cloze.tasks.task import Array, Task
 from cloze.text.tokenizer import Tokenizer
@@ -150,9 +151,7 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
         self, example: Question, features: Sequence[ChoiceFeature], outputs: Sequence[Array]
     ) -> Choice:
         """Return the likeliest choice, the first of several; the scores of windows are averaged."""
-        scores_C = np.mean(outputs, axis=0, dtype=np.float64)
-        exponentials_C = np.exp(scores_C - scores_C.max())
-        probabilities_C = (exponentials_C / exponentials_C.sum()).tolist()
+        probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         best = int(np.argmax(probabilities_C))
         return Choice(best, probabilities_C[best], probabilities_C)
 

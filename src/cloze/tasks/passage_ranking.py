@@ -15,6 +15,7 @@ from cloze.errors import InputError
 from cloze.metrics.ranking import CUTOFF, RankedQuery, ranking_scores
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
+from cloze.tasks.probabilities import sigmoid
 from cloze.tasks.sequences import LongTexts
 from cloze.tasks.task import Array, TargetBatch
 from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask, finite, score_of
@@ -73,7 +74,7 @@ class PassageRanking(TextTask[float]):
         self, example: LabelledText, features: Sequence[TextFeature], outputs: Sequence[Array]
     ) -> float:
         """Return the probability that the passage is relevant, of windows the highest."""
-        return float(1 / (1 + np.exp(-np.max(outputs).astype(np.float64))))
+        return float(sigmoid(np.max(outputs)))
 
     def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
         """Return the means over queries of MRR@10, nDCG@10, MAP and recall@100, each query's passages in order.

@@ -17,6 +17,7 @@ from cloze.errors import InputError
 from cloze.metrics.classification import METRICS, accuracy, majority_share
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
+from cloze.tasks.probabilities import softmax
 from cloze.tasks.task import Array, TargetBatch, check_labels
 from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask
 from cloze.training.loop import Measures
@@ -104,9 +105,15 @@ class SequenceClassification(TextTask[Prediction]):
         """Return the number of the class."""
         if example.label not in self.labels:
             some = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
-            what = f"label {example.label!r} is none of the model's"
+            what = f"label {example.label!r} is none of the task's"
             raise InputError(what, where=example.where, remedy=f"It knows {some}")
         return self.labels.index(example.label)
+
+    def check_scored(self, examples: Sequence[LabelledText]) -> None:
+        """Refuse examples whose label is none of the task's, where it names its own."""
+        if self.labels:
+            for example in examples:
+                self.target(example)
 
     def targets(self, targets: Sequence[Target | None]) -> Tensor:
         """Return the numbers of the classes, [B]."""
@@ -128,9 +135,7 @@ class SequenceClassification(TextTask[Prediction]):
         self, example: LabelledText, features: Sequence[TextFeature], outputs: Sequence[Array]
     ) -> Prediction:
         """Return the likeliest label, the first of several; the logits of windows are averaged."""
-        logits_C = np.mean(outputs, axis=0, dtype=np.float64)
-        exponentials_C = np.exp(logits_C - logits_C.max())
-        probabilities_C = (exponentials_C / exponentials_C.sum()).tolist()
+        probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         best = int(np.argmax(probabilities_C))
         return Prediction(
             self.labels[best], probabilities_C[best], dict(zip(self.labels, probabilities_C, strict=True))

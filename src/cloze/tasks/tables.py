@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import pyarrow
 import pyarrow.parquet
 
-from cloze.corpus.streams import MAX_LINE_BYTES, STDIN, open_bytes
+from cloze.corpus.streams import COMPRESSED, MAX_LINE_BYTES, STDIN, open_bytes
 from cloze.corpus.tables import open_for_arrow
 from cloze.errors import InputError
 from cloze.stores import Place, is_file, is_folder, is_url
@@ -30,7 +30,6 @@ RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 """The cells of a row by column, and its file:line."""
 
 _PARQUET = ".parquet"
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _PARQUET_ROWS = 1024  # in memory at once
 _FEW_BROKEN, _SHARE_BROKEN = 10, 0.01  # rows that may be left out
 
@@ -142,7 +141,7 @@ def count_rows(path: Place) -> int | None:
     Raises:
         InputError: the store that has it does not answer.
     """
-    if not (is_table(path) and is_file(path)) or Path(str(path).lower()).suffix in _COMPRESSED:
+    if not (is_table(path) and is_file(path)) or Path(str(path).lower()).suffix in COMPRESSED:
         return None
     if _kind(path) == _PARQUET:
         try:
@@ -195,7 +194,7 @@ def check_file(path: Place) -> None:
 
 def _kind(path: Place) -> str:
     path = Path(str(path).lower())
-    return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
+    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
 def _tsv(

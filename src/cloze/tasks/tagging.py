@@ -21,6 +21,7 @@ from cloze.model.bert import BertModel
 from cloze.model.heads import BertForTokenClassification
 from cloze.stores import Place
 from cloze.tasks.conll import ConllColumns, Sentence, read_documents, read_sentences
+from cloze.tasks.probabilities import softmax
 from cloze.tasks.running_text import read_text
 from cloze.tasks.tables import read_lines
 from cloze.tasks.tag_schemes import Scheme, SchemeFinder, convert, is_tag, tag_name
@@ -165,7 +166,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         """Tokenize each sentence with as much of its neighbours as fits; a long one is cut into windows.
 
         Raises:
-            InputError: a tag is none of the model's.
+            InputError: a tag is none of the task's.
         """
         return tagging_features(
             example.sentences, self._targets(example), tokenizer, max_seq_length=max_seq_length
@@ -180,7 +181,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
                 return None
             for word, tag in enumerate(convert(sentence.tags, "IOB2")):
                 if tag not in number_of:
-                    what = f"tag {sentence.tags[word]!r} is none of the model's"
+                    what = f"tag {sentence.tags[word]!r} is none of the task's"
                     some = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
                     raise InputError(what, where=sentence.where(word), remedy=f"It knows {some}")
                 numbers.append(number_of[tag])
@@ -221,8 +222,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         An entity that begins with I is one to the scores; it is written as its scheme has it.
         """
         logits_WC = np.concatenate([np.zeros((0, len(self.labels))), *outputs])
-        logits_WC -= logits_WC.max(-1, keepdims=True)
-        probabilities_W = 1 / np.exp(logits_WC).sum(-1)  # of the likeliest, whose logit is now 0
+        probabilities_W = softmax(logits_WC).max(-1)
         best_W = logits_WC.argmax(-1)
         tags, probabilities = [], []
         start = 0

@@ -116,9 +116,9 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """Whether the loss of an example depends on the others of its step, which then go through the model together."""
     is_solved: ClassVar[bool] = False
     """Whether `solve` finds what is learned at once, in the place of steps."""
-    learned_settings: ClassVar[tuple[str, ...]] = ()
     errors: ClassVar[tuple[str, ...]] = ()
     """Scores of which the lower is the better."""
+    learned_settings: ClassVar[tuple[str, ...]] = ()
     """Those that the weights of a model depend on: when it answers they are what they were."""
 
     @abstractmethod
@@ -282,7 +282,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
         """
 
     def check_scored(self, examples: Sequence[ExampleT]) -> None:
-        """Refuse examples of which no score can be had, before anything is learned.
+        """Refuse examples of which no score can be had, or none that says anything, before the work begins.
 
         Raises:
             InputError: they are such.

@@ -182,9 +182,9 @@ def _onnxruntime(
     precision: Literal["float32", "int8"],
 ) -> Encode:
     """Export the model, and run the graph as docs/export.md has it, texts of like lengths together."""
-    from cloze.export.libraries import require_onnx
+    from cloze.extras import require
 
-    require_onnx()
+    require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
     from cloze.export.onnx import MODEL_FILE, export_onnx
 
     graph = directory / precision

@@ -26,8 +26,8 @@ from cloze.evidence.bench.harness import (
 )
 from cloze.evidence.bench.trainer import build_padded_model, train_with_trainer
 from cloze.evidence.differences import paired_difference
+from cloze.extras import require
 from cloze.locate import resolve_checkpoint
-from cloze.metrics.libraries import require
 from cloze.model.checkpoint import load_model
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig
@@ -87,7 +87,7 @@ def bench_finetune(
         InputError: a setting or the data are wrong, a peer is unknown or not installed.
     """
     require_peers(peers, PEERS)
-    require((*task.libraries, "scipy"))
+    require((*task.libraries, "scipy"), extra="tasks", where=task.name)
     if rounds < 2:
         raise InputError(
             f"{rounds} seeds have no deviation", where="--rounds", remedy="Take 5, or 2 at least"

@@ -21,6 +21,7 @@ import torch
 
 from cloze import artifacts
 from cloze.errors import InputError, RunError
+from cloze.extras import require
 from cloze.progress import SILENT, Progress
 from cloze.training.environment import describe_environment
 
@@ -280,11 +281,8 @@ def import_peer(name: str) -> ModuleType:
     Raises:
         InputError: it is not installed.
     """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        remedy = "Install it: pip install 'cloze-bert[bench]'"
-        raise InputError(f"needs the package {name}", where="--vs", remedy=remedy) from error
+    require([name], extra="bench", where="--vs")
+    return import_module(name)
 
 
 def require_peers(peers: Sequence[str], known: Collection[str]) -> None:
