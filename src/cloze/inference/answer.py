@@ -1,8 +1,6 @@
 """Answers to questions on texts, by a model that was fine-tuned for it."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Self
 
 from cloze.errors import InputError
 from cloze.inference.loading import refuse_one_text
@@ -16,23 +14,8 @@ __all__ = ["QuestionAnswerer", "SpanPrediction"]
 class QuestionAnswerer(Predictor):
     """Finds the part of a text that answers a question."""
 
-    @classmethod
-    def load(cls, directory: Path | str, task: str | None = None, *, device: str = "auto") -> Self:
-        """Read a fine-tuned checkpoint, or the best one of a run; also one that transformers wrote.
-
-        Args:
-            directory: the checkpoint or run.
-            task: what it was fine-tuned for: of a checkpoint that transformers wrote, squad_v1 or squad_v2.
-            device: cpu, cuda, mps or auto.
-
-        Raises:
-            InputError: it does not answer questions, or is damaged.
-        """
-        answerer = super().load(directory, task, device=device)
-        if not isinstance(answerer.task, SpanTask):
-            what = f"a model for the task {answerer.task.name!r}, which finds no answers in texts"
-            raise InputError(what, where=directory)
-        return answerer
+    family = SpanTask
+    unfit = "which finds no answers in texts"
 
     def __call__(self, questions: Sequence[str], contexts: Sequence[str]) -> list[SpanPrediction]:
         """Return a prediction for each question, in their order.

@@ -2,8 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Self
 
 from cloze.errors import InputError
 from cloze.inference.loading import refuse_one_text
@@ -17,18 +15,8 @@ __all__ = ["Prediction", "TextClassifier"]
 class TextClassifier(Predictor):
     """Says which label a text has, and with what probability."""
 
-    @classmethod
-    def load(cls, directory: Path | str, task: str | None = None, *, device: str = "auto") -> Self:
-        """Read a fine-tuned checkpoint, or the best one of a run; also one that transformers wrote.
-
-        Raises:
-            InputError: it is no classifier of texts, or damaged.
-        """
-        classifier = super().load(directory, task, device=device)
-        if not isinstance(classifier.task, SequenceClassification):
-            what = f"a model for the task {classifier.task.name!r}, no classifier of texts"
-            raise InputError(what, where=directory)
-        return classifier
+    family = SequenceClassification
+    unfit = "no classifier of texts"
 
     def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[Prediction]:
         """Return a prediction for each text, in their order; a warning tells how many were cut.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import nn
 
@@ -20,7 +20,7 @@ from cloze.tasks.config import load_task
 from cloze.tasks.features import count_truncated, featurize
 from cloze.tasks.predict import outputs_of, predict
 from cloze.tasks.registry import find_task
-from cloze.tasks.task import AnyTask, Array
+from cloze.tasks.task import AnyTask, Array, Task
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.precision import resolve_device
 
@@ -45,6 +45,10 @@ class Predictor:
     tokenizer: Tokenizer
     task: AnyTask
     max_seq_length: int
+    family: ClassVar[type] = Task
+    """What its task must be."""
+    unfit: ClassVar[str] = ""
+    """What a model for another task is not, in a few words."""
 
     @classmethod
     def load(cls, directory: Path | str, task: str | None = None, *, device: str = "auto") -> Self:
@@ -52,7 +56,8 @@ class Predictor:
 
         Args:
             directory: the checkpoint or run.
-            task: the name of what it was fine-tuned for; None takes its word for it.
+            task: the name of what it was fine-tuned for; None takes its word for it. Of a checkpoint that
+                transformers wrote None is classification.
             device: cpu, cuda, mps or auto.
 
         Raises:
@@ -60,6 +65,8 @@ class Predictor:
         """
         checkpoint = resolve_checkpoint(Path(directory), "best")
         own, max_seq_length = _task_of(checkpoint, task)
+        if not isinstance(own, cls.family):
+            raise InputError(f"a model for the task {own.name!r}, {cls.unfit}", where=directory)
         model = load_model(checkpoint, own.head)
         positions = load_config(checkpoint).max_position_embeddings
         max_seq_length = positions if max_seq_length is None else min(max_seq_length, positions)
