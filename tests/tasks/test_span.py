@@ -210,9 +210,9 @@ def test_the_threshold_is_tuned_for_f1() -> None:
         _question("a b c", answer="b", key="right and unsure"),
     ]
     predictions = [_predicted("a", -3.0), _predicted("c", 3.0), _predicted("b", 2.5)]
-    assert SquadV2().tuned(examples, predictions).null_threshold == 2.5
+    assert SquadV2().tuned(examples, predictions).null_threshold == 2.75  # halfway to the next
     predictions[2] = _predicted("c", 2.5)
-    assert SquadV2().tuned(examples, predictions).null_threshold == -3.0
+    assert SquadV2().tuned(examples, predictions).null_threshold == -0.25
     predictions[0] = _predicted("c", -3.0)
     assert SquadV2().tuned(examples, predictions).null_threshold < -3.0  # better to answer nothing
 

@@ -1,7 +1,7 @@
 """SQuAD 1.1 and 2.0, and your own questions in a file of the same form."""
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from types import MappingProxyType
@@ -109,9 +109,7 @@ class SquadV2(Squad):
         }
         _, f1 = squad_v2_question_scores(answers, best)
         found = best_threshold(f1, best, odds, {question for question in answers if answers[question]})
-        return replace(
-            self, null_threshold=_below(odds.values()) if found.threshold is None else found.threshold
-        )
+        return replace(self, null_threshold=_behind(found.threshold, odds.values()))
 
     def averaged(self, others: Sequence[Self]) -> Self:
         """Return the task with the mean of the thresholds, since the odds are means, too."""
@@ -164,6 +162,12 @@ def _check_all_are_there(examples: Sequence[SpanQuestion], found: Collection[str
         raise InputError(what, where=path, remedy='An answer that is not there is ""')
 
 
-def _below(odds: Iterable[float]) -> float:
-    """Return a threshold that no question is under."""
-    return min(odds, default=0.0) - 1.0
+def _behind(threshold: float | None, odds: Collection[float]) -> float:
+    """Return a threshold that parts the same questions, halfway to the next one's odds; None parts off none.
+
+    On the odds of a question itself its answer would hang on the last bit, and so on the machine.
+    """
+    if threshold is None:
+        return min(odds, default=0.0) - 1.0
+    larger = min((each for each in odds if each > threshold), default=threshold + 2.0)
+    return (threshold + larger) / 2
