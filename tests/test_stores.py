@@ -9,6 +9,7 @@ import pytest
 
 from cloze import artifacts
 from cloze.cli import main
+from cloze.corpus.streams import open_bytes
 from cloze.errors import InputError, RunError
 from cloze.stores import files_at, open_url, publish, size_of, version_of, write_file_to, write_to
 
@@ -132,6 +133,46 @@ def test_a_copy_that_was_cut_off_is_none_and_is_gone_on_with(
     written = json.loads(bucket.cat_file("library/copy/manifest.json"))
     assert written == json.loads((other / "manifest.json").read_text())
     assert bucket.cat_file("library/copy/part-1") == b"othersothers"
+
+
+def test_files_of_another_directory_are_not_taken_for_sent(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(a_directory(tmp_path / "one", "text"), "s3://library/again")
+    bucket.pipe_file("library/again/of-the-user", b"stays")
+    other = a_directory(tmp_path / "other", "next")  # the same names and sizes
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
+        with pytest.raises(RunError, match="s3://library/again: the store refuses"):
+            publish(other, "s3://library/again", overwrite=True)
+    publish(other, "s3://library/again", overwrite=True)
+    for number in range(5):
+        assert bucket.cat_file(f"library/again/part-{number}") == b"next" * (number + 1)
+    assert bucket.cat_file("library/again/of-the-user") == b"stays"
+
+
+def test_a_directory_that_could_not_be_sent_is_named(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = tmp_path / "room"
+    monkeypatch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
+    with pytest.raises(RunError, match=rf"Run it again to go on: it is kept in {room}/\w+/refused"):
+        write_to("s3://library/refused", lambda path: a_directory(path, "text"), asked=lambda: 1, room=room)
+
+
+def test_a_directory_of_this_machine_by_its_url(tmp_path: Path) -> None:
+    write_to(
+        f"file://{tmp_path}/one", lambda path: a_directory(path, "text"), asked=lambda: 1, room=tmp_path / "r"
+    )
+    artifacts.verify(tmp_path / "one", kind="dataset")
+
+
+def test_what_is_wrong_with_a_file_is_not_the_store_s_doing(bucket: Any) -> None:
+    cut = lzma.compress(b"some text\n" * 1000)[:-20]
+    bucket.pipe_file("library/cut.txt.xz", cut)
+    message = r"s3://library/cut.txt.xz: cannot be read: .*damaged or cut short: copy it anew"
+    with pytest.raises(InputError, match=message), open_bytes("s3://library/cut.txt.xz") as (stream, _):
+        stream.read()
 
 
 def test_a_file_system_by_its_url_has_the_file_when_it_is_whole(tmp_path: Path) -> None:

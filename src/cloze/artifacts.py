@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
@@ -290,8 +290,8 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
     return manifest
 
 
-def verify(directory: Path, *, kind: str | None = None) -> Manifest:
-    """Check every file of a directory against its manifest.
+def verify(directory: Path, *, kind: str | None = None, names: Collection[str] | None = None) -> Manifest:
+    """Check every file of a directory against its manifest, or those with some names, where it lists them.
 
     Raises:
         InputError: a file is missing, has another size, or another SHA-256 than when it was written.
@@ -299,6 +299,8 @@ def verify(directory: Path, *, kind: str | None = None) -> Manifest:
     directory = Path(directory)
     manifest = read_manifest(directory, kind=kind)
     for name, record in manifest.files.items():
+        if names is not None and name not in names:
+            continue
         file = directory / name
         if not file.is_file():
             raise InputError(

@@ -6,6 +6,7 @@ cloze asks for no key and keeps none.
 
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -119,8 +120,36 @@ def open_url(url: str) -> Iterator[IO[bytes]]:
     """Yield a file to read or seek in; it is fetched in blocks as it is read."""
     with store_errors(url):
         system, path = _system(url)
-        with system.open(path, "rb", block_size=_BLOCK_BYTES) as stream:
-            yield io.BufferedReader(stream)
+        stream = system.open(path, "rb", block_size=_BLOCK_BYTES)
+    with stream:
+        yield io.BufferedReader(_Fetched(stream, url))
+
+
+class _Fetched(io.RawIOBase):
+    """A stream of fsspec whose own errors are told as the store's: those of whoever reads it are the reader's."""
+
+    def __init__(self, stream: Any, url: str) -> None:
+        self._stream = stream
+        self._url = url
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with store_errors(self._url):
+            return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        with store_errors(self._url):
+            block = self._stream.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def publish(directory: Path, url: str, *, overwrite: bool = False) -> None:
@@ -143,21 +172,36 @@ def publish(directory: Path, url: str, *, overwrite: bool = False) -> None:
     with store_errors(url, writing=True):
         system, path = _system(url)
         last, begun = f"{path}/{artifacts.MANIFEST}", f"{path}/{_BEGUN}"
+        replaced: set[str] = set()
         if system.exists(last):
-            if system.cat_file(last) == text:
+            old = system.cat_file(last)
+            if old == text:
                 return
             refuse_existing_url(url, overwrite=overwrite)
+            replaced = _files_of(old)
             system.rm_file(last)  # from here on the old one is none
-        if not (system.exists(begun) and system.cat_file(begun) == text):
+        found = {name: info["size"] for name, info in system.find(path, detail=True).items()}
+        if begun in found and system.cat_file(begun) == text:
+            sent = found
+        else:  # a file of another directory may be as long as one of this: of none is it known that it was sent
+            sent = {}
+            for name in {*manifest.files, *replaced}:
+                if f"{path}/{name}" in found:
+                    system.rm_file(f"{path}/{name}")
             system.pipe_file(begun, text)
-            sent: dict[str, Any] = {}
-        else:
-            sent = {name: info["size"] for name, info in system.find(path, detail=True).items()}
         for name, record in manifest.files.items():
             if sent.get(f"{path}/{name}") != record.bytes:
                 system.put_file(str(directory / name), f"{path}/{name}")
         system.pipe_file(last, text)
         system.rm_file(begun)
+
+
+def _files_of(manifest: bytes) -> set[str]:
+    """Return the files that a manifest lists, whoever wrote it."""
+    try:
+        return {name for name in json.loads(manifest)["files"] if ".." not in name.split("/")}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return set()
 
 
 def refuse_existing_url(url: str, *, overwrite: bool) -> None:
@@ -253,14 +297,19 @@ def write_to(
         InputError: something else is there, or what `write` raises.
         RunError: the store refuses; the directory waits in `room`.
     """
-    if not is_url(output):
-        write(Path(output))
+    url = as_place(output)
+    if isinstance(url, Path):
+        write(url)
         return
-    refuse_existing_url(output, overwrite=overwrite)
-    directory = _waiting(output, room, asked())
+    refuse_existing_url(url, overwrite=overwrite)
+    directory = _waiting(url, room, asked())
     if not directory.exists():
         write(directory)
-    publish(directory, output, overwrite=overwrite)
+    try:
+        publish(directory, url, overwrite=overwrite)
+    except RunError as error:
+        remedy = f"Run it again to go on: it is kept in {directory}"
+        raise RunError(error.what, where=url, remedy=remedy) from error
     shutil.rmtree(directory.parent)
 
 

@@ -245,7 +245,7 @@ CASES = {
     # vocabularies
     "too little text for so many pieces": Case(
         "vocab {tmp}/text -o {out}",
-        ("size: 30,522 pieces asked for", "Use a size of"),
+        ("size: 30,522 pieces asked for", "Use a smaller one"),
         text(GOOD_TEXT),
         keeps_parts=True,
     ),
@@ -255,7 +255,7 @@ CASES = {
         keeps_parts=True,
     ),
     "a vocabulary of negative size": Case(
-        "vocab {text} -o {out} --size=-5", ("size: -5 pieces",), keeps_parts=True
+        "vocab {text} -o {out} --size=-5", ("size: -5 pieces leave no room beside the 5 reserved ones",)
     ),
     "a vocabulary of nothing": Case("vocab {tmp}/text -o {out}", ("{tmp}/text: no text in it",), text(b"\n")),
     "no task": Case("corpus {text} --vocab {vocab} -o {out} --task 9/8", ("--task: 9/8 is no task", "3/8")),
@@ -456,6 +456,10 @@ CASES = {
     "a size beside a model to start from": Case(
         PRETRAIN + "--data {data} --init {run} --model tiny", ("--model: does not go with --init",)
     ),
+    "appending with another share held out": Case(
+        "corpus {text} -o {data} --append --validation-fraction 0.5",
+        ("--validation-fraction: what is held out was settled",),
+    ),
     "appending and overwriting": Case(
         "corpus {text} -o {data} --append --overwrite", ("--overwrite: does not go with --append",)
     ),
@@ -528,6 +532,18 @@ CASES = {
     ),
     "a vocabulary below a file": Case("vocab {text} -o {text}/vocab", ("{text}", "is a file")),
     "a data set below a file": Case("corpus {text} --vocab {vocab} -o {text}/a/b", ("{text}", "is a file")),
+    "this directory": Case("corpus {text} --vocab {vocab} -o .", (".: exists already", "--overwrite")),
+    "parts of this directory": Case("corpus merge .", (".parts: no parts of a data set",)),
+    "a store where a path is wanted": Case(
+        "vocab extend {vocab} --words {text} -o s3://bucket/vocab",
+        ("s3://bucket/vocab: no path of this machine. Give a path",),
+    ),
+    "a file in place of its directory": Case(
+        "corpus {text} --vocab {vocab}/vocab.txt -o {out}",
+        ("{vocab}/vocab.txt: is a file. Give the directory",),
+    ),
+    "plan nothing": Case("plan --steps nan", ("--steps: nan is not above 0",)),
+    "plan without a network": Case("plan --network 0", ("--network: 0.0 is not above 0",)),
     "a run below a file": Case(
         PRETRAIN.replace("{out}", "{text}/run") + "--data {data}", ("{text}", "is a file")
     ),

@@ -66,7 +66,7 @@ def test_counting_goes_on_where_it_was_and_serves_other_sizes(tmp_path, text, mo
     monkeypatch.setattr(vocabulary, "count_words", count)
     with pytest.raises(KeyboardInterrupt):
         train_vocabulary([text], tmp_path / "v", size=200)
-    with pytest.raises(InputError, match="Use a size of"):
+    with pytest.raises(InputError, match="Use a smaller one"):
         train_vocabulary([text], tmp_path / "v", size=4000)
     assert counted.count("a part") > 4
     monkeypatch.setattr(vocabulary, "count_words", None)
@@ -85,10 +85,18 @@ def test_nothing_is_written_when_nothing_is_learned(tmp_path, text):
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(InputError, match="empty: no text in it"):
         train_vocabulary([tmp_path / "empty"], tmp_path / "v", size=300)
-    with pytest.raises(InputError, match="Use a size of"):
+    with pytest.raises(InputError, match="Use a smaller one"):
         train_vocabulary([text], tmp_path / "v", size=4000)
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / "mine").write_text("precious")
     with pytest.raises(InputError, match="exists already"):
         train_vocabulary([text], tmp_path / "v", size=300)
     assert (tmp_path / "v" / "mine").read_text() == "precious"
+
+
+def test_a_vocabulary_that_is_not_as_it_was_written_is_refused(tmp_path, text):
+    train_vocabulary([text], tmp_path / "v", size=300)
+    file = tmp_path / "v/tokenizer.json"
+    file.write_text(file.read_text() + " ")
+    with pytest.raises(InputError, match=r"tokenizer\.json: [\d,]+ bytes, the manifest says"):
+        Tokenizer.load(tmp_path / "v")

@@ -85,6 +85,7 @@ def test_frequent_words_of_a_text(tmp_path, vocabulary, text):
         ({}, "one of --words FILE and --add N is needed"),
         ({"words": "glyptos", "number": 2}, "one of --words FILE and --add N is needed"),
         ({"words": "a\n\ne-mail"}, r"words:3: 'e-mail' is not one word"),
+        ({"words": "x" * 120}, r"words:1: 'x+ is not one word of at most 50"),
         ({"words": "x" * 51}, r"words:1: 'x+' is not one word of at most 50"),
         ({"words": "the\nsat"}, "every word of it is a piece already"),
         ({"words": "\n"}, "words: no word in it"),
@@ -103,6 +104,19 @@ def test_what_cannot_be_added(tmp_path, vocabulary, arguments, message):
     with pytest.raises(InputError, match=message):
         extend_vocabulary(vocabulary, tmp_path / "new", **arguments)
     assert not (tmp_path / "new").exists()
+
+
+def test_places_that_somebody_uses_are_not_taken():
+    pieces = ["[unused98]", "[unused99]", *PIECES]
+    assert extend_pieces(pieces, ["new"], keep=("[unused98]",))[:2] == ["[unused98]", "new"]
+
+
+def test_text_in_another_field(tmp_path, vocabulary, capsys):
+    table = write(tmp_path / "text.jsonl", '{"body": "The cat sat on the mat, and nobody ever said a word of it."}\n')
+    look = ["vocab", "inspect", str(vocabulary), str(table), "--workers", "1", "--quiet"]
+    assert main(look) == 2
+    assert "Choose with --text-field what is there: body" in capsys.readouterr().err
+    assert main([*look, "--text-field", "body"]) == 0
 
 
 def test_a_piece_stands_once():

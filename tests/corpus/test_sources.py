@@ -158,6 +158,7 @@ def test_names_in_capitals_say_the_same(tmp_path):
 def test_inputs_know_when_they_were_written_anew(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("one\n")
+    assert versions_of(["hf:some/text"]) == {"hf:some/text": "hf:some/text"}
     before = versions_of([str(tmp_path)])
     assert versions_of([str(file)]) == before
     os.utime(file, ns=(1, 1))

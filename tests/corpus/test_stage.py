@@ -161,7 +161,8 @@ def test_other_settings_are_refused(tmp_path, texts):
     found, stretches = begun(tmp_path, texts)
     work(found, stretches)
     with pytest.raises(
-        InputError, match=r'out\.parts: was begun with language "en", not "de"\. Say --overwrite'
+        InputError,
+        match=r'out\.parts: was begun with language "en", not "de"\. Finish .*, or say --overwrite',
     ):
         begun(tmp_path, texts, settings={"language": "de"})
     anew, stretches = begun(tmp_path, texts, settings={"language": "de"}, overwrite=True)
@@ -173,7 +174,9 @@ def test_what_parts_do_not_depend_on_may_change(tmp_path, texts):
     stage, stretches = begun(tmp_path, texts, sealing={"size": 2})
     assert work(stage, stretches) == []
     assert reopen(tmp_path / "out").plan["sealing"] == {"size": 2}
-    with pytest.raises(InputError, match=r"was begun with size 2, not 3\. Say the same for all tasks"):
+    with pytest.raises(
+        InputError, match=r"was begun with size 2, not 3\. Finish .* Say the same for all tasks"
+    ):
         begun(tmp_path, texts, sealing={"size": 3}, is_task=True, overwrite=True)
 
 
@@ -192,13 +195,32 @@ def test_of_a_text_that_was_mended_the_mended_file_is_read_again(tmp_path, texts
     assert contents(stage) == [*EXPECTED[:3], "2: mended", *EXPECTED[6:], EXPECTED[0]]
 
 
+def test_small_files_that_are_read_together_are_read_again_together(tmp_path, texts, monkeypatch):
+    monkeypatch.setattr(sources, "_STRETCH_BYTES", 10**9)
+    work(*begun(tmp_path, texts))
+    rewrite(texts[2], "2: mended\n")
+    stage, stretches = begun(tmp_path, texts)
+    assert stage.count_finished() == 0
+    work(stage, stretches)
+    assert "2: mended" in " ".join(contents(stage))
+
+
+def test_what_is_appended_is_not_overwritten(tmp_path, texts):
+    work(*begun(tmp_path, texts[:2], sealing={"append": True}))
+    with pytest.raises(
+        InputError, match=r"is none of it now\. Finish it as it was begun, or delete .*out\.parts\.$"
+    ):
+        begun(tmp_path, texts[2:], sealing={"append": True})
+
+
 def test_other_text_is_refused(tmp_path, texts):
     work(*begun(tmp_path, texts[:2]))
     with pytest.raises(
-        InputError, match=r"was begun with other text: .*text-0 is not as it was\. Say --overwrite"
+        InputError,
+        match=r"was begun with other text: .*text-0 is none of it now\. Finish .*, or say --overwrite",
     ):
         begun(tmp_path, texts[2:])
-    with pytest.raises(InputError, match=r"with less text\. Say the same for all tasks"):
+    with pytest.raises(InputError, match=r"with less text\. Finish .* Say the same for all tasks"):
         begun(tmp_path, texts, is_task=True)
     stage, stretches = begun(tmp_path, texts[2:], overwrite=True)
     assert work(stage, stretches) == EXPECTED[3:]
@@ -210,6 +232,23 @@ def test_stdin_is_read_anew(tmp_path, monkeypatch):
         stage, stretches = begun(tmp_path, ["-"])
         work(stage, stretches)
         assert contents(stage) == [text.strip()]
+
+
+def test_stdin_is_read_here_whatever_the_workers(tmp_path, texts, monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"from stdin\n")))
+    stage, stretches = begun(tmp_path, ["-", *texts])
+    with SILENT.bar("", total=None) as bar:
+        list(stage.work(stretches, partial(write, made=[]), workers=2, bar=bar))
+    assert contents(stage) == ["from stdin", *EXPECTED]
+
+
+def test_what_was_read_from_stdin_is_not_gone_on_with(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\n" * 20)))
+    stage, stretches = begun(tmp_path, ["-"])
+    with pytest.raises(KeyboardInterrupt), stage.kept_if_of_use(Progress()):
+        work(stage, stretches, stop_after=1)
+    assert not stage.directory.exists()
+    assert capsys.readouterr().err == ""
 
 
 def test_of_tasks_that_begin_at_once_one_makes_the_directory(tmp_path, texts):

@@ -136,7 +136,7 @@ def test_every_word_can_be_cut(uncased_pieces):
 def test_the_message_says_what_is_possible():
     with pytest.raises(InputError, match=r"size: 1,000 pieces asked for, the text has (\d+)") as error:
         learn_vocabulary(COUNTS, size=1000)
-    most = int(str(error.value).split("size of ")[1].split(" ")[0])
+    most = int(str(error.value).split("smaller one, ")[1].split(" ")[0])
     assert len(learn_vocabulary(COUNTS, size=most)) == most
     with pytest.raises(InputError, match=rf"size: {most + 1} pieces asked for, the text has {most} "):
         learn_vocabulary(COUNTS, size=most + 1)

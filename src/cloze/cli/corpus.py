@@ -8,12 +8,13 @@ import tyro
 from cloze.cli.common import (
     Corpus,
     Flags,
+    OptionalNumber,
     OptionalOutputPlace,
     OptionalPath,
     PoolFlags,
     required,
 )
-from cloze.cli.reading import ReadingFlags, look
+from cloze.cli.reading import ReadingOrLookFlags, look
 from cloze.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ def run(
     *,
     vocab: OptionalPath = None,
     output: OptionalOutputPlace = None,
-    reading: ReadingFlags,
+    reading: ReadingOrLookFlags,
     language: Annotated[str, tyro.conf.arg(metavar="CODE")] = "en",
     splitter: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
-    validation_fraction: float = 0.005,
+    validation_fraction: OptionalNumber = None,
     append: bool = False,
     task: Annotated[str | None, tyro.conf.arg(metavar="I/N", help_behavior_hint="")] = None,
     pool: PoolFlags,
@@ -48,7 +49,8 @@ def run(
         reading: what the text files hold.
         language: how paragraphs are split into sentences, as an ISO code.
         splitter: a function of your own that splits them.
-        validation_fraction: share of the documents held out from training.
+        validation_fraction: share of the documents held out from training (0.005); a data set that is added to has
+            its own.
         append: add to the data set that is there, which stays as it is.
         task: do the share of task I of N, as in 3/8; then "cloze corpus merge" makes the data set of all.
         pool: where the work is done.
@@ -62,16 +64,19 @@ def run(
     from cloze.corpus.inputs import versions_of
     from cloze.corpus.stage import Task
     from cloze.locate import resolve_checkpoint
-    from cloze.stores import cache_directory, is_url, write_to
+    from cloze.stores import as_place, cache_directory, is_url, write_to
 
-    output = required(output, "--output", verb="corpus")
+    output = str(as_place(required(output, "--output", verb="corpus")))
     vocab = vocab if append else required(vocab, "--vocab", verb="corpus")
     config = BuildConfig(
         reading=reading.config,
         language=language,
         splitter=splitter,
-        validation_fraction=validation_fraction,
+        **({} if validation_fraction is None else {"validation_fraction": validation_fraction}),
     )
+    if append and validation_fraction is not None:
+        what = "what is held out was settled when the data set was begun"
+        raise InputError(what, where="--validation-fraction", remedy="Leave it out")
     if append and overwrite:
         raise InputError("does not go with --append", where="--overwrite", remedy="Leave one of them out")
     if is_url(output) and (append or task is not None):

@@ -1,11 +1,13 @@
 """`cloze plan`: hours, network and storage of a pre-training run on many accelerators, by calculation."""
 
+import math
 from dataclasses import asdict
 from typing import Annotated, Literal
 
 import tyro
 
 from cloze.cli.common import Flags, OptionalNumber
+from cloze.errors import InputError
 
 
 def run(
@@ -49,6 +51,16 @@ def run(
     from cloze.model.bert import SIZES
     from cloze.pretraining.config import PAPER_PHASES
 
+    amounts = {
+        "--steps": steps,
+        "--batch-size": batch_size,
+        "--tflops": tflops,
+        "--network": network,
+        "--link": link,
+    }
+    for flag, amount in amounts.items():
+        if amount is not None and not 0 < amount < math.inf:
+            raise InputError(f"{amount} is not above 0", where=flag)
     machine = find_device(device)
     if tflops is not None:
         machine = replace(machine, flops_per_second=tflops * 1e12, source="given with --tflops")

@@ -33,10 +33,6 @@ class Reading:
         tyro.conf.arg(metavar="STEP", help_behavior_hint=f"({', '.join(STEPS)})"),
     ] = ()
     """Leave out a step of the cleaning."""
-    dry_run: bool = False
-    """Say what would be read and how, and write nothing."""
-    validate: bool = False
-    """Read everything, name the first thing that is wrong, and write nothing."""
 
     @property
     def config(self) -> "ReadingConfig":
@@ -49,10 +45,21 @@ class Reading:
         )
 
 
+@dataclass(frozen=True)
+class ReadingOrLook(Reading):
+    """The same, or a look at the text in place of work on it."""
+
+    dry_run: bool = False
+    """Say what would be read and how, and write nothing."""
+    validate: bool = False
+    """Read everything, name the first thing that is wrong, and write nothing."""
+
+
 ReadingFlags: TypeAlias = Annotated[Reading, tyro.conf.arg(name="")]
+ReadingOrLookFlags: TypeAlias = Annotated[ReadingOrLook, tyro.conf.arg(name="")]
 
 
-def look(inputs: Sequence[str], reading: Reading, *, workers: "Workers", flags: Common) -> None:
+def look(inputs: Sequence[str], reading: ReadingOrLook, *, workers: "Workers", flags: Common) -> None:
     """Do what --dry-run or --validate asks for.
 
     Raises:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cloze.cli.common import Corpus, Flags, OptionalOutputPlace, PoolFlags, required
-from cloze.cli.reading import ReadingFlags, look
+from cloze.cli.reading import ReadingOrLookFlags, look
 
 
 def run(
@@ -11,7 +11,7 @@ def run(
     /,
     *,
     output: OptionalOutputPlace = None,
-    reading: ReadingFlags,
+    reading: ReadingOrLookFlags,
     size: int = 30_522,
     cased: bool = False,
     pool: PoolFlags,

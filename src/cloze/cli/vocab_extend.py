@@ -14,6 +14,7 @@ from cloze.cli.common import (
     Output,
     PoolFlags,
 )
+from cloze.cli.reading import ReadingFlags
 
 if TYPE_CHECKING:
     from cloze.corpus.extension import Extension
@@ -29,6 +30,7 @@ def run(
     output: Output,
     words: OptionalPath = None,
     add: OptionalInteger = None,
+    reading: ReadingFlags,
     pool: PoolFlags,
     overwrite: bool = False,
     flags: Flags,
@@ -41,6 +43,7 @@ def run(
         output: directory for the extended vocabulary.
         words: a file with a word a line, all to be added.
         add: add so many words, the most frequent of the text that are no piece.
+        reading: what the text files hold.
         pool: where the work is done.
         overwrite: replace the output where it exists.
         flags: flags of every verb.
@@ -53,6 +56,7 @@ def run(
         words=words,
         inputs=corpus,
         number=add,
+        reading=reading.config,
         workers=pool(),
         overwrite=overwrite,
         progress=flags.progress,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from cloze.cli.common import Corpus, Flags, PoolFlags
+from cloze.cli.reading import ReadingFlags
 
 _VOCABULARY_ROWS = {
     "pieces": "pieces",
@@ -39,6 +40,7 @@ def run(
         tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="TEXT", help_behavior_hint="")
     ] = (),
     beside: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="VOCAB…", help_behavior_hint="")] = (),
+    reading: ReadingFlags,
     pool: PoolFlags,
     flags: Flags,
 ) -> None:
@@ -52,6 +54,7 @@ def run(
         corpus: text to measure it on: files, folders or globs; - is stdin.
         text: a text to show the pieces of; may be given again.
         beside: other vocabularies to show beside it.
+        reading: what the text files hold.
         pool: where the work is done.
         flags: flags of every verb.
     """
@@ -61,7 +64,11 @@ def run(
 
     directories = [vocabulary, *beside]
     tokenizers = [Tokenizer.load(directory) for directory in directories]
-    counts = count_text(corpus, tokenizers, workers=pool(), progress=flags.progress) if corpus else {}
+    counts = {}
+    if corpus:
+        counts = count_text(
+            corpus, tokenizers, reading=reading.config, workers=pool(), progress=flags.progress
+        )
     found: list[dict[str, Any]] = []
     for directory, tokenizer in zip(directories, tokenizers, strict=True):
         facts: dict[str, Any] = {

@@ -39,7 +39,7 @@ from cloze.errors import InputError
 from cloze.executor import Workers
 from cloze.progress import SILENT, Bar, Progress
 from cloze.text.sentences import check_language, split_sentences
-from cloze.text.splitters import load_splitter
+from cloze.text.splitters import load_splitter, source_of
 from cloze.text.tokenizer import Tokenizer
 
 _KIND = "corpus"
@@ -199,7 +199,7 @@ def _begin(
             "kind": _KIND,
             "vocabulary": _hash(tokenizer),
             "language": config.language,
-            "splitter": config.splitter,
+            "splitter": None if config.splitter is None else [config.splitter, source_of(config.splitter)],
             "without": sorted({*left_out} - {*_STEPS_OF_SEALING}),
             **{name: metadata.version(name) for name in _PACKAGES},
         },

@@ -18,6 +18,7 @@ from cloze.executor import Workers
 from cloze.progress import SILENT, Progress
 from cloze.text.inspection import cut_words, describe_text
 from cloze.text.learner import LEAST_COUNT
+from cloze.text.pieces import UNK
 from cloze.text.tokenizer import Tokenizer
 from cloze.text.vocabulary import MAX_WORD_CHARS, extend_pieces
 
@@ -102,7 +103,9 @@ def extend_vocabulary(
     new = [word for word in wanted if word not in pieces]
     if not new:
         raise InputError("every word of it is a piece already", where=words)
-    extended = replace(tokenizer, pieces=tuple(extend_pieces(tokenizer.pieces, new)))
+    extended = replace(
+        tokenizer, pieces=tuple(extend_pieces(tokenizer.pieces, new, keep=tokenizer.added_pieces))
+    )
     with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:
         extended.save(directory)
     ids = {piece: index for index, piece in enumerate(extended.pieces)}
@@ -128,7 +131,7 @@ def _read_words(file: Path, tokenizer: Tokenizer) -> list[str]:
             for line in read_documents(stretch, bar):
                 found = way.count(line.lines)
                 word = next(iter(found), "")
-                if found.total() != 1 or len(word) > MAX_WORD_CHARS:
+                if found.total() != 1 or len(word) > MAX_WORD_CHARS or word == UNK:  # longer than any is read
                     what = f"{line.lines[0]!r:.60} is not one word of at most {MAX_WORD_CHARS} characters"
                     remedy = "Give a word a line; the tokenizer cuts at spaces and punctuation in any case"
                     raise InputError(what, where=line.where, remedy=remedy)

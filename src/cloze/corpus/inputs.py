@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze.corpus.streams import STDIN, file_version
+from cloze.corpus.tables import HUB
 from cloze.errors import InputError
 from cloze.stores import files_at, is_url
 
@@ -48,11 +49,15 @@ def find_files(given: str) -> list[str]:
 def versions_of(given: Sequence[str]) -> dict[str, object]:
     """Return what changes when a file of the inputs is written anew; stdin is never the same again.
 
+    Of a data set of the hub nobody knows when it was written: it is its name.
+
     Raises:
         InputError: as `find_files`.
     """
-    files = [file for each in given for file in find_files(each)]
-    return {file: uuid.uuid4().hex if file == STDIN else file_version(file) for file in files}
+    from_hub = {each: each for each in given if each.startswith(HUB)}
+    files = [file for each in given if each not in from_hub for file in find_files(each)]
+    known = {file: uuid.uuid4().hex if file == STDIN else file_version(file) for file in files}
+    return {**from_hub, **known}
 
 
 def _below(match: str) -> Iterator[str]:

@@ -8,8 +8,8 @@
 
 A part is a function of the settings and its stretch, and a key is a hash of the stretch and of the times at which its
 files were written. So it does not matter who makes a part, nor whether two do at once; and of a text in which one file
-was mended that file alone is read again. Files get their names when they are whole. They are not synced: what a
-failure of the machine takes is found by its checksum, and made again.
+was mended only the stretch that it is in is read again. Files get their names when they are whole. They are not synced:
+what a failure of the machine takes is found by its checksum, and made again.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -151,8 +151,13 @@ class Stage:
         ]
 
     def count_finished(self) -> int:
-        """Count the parts that are finished."""
-        return sum(1 for _ in self.directory.glob("*-[0-9]*.json"))
+        """Count the finished parts that can be gone on with: none of what was read from stdin."""
+        keys = {
+            stretch["key"]
+            for stretch in self.plan["stretches"]
+            if all(span["file"] != STDIN for span in stretch["spans"])
+        }
+        return sum(1 for key in keys for _ in self.directory.glob(f"{key}-*.json"))
 
     def work(
         self,
@@ -165,7 +170,8 @@ class Stage:
     ) -> Iterator[Record]:
         """Make the parts that are not there yet; yield what is known of each, in any order.
 
-        Where there are stretches enough each worker reads its own. Else this process reads for all of them.
+        Where there are stretches enough each worker reads its own. Else this process reads for all of them, as it
+        does where stdin is among them, which no other process has.
 
         Args:
             stretches: as the stage was begun with.
@@ -182,7 +188,8 @@ class Stage:
         shares = _shares(dict(zip(self.keys, stretches, strict=True)), task)
         to_do = [share for share in shares if not self._is_through(share.key, names, share)]
         bar.advance(sum(s.stretch.size_bytes for s in shares) - sum(s.stretch.size_bytes for s in to_do))
-        if 1 < num_workers(workers) <= len(to_do) // 2:
+        reads_stdin = total_bytes(share.stretch for share in to_do) is None
+        if 1 < num_workers(workers) <= len(to_do) // 2 and not reads_stdin:
             finish = partial(_finish_share, directory=self.directory, make=make)
             for share, made in map_unordered(finish, to_do, workers=workers):
                 bar.advance(share.stretch.size_bytes)
@@ -290,7 +297,7 @@ def begin(
         sealing: what the result depends on, beside its parts.
         fill: writes what else the stage shall hold, into a directory.
         is_task: others work on the same, with the same settings and stretches.
-        overwrite: begin anew where the settings or all of the text have changed. Not for tasks.
+        overwrite: begin anew where the settings have changed, or the text is another. Not for tasks.
 
     Raises:
         InputError: it was begun with other settings or text.
@@ -317,8 +324,11 @@ def begin(
             stage.remove()
             _create(directory, plan, fill)
         else:
-            remedy = f"finish it as it was begun, or delete {directory}"
-            remedy = f"Say the same for all tasks, {remedy}" if is_task else f"Say --overwrite, {remedy}"
+            remedy = f"Finish it as it was begun, or delete {directory}"
+            if is_task:
+                remedy += ". Say the same for all tasks"
+            elif not sealing.get("append"):  # --overwrite does not go with it
+                remedy += ", or say --overwrite"
             raise InputError(f"was begun with {reason}", where=directory, remedy=remedy)
     return reopen(output)
 
@@ -348,6 +358,7 @@ def is_sealed(output: Path) -> bool:
 
 
 def _directory(output: Path) -> Path:
+    output = output if output.name else output.absolute()  # "." has no name
     return output.with_name(f"{output.name}.parts")
 
 
@@ -391,11 +402,18 @@ def _what_changed(old: Record, new: Record, *, is_task: bool) -> str | None:
     keys = [stretch["key"] for stretch in new["stretches"]]
     if is_task and keys == [stretch["key"] for stretch in old["stretches"]]:
         return None
-    files = {stretch["key"]: stretch["spans"][0]["file"] for stretch in old["stretches"]}
-    changed = [file for key, file in files.items() if key not in keys and file != STDIN]
-    if is_task or (changed and len(changed) == len(files)):
+    if is_task:
+        changed = _files_of(stretch for stretch in old["stretches"] if stretch["key"] not in keys)
         return f"other text: {changed[0]} is not as it was" if changed else "less text"
+    before = _files_of(old["stretches"])
+    if before and not {*before} & {*_files_of(new["stretches"])}:
+        return f"other text: {before[0]} is none of it now"
     return None
+
+
+def _files_of(stretches: Iterable[Record]) -> list[str]:
+    """Return the files that stretches of a plan are read from, but for stdin."""
+    return [span["file"] for stretch in stretches for span in stretch["spans"] if span["file"] != STDIN]
 
 
 def _shown(value: object) -> str:

@@ -23,7 +23,7 @@ from cloze.errors import InputError
 from cloze.executor import Workers
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
-from cloze.text.vocabulary import learn_vocabulary
+from cloze.text.vocabulary import learn_vocabulary, reserved_pieces
 from cloze.text.words import count_words
 
 KIND = "vocabulary"
@@ -60,6 +60,9 @@ def train_vocabulary(
         RunError: the disk is full.
     """
     output = Path(output)
+    if size <= (reserved := len(reserved_pieces(size))):
+        what = f"{size} pieces leave no room beside the {reserved} reserved ones"
+        raise InputError(what, where="size", remedy="Use some thousands")
     if not stages.is_sealed(output):
         artifacts.refuse_existing(output, overwrite=overwrite)
     stretches = plan_stretches(inputs, reading)

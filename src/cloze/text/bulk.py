@@ -9,7 +9,7 @@ import tokenizers
 
 from cloze.text.runs import RunIndex, slices
 
-_MAX_RUNS = 1_000_000  # some 200 MB
+_MAX_RUNS = 1_000_000  # some 600 MB
 
 
 class RunCache:

@@ -182,12 +182,18 @@ def _shown(text: str, language: str) -> str:
 def _without_brackets_of_sentences(shown: str) -> str:
     """Blank the brackets around whole sentences, within which the library would see none."""
     for bracket, where_closing in _BRACKETS_OF_SENTENCES.items():
-        if bracket[1] in shown:
-            for closing in where_closing.finditer(shown):
-                opening = shown.rfind(bracket[0], 0, closing.start())
-                if opening >= 0:
-                    inner = shown[opening + 1 : closing.start()]
-                    shown = f"{shown[:opening]} {inner} {shown[closing.end() :]}"
+        if bracket[1] not in shown:
+            continue
+        characters = list(shown)
+        opened: list[int] = []
+        seen = 0
+        for closing in where_closing.finditer(shown):
+            place = closing.start()
+            opened += [at for at in range(seen, place) if characters[at] == bracket[0]]
+            seen = place
+            if opened:
+                characters[opened.pop()] = characters[place] = " "
+        shown = "".join(characters)
     return shown
 
 

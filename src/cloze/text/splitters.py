@@ -5,10 +5,13 @@ It may leave out white space, but nothing else: what a corpus drops, cleaning dr
 """
 
 import functools
+import hashlib
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from cloze.errors import InputError, RunError
 
@@ -41,6 +44,19 @@ def load_splitter(name: str) -> Splitter:
     if not callable(function):
         raise InputError(f"{function_name} is not a function", where=where)
     return function
+
+
+def source_of(name: str) -> str | None:
+    """Return a hash of the file that the function is in, which changes when its user mends it; None: it has none.
+
+    Raises:
+        InputError: there is no such function.
+    """
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(load_splitter(name)))
+    except TypeError:  # it is one of Python's own, or no function
+        file = None
+    return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
 
 
 def spans_of_function(text: str, name: str) -> list[Span]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
-from cloze.artifacts import disk_errors, read_file
+from cloze.artifacts import MANIFEST, disk_errors, read_file, verify
 from cloze.errors import InputError
 from cloze.locate import resolve_checkpoint
 from cloze.text.bulk import RunCache
@@ -114,9 +114,14 @@ class Tokenizer:
         Where nothing says whether the text is lower-cased, it is if no piece holds a capital letter.
 
         Raises:
-            InputError: no such files, a vocabulary that BERT cannot use, or a tokenizer that is not BERT's.
+            InputError: no such files, or not as cloze wrote them; a vocabulary that BERT cannot use, or a tokenizer
+                that is not BERT's.
         """
         directory = resolve_checkpoint(Path(directory))
+        if directory.is_file():
+            raise InputError("is a file", where=directory, remedy="Give the directory that it is in")
+        if (directory / MANIFEST).exists():
+            verify(directory, names=(VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
         config = _read_json(directory / TOKENIZER_CONFIG_FILE) or {}
         model_max_length = config.get("model_max_length")
         if not isinstance(model_max_length, int) or not 0 < model_max_length <= _LONGEST_MODEL_MAX_LENGTH:

@@ -1,7 +1,7 @@
 """Vocabularies: reading and checking `vocab.txt`, and learning WordPiece from counted words."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from cloze.artifacts import read_file
@@ -108,7 +108,7 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
     wanted = size - len(reserved) - len(forms)
     if wanted < 0:
         what = f"{size} pieces cannot hold {len(reserved)} reserved ones and an alphabet of {len(forms)}"
-        raise InputError(what, where="size", remedy=f"Use at least {2 * (size - wanted)}")
+        raise InputError(what, where="size", remedy=f"Use at least {size - wanted}")
     with progress.bar("vocabulary", total=None, unit="thresholds tried") as bar:
         learned = learn_pieces(
             Words.of(words, [usable[word] for word in words]), list(map(ord, alphabet)), wanted, bar
@@ -117,7 +117,7 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
         most = len(forms) + len(learned)
         most += len(reserved_pieces(most))
         what = f"{size:,} pieces asked for, the text has {most:,} that occur {LEAST_COUNT} times or more"
-        raise InputError(what, where="size", remedy=f"Use a size of {most} or less, or more text")
+        raise InputError(what, where="size", remedy=f"Use a smaller one, {most} at most, or more text")
     return [*reserved, *forms, *learned]
 
 
@@ -131,16 +131,16 @@ def reserved_pieces(size: int) -> list[str]:
     return [PAD, *unused[:before], UNK, CLS, SEP, MASK, *unused[before:]]
 
 
-def extend_pieces(pieces: Sequence[str], words: Sequence[str]) -> list[str]:
+def extend_pieces(pieces: Sequence[str], words: Sequence[str], keep: Collection[str] = ()) -> list[str]:
     """Add words to a vocabulary: they take the [unused] places first, in their order, and then stand at the end.
 
-    The other pieces keep their ids.
+    The other pieces keep their ids, as do [unused] ones in `keep`, which somebody gave a meaning.
 
     Raises:
         InputError: a word is a piece already, or stands twice.
     """
     extended = list(pieces)
-    places = (index for index, piece in enumerate(pieces) if UNUSED.fullmatch(piece))
+    places = (index for index, piece in enumerate(pieces) if UNUSED.fullmatch(piece) and piece not in keep)
     for word in words:
         place = next(places, None)
         if place is None:
