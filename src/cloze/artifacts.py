@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
@@ -93,12 +93,20 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def refuse_existing(path: Path, *, overwrite: bool, resume_hint: str = "", directory: bool = True) -> None:
+def refuse_existing(
+    path: Path,
+    *,
+    overwrite: bool,
+    inputs: Iterable[Path | str | None] = (),
+    resume_hint: str = "",
+    directory: bool = True,
+) -> None:
     """Raise unless `path` is free, empty or may be overwritten.
 
     Args:
         path: where something shall be written.
         overwrite: whether it may replace what is there.
+        inputs: what is read for it, which must not go with what is replaced.
         resume_hint: a further remedy.
         directory: whether it is a directory that shall be written, or a file.
 
@@ -122,6 +130,9 @@ def refuse_existing(path: Path, *, overwrite: bool, resume_hint: str = "", direc
     if path.is_dir() and not any((path / name).is_file() for name in (MANIFEST, RUN_CONFIG)):
         what = "is not a directory that cloze wrote, so it is not deleted"
         raise InputError(what, where=path, remedy="Choose another name, or delete it yourself")
+    for given in inputs:
+        if given is not None and Path(given).resolve().is_relative_to(path.resolve()):
+            raise InputError("is to be read, and replaced", where=given, remedy="Choose another --output")
 
 
 @contextmanager

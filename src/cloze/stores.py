@@ -217,15 +217,20 @@ def refuse_existing_url(url: str, *, overwrite: bool) -> None:
         raise InputError("exists already", where=url, remedy="Choose another name or say --overwrite")
 
 
-def refuse_existing_file(output: Place, *, overwrite: bool) -> None:
+def refuse_existing_file(output: Place, *, overwrite: bool, source: Place) -> None:
     """Raise where something is at the place of a file that shall be written, and may not be overwritten.
+
+    Args:
+        output: a path or a URL.
+        overwrite: whether it may be replaced.
+        source: what is read for it, which may not.
 
     Raises:
         InputError: it is, or the store does not answer.
     """
     place = as_place(output)
     if isinstance(place, Path):
-        artifacts.refuse_existing(place, overwrite=overwrite, directory=False)
+        artifacts.refuse_existing(place, overwrite=overwrite, inputs=[source], directory=False)
     else:
         refuse_existing_url(place, overwrite=overwrite)
 

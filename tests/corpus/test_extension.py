@@ -112,7 +112,9 @@ def test_places_that_somebody_uses_are_not_taken():
 
 
 def test_text_in_another_field(tmp_path, vocabulary, capsys):
-    table = write(tmp_path / "text.jsonl", '{"body": "The cat sat on the mat, and nobody ever said a word of it."}\n')
+    table = write(
+        tmp_path / "text.jsonl", '{"body": "The cat sat on the mat, and nobody ever said a word of it."}\n'
+    )
     look = ["vocab", "inspect", str(vocabulary), str(table), "--workers", "1", "--quiet"]
     assert main(look) == 2
     assert "Choose with --text-field what is there: body" in capsys.readouterr().err

@@ -128,7 +128,7 @@ def test_a_run_is_not_replaced_by_what_starts_from_it(config: FinetuneConfig, tm
     before = _weights(tmp_path / "run")
     for seeds in (1, 2):
         again = replace(config, model=str(tmp_path / "run"), seeds=seeds)
-        with pytest.raises(InputError, match="lies in the directory that is to be replaced"):
+        with pytest.raises(InputError, match="is to be read, and replaced"):
             finetune(TASK, again, tmp_path / "run", overwrite=True)
     after = _weights(tmp_path / "run")
     assert all(after[name].equal(weight) for name, weight in before.items())

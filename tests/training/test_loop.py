@@ -301,6 +301,33 @@ def test_a_damaged_newest_checkpoint_does_not_outlive_what_is_saved_next(tmp_pat
     assert resolve_checkpoint(tmp_path).name == "step-00000040"
 
 
+def test_a_run_whose_checkpoints_are_all_damaged_keeps_what_it_saves_when_it_begins_again(
+    tmp_path: Path,
+) -> None:
+    expected = _train(tmp_path / "whole")
+    _train(tmp_path / "cut")
+    for checkpoint in (tmp_path / "cut/checkpoints").iterdir():
+        (checkpoint / "model.safetensors").write_bytes(b"")
+    (tmp_path / "cut/checkpoints/step-of-mine").mkdir()
+    work = LineWork()
+    work.poison = set(range(40, 1000))
+    trainer, checkpoint = _trainer(tmp_path / "cut", work, every_steps=4, resume=True)
+    assert checkpoint is None
+    with pytest.raises(RunError):
+        trainer.train()
+    assert resolve_checkpoint(tmp_path / "cut").name == "step-00000012"
+    resumed = _train(tmp_path / "cut", resume=True)
+    assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
+    assert (tmp_path / "cut/checkpoints/step-of-mine").is_dir()
+
+
+def test_every_evaluation_is_made(tmp_path: Path) -> None:
+    trainer, _ = _trainer(tmp_path, LineWork(), budget=Steps(100))
+    trainer.evaluation_config = EvaluationConfig(times=100, log_every_steps=10)
+    trainer.train()
+    assert len(_rows(tmp_path, "validation")) == 100
+
+
 def test_a_clock_budget_ends_in_time_with_the_rate_at_zero(tmp_path: Path) -> None:
     work = LineWork()
     _train(tmp_path, work, budget=Clock(0.7))

@@ -77,7 +77,7 @@ def run(
     from cloze.tasks.data import find_data
     from cloze.tasks.tables import count_rows
 
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, source=data)
     predictor = load_ensemble(model, task, device=device)
     given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
     reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)], is_trained=True)

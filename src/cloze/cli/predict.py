@@ -79,9 +79,9 @@ def run(
     if explain and not workplace.is_here:
         what = "explanations are made in this process"
         raise InputError(what, where="--explain", remedy="Leave out --workers and --executor")
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, source=input_file)
     if page is not None:
-        refuse_existing_file(page, overwrite=overwrite)
+        refuse_existing_file(page, overwrite=overwrite, source=input_file)
     predictor = load_ensemble(model, task, device=workplace.device_here)
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given], is_trained=True)
@@ -101,7 +101,7 @@ def run(
         write_predictions(predictor.task, answers, output)
 
 
-def check_output(output: str | None, *, overwrite: bool) -> None:
+def check_output(output: str | None, *, overwrite: bool, source: str) -> None:
     """Refuse a place that predictions cannot be written to, before there are any."""
     from cloze.corpus.streams import COMPRESSED
     from cloze.stores import refuse_existing_file
@@ -111,7 +111,7 @@ def check_output(output: str | None, *, overwrite: bool) -> None:
     if Path(output.lower()).suffix in COMPRESSED:
         remedy = "Leave out the last ending, and compress it afterwards"
         raise InputError("lines are written as they are, not compressed", where=output, remedy=remedy)
-    refuse_existing_file(output, overwrite=overwrite)
+    refuse_existing_file(output, overwrite=overwrite, source=source)
 
 
 def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: str | None) -> None:

@@ -73,7 +73,7 @@ def export_onnx(
         RunError: a float32 graph differs from torch by more than `TOLERANCE`, or another gives values that are not
             finite; the disk is full.
     """
-    artifacts.refuse_existing(Path(output), overwrite=overwrite)
+    artifacts.refuse_existing(Path(output), overwrite=overwrite, inputs=[source])
     checkpoint = resolve_checkpoint(resolve_checkpoint(Path(source), "best"), "latest")
     found, model, max_length = _load(checkpoint)
     graph = build(model, precision=precision)

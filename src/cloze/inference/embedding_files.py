@@ -119,7 +119,7 @@ def embed_file(
         InputError: a file or a setting is wrong, or a number is too large for the storage.
         RunError: the disk is full, or a worker died.
     """
-    refuse_existing_file(output, overwrite=overwrite)
+    refuse_existing_file(output, overwrite=overwrite, source=source)
     write = _writer(output, file.of)
     workplace = find_workplace(file.workers, file.device)
     embedder = Embedder.load(model, config, device=workplace.device_here)

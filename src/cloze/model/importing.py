@@ -28,7 +28,7 @@ def import_model(
         RunError: the disk is full or cannot be written.
     """
     source = find_shipped(source)
-    artifacts.refuse_existing(output, overwrite=overwrite)
+    artifacts.refuse_existing(output, overwrite=overwrite, inputs=[source])
     if (source / CONFIG_FILE).is_file():
         if hidden_act is not None:
             what = f"{CONFIG_FILE} says which form of gelu it is"

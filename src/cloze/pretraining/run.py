@@ -70,8 +70,11 @@ def pretrain(
             return _resume(
                 configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG), run, world, progress
             )
+        inputs = [config.data, config.init, config.old_data]
         world.by_first(
-            lambda: artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
+            lambda: artifacts.refuse_existing(
+                run, overwrite=overwrite, inputs=inputs, resume_hint=", go on with --resume"
+            )
         )
         dataset = _open(config, world)
         config = replace(config, data_sha256=_fingerprint(config, dataset))
@@ -378,6 +381,7 @@ def _instances(
 
     def build() -> None:
         if not directory.exists():
+            artifacts.remove_leftovers(directory.parent)
             materialise(material.train, material.tokenizer, directory, settings, progress=progress)
 
     material.world.by_first(build)

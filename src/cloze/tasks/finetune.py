@@ -72,16 +72,16 @@ def finetune(
         progress = progress if world.is_first else SILENT
         if world.restarts and world.by_first(lambda: _is_run_of(task, with_files(task, config), run)):
             return _resume(task, with_files(task, config), run, world, workplace, progress)
+        inputs = [config.model, config.train, config.dev]
         world.by_first(
-            lambda: artifacts.refuse_existing(run, overwrite=overwrite, resume_hint=", go on with --resume")
+            lambda: artifacts.refuse_existing(
+                run, overwrite=overwrite, inputs=inputs, resume_hint=", go on with --resume"
+            )
         )
         check_task(task)
         _check_trials(task, config)
         config = with_files(task, config)
         start = resolve_checkpoint(Path(config.model))
-        if start.resolve().is_relative_to(run.resolve()):
-            remedy = "Choose another --output"
-            raise InputError("lies in the directory that is to be replaced", where=start, remedy=remedy)
         prepared = prepare(task, config, start, world, progress)
         if not config.has_trials:
             return begin_run(precompute(prepared, config, progress), config, run, progress)

@@ -7,6 +7,7 @@
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from cloze.progress import Progress
 from cloze.training.replicas import like
 
 _CHECKPOINTS = "checkpoints"
+_NAME = re.compile(r"step-\d+")
 _AVERAGE = "training/average.safetensors"
 _OPTIMIZER = "training/optimizer.safetensors"
 _STATE = "training/state.json"
@@ -103,15 +105,17 @@ def save_checkpoint(
 
 
 def point_to_checkpoints(run: Path, state: TrainingState) -> None:
-    """Make `latest` and `best` name the checkpoint of a state and the best one before it."""
-    artifacts.write_text(run / "latest", _checkpoint_name(state.step) + "\n")
-    if state.best_step is not None:
-        artifacts.write_text(run / "best", _checkpoint_name(state.best_step) + "\n")
+    """Make `latest` and `best` name the checkpoint of a state and the best one before it, where there are any."""
+    for pointer, step in (("latest", state.step or None), ("best", state.best_step)):
+        if step is None:
+            (run / pointer).unlink(missing_ok=True)
+        else:
+            artifacts.write_text(run / pointer, _checkpoint_name(step) + "\n")
 
 
 def remove_later_checkpoints(run: Path, step: int) -> None:
     """Delete what a run that goes on from a step had saved after it: these were found to be damaged."""
-    for path in sorted((run / _CHECKPOINTS).glob("step-*")):
+    for path in _checkpoints_of(run):
         if _step_of(path) > step:
             artifacts.remove_directory(path)
 
@@ -120,13 +124,18 @@ def _checkpoint_name(step: int) -> str:
     return f"{_CHECKPOINTS}/step-{step:08}"
 
 
+def _checkpoints_of(run: Path) -> list[Path]:
+    """Return a run's checkpoints in their order, and not what else somebody put there."""
+    return sorted(path for path in (run / _CHECKPOINTS).glob("step-*") if _NAME.fullmatch(path.name))
+
+
 def _step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 
 def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
     """Delete the checkpoints that are neither among the newest, nor the best, nor one of every n-th."""
-    paths = sorted((run / _CHECKPOINTS).glob("step-*"))
+    paths = _checkpoints_of(run)
     kept = set(paths[-config.keep_newest :])
     if (run / "best").exists():
         kept.add(run / (run / "best").read_text("utf-8").strip())
@@ -141,14 +150,14 @@ def keep_best_checkpoint(run: Path) -> None:
         return
     best = follow(run, "best")
     artifacts.write_text(run / "latest", _checkpoint_name(_step_of(best)) + "\n")
-    for path in sorted((run / _CHECKPOINTS).glob("step-*")):
+    for path in _checkpoints_of(run):
         if path != best:
             artifacts.remove_directory(path)
 
 
 def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
     """Return the newest checkpoint whose every file is as it was written, or None; damaged ones are named."""
-    for path in sorted((run / _CHECKPOINTS).glob("step-*"), reverse=True):
+    for path in reversed(_checkpoints_of(run)):
         try:
             artifacts.verify(path, kind="checkpoint")
         except InputError as error:

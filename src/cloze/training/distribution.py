@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal, TypeVar
 
 import torch
@@ -25,6 +26,8 @@ from cloze.training.precision import resolve_device
 Value = TypeVar("Value")
 
 _ROLL_CALL_SECONDS = 5.0
+_PATIENCE = timedelta(days=7)
+"""With what the first rank does alone: Google's instances of much text take hours, and torch waits for half of one."""
 _LOST = (
     "gloo",
     "connection closed",
@@ -67,6 +70,8 @@ class World:
     size: int = 1
     restarts: int = 0
     """How often torchrun has begun anew."""
+    waiting: distributed.ProcessGroup | None = None
+    """The ranks, where they wait for the first one."""
 
     @property
     def is_first(self) -> bool:
@@ -110,7 +115,7 @@ class World:
                 told[0] = act()
             except ClozeError as error:
                 failure, told[1] = error, error.exit_code
-        distributed.broadcast_object_list(told, src=0, device=torch.device("cpu"))
+        distributed.broadcast_object_list(told, src=0, group=self.waiting, device=torch.device("cpu"))
         if failure is not None:
             raise failure
         if told[1]:
@@ -160,10 +165,12 @@ def join_world(device: str) -> Iterator[World]:
     if size == 1:
         yield World(found, restarts=restarts)
         return
-    world = World(_own_device(found), int(os.environ["RANK"]), size, restarts)
+    own, rank = _own_device(found), int(os.environ["RANK"])
     store, _, _ = next(rendezvous("env://"))
     store = PrefixStore(f"begun-{restarts}", store)  # an address of ranks that are gone is nobody's
-    distributed.init_process_group(_backend(world.device), store=store, rank=world.rank, world_size=size)
+    distributed.init_process_group(_backend(own), store=store, rank=rank, world_size=size)
+    waiting = distributed.new_group(backend="gloo", timeout=_PATIENCE)
+    world = World(own, rank, size, restarts, waiting)
     try:
         yield world
     except (RuntimeError, pickle.UnpicklingError) as error:

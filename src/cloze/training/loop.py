@@ -214,9 +214,8 @@ class Trainer(Generic[Batch]):
 
     def _open_log(self) -> None:
         artifacts.remove_leftovers(self.run / "checkpoints")
-        if self.state.step:
-            remove_later_checkpoints(self.run, self.state.step)
-            point_to_checkpoints(self.run, self.state)
+        remove_later_checkpoints(self.run, self.state.step)
+        point_to_checkpoints(self.run, self.state)
         self._log = MetricsLog(self.run, resume_step=self.state.step)
 
     def _record(self, kind: str, step: int, **values: object) -> None:
@@ -242,7 +241,8 @@ class Trainer(Generic[Batch]):
         return rows[-1], self._evaluations_due(self.budget.used(step, seconds))
 
     def _evaluations_due(self, used: float) -> int:
-        return math.floor(used / self.budget.total * self.evaluation_config.times)
+        times = self.evaluation_config.times
+        return times if used >= self.budget.total else math.floor(used * times / self.budget.total)
 
     def _step(self, progress: float, stop: StopRequest) -> None:
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
