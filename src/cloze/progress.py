@@ -1,5 +1,6 @@
 """Progress on stderr: bars with an ETA on a terminal, a plain line every few seconds in a log file."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as RichProgress
 
 _LOG_INTERVAL_SECONDS = 10.0
+_OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def is_launched() -> bool:
+    """Say whether torchrun started this process, or something that tells it the same: then its first rank talks."""
+    return all(name in os.environ for name in _OF_TORCHRUN)
 
 
 class Bar(Protocol):

@@ -456,6 +456,10 @@ CASES = {
     "a size beside a model to start from": Case(
         PRETRAIN + "--data {data} --init {run} --model tiny", ("--model: does not go with --init",)
     ),
+    "another encoder beside a model to start from": Case(
+        PRETRAIN + "--data {data} --init {run} --set model.num_hidden_layers=7",
+        ("model.num_hidden_layers: does not go with --init: it is the checkpoint's",),
+    ),
     "appending with another share held out": Case(
         "corpus {text} -o {data} --append --validation-fraction 0.5",
         ("--validation-fraction: what is held out was settled",),

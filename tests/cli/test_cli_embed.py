@@ -160,6 +160,9 @@ def test_neighbours_of_texts_words_and_pieces(
         np.testing.assert_allclose([each["cosine"] for each in found], cosines[order], atol=2e-3)
     cloze("neighbours rain -k 3", "-m", shop.run, "--among", tmp_path / "words.parquet")
     assert len(capsys.readouterr().out.splitlines()) == 3
+    of_words = ["neighbours", "rain", "-m", str(shop.run), "--among", str(tmp_path / "words.parquet")]
+    assert main([*of_words, "--pooling", "max"]) == 2
+    assert "--pooling: the file holds vectors of words" in capsys.readouterr().err
     cloze("neighbours night -k 500 --json", "-m", shop.run)
     found = json.loads(capsys.readouterr().out)
     tokenizer = embedder(shop).tokenizer

@@ -126,6 +126,29 @@ def test_settings_print_as_a_recipe_that_gives_them_again(
     assert not Path(out).exists()
 
 
+@pytest.mark.parametrize(("flag", "said"), [("--budget", "budget_seconds = 90.0"), ("--steps", "steps = 90")])
+def test_a_flag_says_another_length_than_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, said: str
+) -> None:
+    (tmp_path / "steps.toml").write_text("steps = 7\n")
+    (tmp_path / "clock.toml").write_text("budget_seconds = 7\n")
+    for file in ("steps.toml", "clock.toml"):
+        command = [
+            "pretrain",
+            "-o",
+            "none",
+            "--data",
+            "D",
+            "--config",
+            str(tmp_path / file),
+            "--print-config",
+        ]
+        assert main([*command, flag, "90s" if flag == "--budget" else "90"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert said in lines
+        assert sum(line.startswith(("steps =", "budget_seconds =")) for line in lines) == 1
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in (REPOSITORY / "src/cloze/recipes").glob("*.toml")))
 def test_recipes_are_found_by_name(name: str, tmp_path: Path, capsys: Capture) -> None:
     command = ["pretrain", "-o", str(tmp_path / "out"), "--data", "D", "--config", name, "--print-config"]
@@ -219,3 +242,9 @@ def test_the_readmes_python_is_python_and_names_what_is_there() -> None:
     names = set(re.findall(r"\bcloze\.([A-Za-z_]+)", block))
     assert names
     assert names <= set(cloze.__all__)
+
+
+def test_a_rank_without_torchrun_is_none(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("RANK", "1")  # as every worker of a job may have
+    assert main(["plan"]) == 0
+    assert "base" in capsys.readouterr().out

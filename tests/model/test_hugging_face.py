@@ -11,11 +11,17 @@ from safetensors.torch import load_file, save_file
 
 from cloze.cli import main
 from cloze.errors import InputError
+from cloze.evidence.describe import describe
 from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.model.checkpoint import load_model
 from cloze.model.hugging_face import load_hugging_face
 from cloze.model.packed import Packed
+from cloze.model.sentence_transformers import (
+    VectorSettings,
+    read_sentence_transformer,
+    write_sentence_transformer,
+)
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
 
@@ -110,11 +116,33 @@ def test_weights_in_several_files(write):
         save_file({name: weights[name] for name in own}, directory / file)
     index = {"weight_map": {name: file for file, own in parts.items() for name in own}}
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert describe(directory).facts["parameters"] == sum(weight.numel() for weight in theirs.parameters())
     ours = load_model(directory)
     packed = Packed.from_sequences([[2, 7, 9, 3]])
     with torch.inference_mode():
         expected = theirs.bert(torch.tensor([[2, 7, 9, 3]])).last_hidden_state[0]
         torch.testing.assert_close(ours.forward_packed(packed).sequence_output, expected, atol=1e-5, rtol=0)
+
+
+def test_how_vectors_are_made_comes_in_with_a_model(write, tmp_path):
+    directory, _ = write("BertModel")
+    said = VectorSettings(
+        pooling="cls",
+        normalize=True,
+        max_seq_length=17,
+        prompts={"query": "word1 "},
+        default_prompt_name="query",
+        include_prompt=False,
+    )
+    write_sentence_transformer(directory, said, hidden_size=SIZES["hidden_size"])
+    assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
+    assert read_sentence_transformer(tmp_path / "ours") == said
+
+
+def test_a_decoder_is_no_encoder(write):
+    directory, _ = write("BertModel", is_decoder=True)
+    with pytest.raises(InputError, match=r"config\.json: is_decoder: .*cloze reads encoders"):
+        load_model(directory)
 
 
 def test_old_files_with_old_names(write, tmp_path):

@@ -12,6 +12,7 @@ from cloze.model.attention import grouped, select_backend, varlen
 from cloze.model.bert import BertConfig, BertModel, Packed
 from cloze.model.bilstm_on_top import BiLSTMOnBert
 from cloze.model.checkpoint import KIND, load_config, load_model, write_model_files
+from cloze.model.frozen_vectors import frozen_vectors
 from cloze.model.heads import BertForQuestionAnswering
 from cloze.model.sinusoidal import fix_positions, sinusoidal_positions
 from cloze.model.two_way import TwoWayBert
@@ -52,6 +53,13 @@ def test_a_piece_reaches_only_those_that_see_it(encoder, attends_to: str, same: 
         assert torch.equal(before[same], after[same])
     assert moved == expected
     assert not torch.allclose(pooled, pooled_after)  # it stands where everything was seen
+
+
+def test_what_looks_to_the_left_has_no_vector_of_cls(encoder) -> None:
+    packed = Packed.from_sequences([IDS])
+    with pytest.raises(InputError, match=r"pooling: cls: .* sees nothing of the text. Take the mean"):
+        frozen_vectors(encoder("left"), packed, layer=-1, pooling="cls")
+    frozen_vectors(encoder("right"), packed, layer=-1, pooling="cls")
 
 
 def test_one_way_equals_torchs_causal_attention() -> None:

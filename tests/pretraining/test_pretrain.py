@@ -16,11 +16,16 @@ from cloze.errors import InputError
 from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.locate import resolve_checkpoint
-from cloze.pretraining.config import GoogleInstancesConfig, PretrainConfig
+from cloze.model.checkpoint import load_model, write_model_files
+from cloze.model.heads import BertForMaskedLM
+from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PretrainConfig
 from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.text.tokenizer import Tokenizer
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import read_state
 from cloze.training.metrics_log import read_metrics
+from cloze.training.muon import MuonConfig
+from cloze.training.optimizer import OptimizerConfig
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
 
@@ -106,6 +111,51 @@ def test_going_on_from_a_checkpoint_starts_with_its_weights(nano: PretrainConfig
     pretrain(replace(nano, steps=4, init=str(tmp_path / "first")), tmp_path / "second")
     start = next(row for row in read_metrics(tmp_path / "second") if row["kind"] == "validation")
     assert start["masked_lm_loss"] == pytest.approx(end["masked_lm_loss"], abs=0.2)
+
+
+def test_what_goes_on_from_a_checkpoint_says_which_encoder_it_is(
+    nano: PretrainConfig, tmp_path: Path
+) -> None:
+    pretrain(replace(nano, steps=2), tmp_path / "first")
+    unsaid = ModelConfig(hidden_dropout_prob=0.25)
+    pretrain(replace(nano, steps=2, init=str(tmp_path / "first"), model=unsaid), tmp_path / "second")
+    written = configuration.load(PretrainConfig, tmp_path / "second/run.toml").model
+    assert written.encoder(vocab_size=7) == replace(
+        nano.model.encoder(vocab_size=7), hidden_dropout_prob=0.25
+    )
+
+
+def test_a_checkpoint_of_masked_words_alone_goes_on_with_these(nano: PretrainConfig, tmp_path: Path) -> None:
+    pretrain(replace(nano, steps=2), tmp_path / "first")
+    checkpoint = resolve_checkpoint(tmp_path / "first")
+    with artifacts.write_directory(tmp_path / "masked", kind="checkpoint") as directory:
+        write_model_files(directory, load_model(checkpoint, BertForMaskedLM), Tokenizer.load(checkpoint))
+    asked = replace(nano, steps=2, init=str(tmp_path / "masked"))
+    with pytest.raises(
+        InputError, match=r"no weight .*Say --set pairs.next_sentence=false: masked words alone"
+    ):
+        pretrain(asked, tmp_path / "second")
+    pretrain(replace(asked, pairs=replace(nano.pairs, next_sentence=False)), tmp_path / "second")
+    assert FillMask.load(tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"optimizer": OptimizerConfig(muon=MuonConfig(learning_rate=1e-3))}, "optimizer.muon"),
+        ({"averaging": AveragingConfig(tail_fraction=0.5)}, "averaging"),
+        ({"model": ModelConfig(size="tiny", max_position_embeddings=64)}, "model"),
+    ],
+)
+def test_a_run_cannot_go_on_as_another(
+    nano: PretrainConfig, tmp_path: Path, change: dict[str, object], named: str
+) -> None:
+    pretrain(replace(nano, steps=2), tmp_path / "run")
+    file = tmp_path / "run/run.toml"
+    settings = configuration.load(PretrainConfig, file)
+    file.write_text(configuration.to_toml(replace(settings, steps=4, **change)))
+    with pytest.raises(InputError, match=rf"run\.toml: {named} is not as the run began. Put it back"):
+        resume_pretraining(tmp_path / "run")
 
 
 def test_masks_made_beforehand_cannot_grow_fewer() -> None:

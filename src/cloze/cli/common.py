@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import tyro
 
 from cloze.errors import InputError
-from cloze.progress import Progress
+from cloze.progress import Progress, is_launched
 
 if TYPE_CHECKING:  # it imports what --help can do without
     from cloze.executor import Workers
@@ -73,7 +73,7 @@ class Common:
 
     def print(self, result: Any, text: str) -> None:
         """Print a result for a program (`--json`) or for a person; of the ranks of torchrun the first one does."""
-        if os.environ.get("RANK", "0") == "0":
+        if not is_launched() or os.environ["RANK"] == "0":
             print(json.dumps(result, ensure_ascii=False) if self.json else text)
 
 

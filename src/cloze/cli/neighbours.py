@@ -64,6 +64,9 @@ def run(
         if idf_from is not None and vectors.pooling != "idf_mean":
             raise InputError("is read for --pooling idf_mean alone", where="--idf-from")
         file = VectorFile(among, texts, text_column)
+        if file.is_of_words and vectors.pooling != "stored":
+            what = "the file holds vectors of words, which are means of their pieces'"
+            raise InputError(what, where="--pooling", remedy="Leave it out")
         embedder = Embedder.load(model, vectors.config, device=device)
         found = neighbours_in_file(
             embedder, file, query, plus=plus, minus=minus, top_k=top_k, idf_source=idf_from

@@ -59,7 +59,7 @@ def run(
     """
     from cloze import config as configuration
     from cloze.cli.plans import print_plan
-    from cloze.pretraining.config import PretrainConfig
+    from cloze.pretraining.config import SET_BESIDE_INIT, PretrainConfig
     from cloze.pretraining.run import plan_pretraining, pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
     from cloze.training.memory import keep_freed_memory
@@ -67,13 +67,21 @@ def run(
     if init is not None and model is not None:
         remedy = "Leave one of them out: what goes on keeps its size"
         raise InputError("does not go with --init", where="--model", remedy=remedy)
+    of_model = [
+        key for key in (setting.partition("=")[0] for setting in settings) if key.startswith("model.")
+    ]
+    if init is not None and (unused := [key for key in of_model if key not in SET_BESIDE_INIT]):
+        raise InputError(
+            "does not go with --init: it is the checkpoint's", where=unused[0], remedy="Leave it out"
+        )
     keep_freed_memory()
 
+    parsed_budget = None if budget is None else parse_duration(budget)
     given = {
         "data": None if data is None else str(data),
         "model.size": model,
         "steps": steps,
-        "budget_seconds": None if budget is None else parse_duration(budget),
+        "budget_seconds": parsed_budget,
         "init": None if init is None else str(init),
         "seed": seed,
     }
@@ -85,7 +93,14 @@ def run(
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
         result = resume_pretraining(output, progress=flags.progress)
     else:
-        resolved = configuration.load(PretrainConfig, find_recipe(config), overrides)
+        recipe = find_recipe(config)
+        table = configuration.read_table(recipe, overrides)
+        for flag, other in ((steps, "budget_seconds"), (parsed_budget, "steps")):
+            if flag is not None and None in (steps, budget):
+                table.pop(other, None)  # of the file: the flag says another length of the run
+        resolved = configuration.from_table(
+            PretrainConfig, table, where=configuration.name_of(recipe, overrides)
+        )
         if print_config:
             print(configuration.to_toml(resolved), end="")
             return

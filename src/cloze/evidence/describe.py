@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
@@ -17,7 +18,7 @@ from cloze.corpus.store import Dataset, Documents
 from cloze.errors import InputError
 from cloze.evidence.report import read_run_metrics
 from cloze.locate import find_shipped, follow
-from cloze.model.checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_config, load_labels
+from cloze.model.checkpoint import CONFIG_FILE, load_config, load_labels, weight_files
 from cloze.model.layouts import modern_hugging_face_names
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
 from cloze.training.metrics_log import METRICS
@@ -76,7 +77,7 @@ def describe(directory: Path) -> Description:
 
 def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     config = load_config(directory)
-    parameters, dtypes = _weights(directory / WEIGHTS_FILE)
+    parameters, dtypes = _weights(directory)
     head = json.loads((directory / CONFIG_FILE).read_text("utf-8")).get("architectures")
     facts: dict[str, Any] = {
         "model": head[0] if isinstance(head, list) and head else "BertModel",
@@ -97,19 +98,24 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     return facts | _tokenizer_facts(directory)
 
 
-def _weights(file: Path) -> tuple[int, str]:
-    """Count parameters, tied ones once, from the header alone."""
-    try:
-        with safe_open(file, framework="pt") as weights:
-            slices = {name: weights.get_slice(name) for name in weights.keys()}  # noqa: SIM118 (no mapping)
-            shapes = {name: torch.empty(part.get_shape(), device="meta") for name, part in slices.items()}
-            dtypes = sorted({part.get_dtype() for part in slices.values()})
-    except FileNotFoundError:
-        raise InputError("no such file", where=file) from None
-    except (SafetensorError, OSError) as error:
-        remedy = "The file is damaged: copy or write it anew"
-        raise InputError(f"cannot be read: {error}", where=file, remedy=remedy) from error
-    return sum(weight.numel() for weight in modern_hugging_face_names(shapes).values()), ", ".join(dtypes)
+def _weights(directory: Path) -> tuple[int, str]:
+    """Count parameters, tied ones once, from the headers alone."""
+    shapes: dict[str, Tensor] = {}
+    dtypes: set[str] = set()
+    for file in weight_files(directory)[0]:
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118 (no mapping)
+                    part = weights.get_slice(name)
+                    shapes[name] = torch.empty(part.get_shape(), device="meta")
+                    dtypes.add(part.get_dtype())
+        except FileNotFoundError:
+            raise InputError("no such file", where=file) from None
+        except (SafetensorError, OSError) as error:
+            remedy = "The file is damaged: copy or write it anew"
+            raise InputError(f"cannot be read: {error}", where=file, remedy=remedy) from error
+    count = sum(weight.numel() for weight in modern_hugging_face_names(shapes).values())
+    return count, ", ".join(sorted(dtypes))
 
 
 def _tokenizer_facts(directory: Path) -> dict[str, Any]:

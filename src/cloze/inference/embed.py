@@ -20,7 +20,7 @@ from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model
 from cloze.model.packed import Packed
-from cloze.model.pooling import Pooling, pool, pool_weighted
+from cloze.model.pooling import Pooling, check_pooling, pool, pool_weighted
 from cloze.model.sentence_transformers import VectorSettings, read_sentence_transformer
 from cloze.tasks.batches import by_length
 from cloze.text.characters import replace_lone_surrogates
@@ -141,12 +141,14 @@ class Embedder:
         if tokenizer.vocab_size > model.config.vocab_size:
             what = f"{tokenizer.vocab_size:,} pieces, the model has {model.config.vocab_size:,} embeddings"
             raise InputError(what, where=checkpoint, remedy="The files belong to different models")
+        pooling = config.pooling or stored.pooling
+        check_pooling(pooling, model.config.attends_to)
         place = resolve_device(device)
         dtype = resolve_dtype(config.precision, place)
         return cls(
             model=_in_precision(model.to(place), dtype),
             tokenizer=tokenizer,
-            pooling=config.pooling or stored.pooling,
+            pooling=pooling,
             layers=_resolve_layers(config.layers, model.config.num_hidden_layers),
             combine=config.combine,
             normalize=stored.normalize if config.normalize is None else config.normalize,
@@ -231,6 +233,7 @@ class Embedder:
         A word is what the tokenizer cuts into pieces: "it's" is three, a Chinese character is one. Words of the
         prompt and those beyond `max_seq_length` are left out.
         """
+        refuse_one_text(texts)
         encodings = [self.tokenizer.encode(self.prompt + text) for text in texts]
         keep = self.max_seq_length - 2
         sequences = [self._sequence(encoding.input_ids[1:-1][:keep]) for encoding in encodings]

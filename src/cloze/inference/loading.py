@@ -10,6 +10,7 @@ from cloze.errors import InputError
 from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import load_model
+from cloze.model.layouts import MissingWeightsError
 from cloze.tasks.config import load_task
 from cloze.text.tokenizer import Encoding, Tokenizer
 from cloze.training.precision import resolve_device
@@ -64,9 +65,9 @@ def load(
     checkpoint = resolve_checkpoint(Path(directory))
     try:
         model = load_model(checkpoint) if head is None else load_model(checkpoint, head)
-    except InputError as error:
+    except MissingWeightsError as error:
         stored = load_task(checkpoint)
-        if head is None or stored is None:
+        if stored is None:
             raise
         what = f"a model for the task {stored[0].name!r}: {error.what}"
         raise InputError(what, where=checkpoint, remedy="Give a pre-trained one") from error

@@ -160,7 +160,7 @@ def load_model(
     try:
         weights = HUGGING_FACE.from_foreign(foreign, shapes)
     except InputError as error:
-        raise InputError(error.what, where=directory / WEIGHTS_FILE) from error
+        raise type(error)(error.what, where=directory / WEIGHTS_FILE) from error
     known = {their for name in shapes for their in HUGGING_FACE.foreign_names(name)}
     has_head = any(not name.startswith("bert.") for name in shapes)
     for name in foreign:
@@ -197,6 +197,9 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     config_class = find_config_class("bert" if model_type == _ONE_WAY else str(model_type))
     if config_class is None:
         raise InputError(f"model_type {model_type!r}, cloze reads 'bert'", where=where)
+    if table.get("is_decoder"):
+        what = "is_decoder: a model that looks to the left alone, whose weights were learned so"
+        raise InputError(what, where=where, remedy="cloze reads encoders")
     if table.get("position_embedding_type", "absolute") != "absolute":
         raise InputError("position_embedding_type must be 'absolute'", where=where)
     if missing := [key for key in _REQUIRED_KEYS if key not in table]:
@@ -288,20 +291,33 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
     Raises:
         InputError: a file is missing or damaged.
     """
+    files, named = weight_files(directory)
+    weights: dict[str, Tensor] = {}
+    for file in files:
+        weights |= _read_weights_file(file)
+    if missing := sorted(named - set(weights)):
+        where = directory / WEIGHTS_INDEX_FILE
+        raise InputError(f"the weight {missing[0]} is in none of its files", where=where)
+    return modern_hugging_face_names(weights)
+
+
+def weight_files(directory: Path) -> tuple[list[Path], set[str]]:
+    """Return the files that hold a model's weights, and the names of weights that an index promises.
+
+    Raises:
+        InputError: the index is none.
+    """
     index = directory / WEIGHTS_INDEX_FILE
     if (directory / WEIGHTS_FILE).exists() or not index.exists():
-        return modern_hugging_face_names(_read_weights_file(directory / WEIGHTS_FILE))
+        return [directory / WEIGHTS_FILE], set()
     named = read_json(index).get("weight_map")
     if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
         raise InputError("weight_map is not a table of file names", where=index)
-    weights: dict[str, Tensor] = {}
-    for name in sorted(set(named.values())):
+    files = sorted(set(named.values()))
+    for name in files:
         if Path(name).name != name or Path(name).suffix != ".safetensors":
             raise InputError(f"names the file {name!r}, which is no .safetensors beside it", where=index)
-        weights |= _read_weights_file(directory / name)
-    if missing := sorted(set(named) - set(weights)):
-        raise InputError(f"the weight {missing[0]} is in none of its files", where=index)
-    return modern_hugging_face_names(weights)
+    return [directory / name for name in files], set(named)
 
 
 def _read_weights_file(file: Path) -> dict[str, Tensor]:

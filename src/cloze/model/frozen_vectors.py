@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.model.bert import BertConfig, BertModel, initialize_weights
 from cloze.model.packed import Packed
-from cloze.model.pooling import Pooling, pool
+from cloze.model.pooling import Pooling, check_pooling, pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,10 @@ def frozen_vectors(bert: BertModel, packed: Packed, *, layer: int, pooling: Pool
         pooling: how the layer's vectors become one.
 
     Raises:
-        InputError: the encoder has no such layer.
+        InputError: the encoder has no such layer, or looks to the left of [CLS], where there is nothing.
     """
     check_layer(bert.config, layer)
+    check_pooling(pooling, bert.config.attends_to)
     with torch.autocast(packed.input_ids.device.type, enabled=False):
         hidden_states = bert.forward_packed(packed, keep_hidden_states=True).hidden_states
     return pool(hidden_states[layer], packed, pooling)

@@ -5,17 +5,20 @@ from pathlib import Path
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.locate import find_shipped
-from cloze.model.checkpoint import CONFIG_FILE, KIND, write_model_files
+from cloze.model.checkpoint import CONFIG_FILE, KIND, load_config, write_model_files
 from cloze.model.foreign import ForeignModel
 from cloze.model.google import CONFIG_FILE as GOOGLE_CONFIG_FILE
 from cloze.model.google import Activation, load_google
 from cloze.model.hugging_face import load_hugging_face
+from cloze.model.sentence_transformers import read_sentence_transformer, write_sentence_transformer
 
 
 def import_model(
     source: Path, output: Path, *, hidden_act: Activation | None = None, overwrite: bool = False
 ) -> ForeignModel:
     """Write a model of google-research/bert or transformers as a checkpoint of ours, and return it.
+
+    What sentence-transformers wrote beside it, how vectors are made, goes with it.
 
     Args:
         source: directory of the model, or the prefix of a TensorFlow checkpoint.
@@ -39,8 +42,12 @@ def import_model(
         raise InputError(what, where=source, remedy="Give the directory of a model")
     else:
         found = load_google(source, hidden_act=hidden_act or "gelu_tanh")
+    vectors = read_sentence_transformer(source)
     with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:
         write_model_files(
             directory, found.model, found.tokenizer, labels=found.labels, problem_type=found.problem_type
         )
+        if vectors is not None:
+            hidden_size = load_config(directory).hidden_size
+            write_sentence_transformer(directory, vectors, hidden_size=hidden_size)
     return found

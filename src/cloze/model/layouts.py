@@ -13,6 +13,10 @@ from torch import Tensor
 from cloze.errors import InputError
 
 
+class MissingWeightsError(InputError):
+    """A file has not all the weights of the model that it is read for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A way to name and lay out the weights of BERT."""
@@ -70,7 +74,7 @@ class Layout:
         """
         shapes = self.foreign_shapes(names)
         if missing := [their for their in shapes if their not in foreign]:
-            raise InputError(f"no weight {_listed(missing)}")
+            raise MissingWeightsError(f"no weight {_listed(missing)}")
         for their, shape in shapes.items():  # all of them before memory is taken
             check_weight(their, foreign[their], shape)
         weights: dict[str, Tensor] = {}

@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from cloze.errors import InputError
+from cloze.model.attention import AttendsTo
 from cloze.model.packed import Packed
 
 Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
@@ -35,6 +37,17 @@ def _pool_equal(hidden_BLD: Tensor, pooling: Pooling) -> Tensor:
         return hidden_BLD.amax(1)
     length: float = hidden_BLD.shape[1]
     return hidden_BLD.sum(1) / (length if pooling == "mean" else length**0.5)
+
+
+def check_pooling(pooling: str, attends_to: AttendsTo) -> None:
+    """Refuse a vector that would be the same for every text.
+
+    Raises:
+        InputError: it is that of [CLS], which stands first, and the encoder looks to the left.
+    """
+    if pooling == "cls" and attends_to == "left":
+        what = "cls: of an encoder that looks to the left [CLS] sees nothing of the text"
+        raise InputError(what, where="pooling", remedy="Take the mean")
 
 
 def pool_weighted(hidden_TD: Tensor, weights_T: Tensor, packed: Packed) -> Tensor:

@@ -70,11 +70,13 @@ def write_sentence_transformer(directory: Path, settings: VectorSettings, *, hid
     flags = {flag: pooling == settings.pooling for pooling, flag in _FLAGS.items()}
     (directory / _POOLING_FOLDER).mkdir()
     _write_json(directory / MODULES_FILE, table)
-    _write_json(
-        directory / _POOLING_FOLDER / "config.json", {"word_embedding_dimension": hidden_size, **flags}
-    )
+    pooling = {"word_embedding_dimension": hidden_size, **flags, "include_prompt": settings.include_prompt}
+    _write_json(directory / _POOLING_FOLDER / "config.json", pooling)
     length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
     _write_json(directory / _LENGTH_FILE, length)
+    if settings.prompts:
+        said = {"prompts": dict(settings.prompts), "default_prompt_name": settings.default_prompt_name}
+        _write_json(directory / _PROMPTS_FILE, said)
 
 
 def read_sentence_transformer(directory: Path) -> VectorSettings | None:

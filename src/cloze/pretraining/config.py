@@ -16,6 +16,8 @@ from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
 Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
+SET_BESIDE_INIT = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "model.attends_to")
+"""What of the encoder is said where a run goes on from a checkpoint, which has all else."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +57,19 @@ class ModelConfig:
             initializer_range=self.initializer_range,
             attends_to=self.attends_to,
             **given,
+        )
+
+    def of(self, encoder: BertConfig) -> "ModelConfig":
+        """Return the settings of an encoder that is there, with the dropout of these."""
+        return replace(
+            self,
+            num_hidden_layers=encoder.num_hidden_layers,
+            hidden_size=encoder.hidden_size,
+            num_attention_heads=encoder.num_attention_heads,
+            intermediate_size=encoder.intermediate_size,
+            hidden_act=encoder.hidden_act,
+            max_position_embeddings=encoder.max_position_embeddings,
+            initializer_range=encoder.initializer_range,
         )
 
 

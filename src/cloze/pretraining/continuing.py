@@ -1,10 +1,42 @@
-"""Going on from a checkpoint whose vocabulary has grown: which rows are new, and what each of them begins as."""
+"""Going on from a checkpoint: with the heads that it has, and a vocabulary that may have grown since."""
 
 from collections.abc import Sequence
+from pathlib import Path
+
+import torch
 
 from cloze.errors import InputError
+from cloze.model.bert import initialize_weights
+from cloze.model.checkpoint import load_model
+from cloze.model.heads import BertForMaskedLM, BertForPreTraining
+from cloze.model.layouts import MissingWeightsError
 from cloze.text.pieces import CONTINUATION, UNUSED
 from cloze.text.tokenizer import Tokenizer
+
+
+def load_for_pretraining(checkpoint: Path, *, next_sentence: bool, seed: int) -> BertForPreTraining:
+    """Read a model with both heads of pre-training; one of masked words alone gets a new pooler and pair head.
+
+    Args:
+        checkpoint: a directory.
+        next_sentence: whether pairs are asked for, which that would know nothing of.
+        seed: of what is new.
+
+    Raises:
+        InputError: a head is missing, or the checkpoint is damaged.
+    """
+    try:
+        return load_model(checkpoint, BertForPreTraining)
+    except MissingWeightsError as error:
+        masked = load_model(checkpoint, BertForMaskedLM)
+        if next_sentence:
+            remedy = "Say --set pairs.next_sentence=false: masked words alone"
+            raise InputError(error.what, where=error.where, remedy=remedy) from error
+    generator = torch.Generator().manual_seed(seed)
+    model = BertForPreTraining(masked.bert, generator=generator)
+    model.masked_lm = masked.masked_lm
+    initialize_weights(model.bert.pooler, model.config.initializer_range, generator)
+    return model.eval()
 
 
 def old_pieces_of_new(old: Tokenizer, new: Tokenizer, *, where: object) -> dict[int, Sequence[int]]:

@@ -18,8 +18,8 @@ from cloze.corpus.pairs import PairsConfig
 from cloze.corpus.store import KIND, Dataset, Documents
 from cloze.errors import InputError
 from cloze.locate import resolve_checkpoint
-from cloze.model.checkpoint import load_model
 from cloze.model.heads import BertForPreTraining
+from cloze.pretraining.continuing import load_for_pretraining
 from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
 from cloze.pretraining.run import unigram_nats
 from cloze.progress import SILENT, Progress
@@ -68,7 +68,7 @@ def evaluate_pretrained(
     """Measure a pre-trained model in float32; one that looks one way names neighbours in the place of hidden words.
 
     Args:
-        model: a checkpoint with both heads of pre-training, or a run.
+        model: a checkpoint with both heads of pre-training, or a run; without pairs that of masked words will do.
         data: text as `build_dataset` takes it; or one data set, of which the held-out documents are taken.
         config: what is asked.
         device: cpu, cuda, mps or auto.
@@ -78,7 +78,8 @@ def evaluate_pretrained(
         InputError: the model has no such heads, or the text or the data set is wrong.
     """
     checkpoint = resolve_checkpoint(Path(model))
-    bert = load_model(checkpoint, BertForPreTraining).to(resolve_device(device))
+    bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
+    bert = bert.to(resolve_device(device))
     if config.max_seq_length > bert.config.max_position_embeddings:
         what = (
             f"max_seq_length {config.max_seq_length}, the model takes {bert.config.max_position_embeddings}"

@@ -23,12 +23,12 @@ from cloze.model.heads import BertForPreTraining
 from cloze.model.new_rows import set_new_rows
 from cloze.model.sinusoidal import fix_positions
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
-from cloze.pretraining.continuing import old_pieces_of_new
+from cloze.pretraining.continuing import load_for_pretraining, old_pieces_of_new
 from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.budget import Budget, Clock, Steps
-from cloze.training.checkpoints import Position, TrainingState, newest_checkpoint, read_state
+from cloze.training.checkpoints import Position, TrainingState, newest_checkpoint, not_as_begun, read_state
 from cloze.training.cost import Workload
 from cloze.training.distribution import World, join_world
 from cloze.training.environment import write_environment
@@ -80,6 +80,8 @@ def pretrain(
         config = replace(config, data_sha256=_fingerprint(config, dataset))
         material = _material(config, dataset, world)
         model = _initial_model(config, material, progress)
+        if config.init is not None:
+            config = replace(config, model=config.model.of(model.config))
         world.by_first(lambda: _begin(config, run))
         return _train(config, run, material, model, TrainingState(), None, progress)
 
@@ -95,7 +97,8 @@ def _is_run_of(config: PretrainConfig, run: Path) -> bool:
     if not (run / artifacts.RUN_CONFIG).is_file():
         return False
     begun = configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG)
-    return replace(begun, data_sha256=config.data_sha256) == config
+    model = begun.model if config.init is None else config.model  # else the checkpoint's stands in run.toml
+    return replace(begun, data_sha256=config.data_sha256, model=model) == config
 
 
 def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, float]:
@@ -123,6 +126,8 @@ def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress)
         model = _initial_model(config, material, progress)
         return _train(config, run, material, model, TrainingState(), None, progress)
     model = load_model(checkpoint, BertForPreTraining, verify=False)
+    if config.init is None and model.config != config.model.encoder(vocab_size=model.config.vocab_size):
+        raise not_as_begun("model", run)
     if config.model.positions == "sinusoidal":
         fix_positions(model.bert)  # the same again, and not to be learned
     return _train(config, run, material, model, read_state(checkpoint), checkpoint, progress)
@@ -247,7 +252,7 @@ def _initial_model(config: PretrainConfig, material: "_Material", progress: Prog
             fix_positions(encoder)
         return BertForPreTraining(encoder, generator=generator)
     checkpoint = resolve_checkpoint(Path(config.init))
-    model = load_model(checkpoint, BertForPreTraining)
+    model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     if model.config.attends_to != config.model.attends_to:
         what = f"attends to {model.config.attends_to}, the settings say {config.model.attends_to}"
         remedy = f"Say --set model.attends_to={model.config.attends_to}"

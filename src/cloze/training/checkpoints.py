@@ -21,6 +21,7 @@ from cloze.errors import InputError
 from cloze.locate import follow
 from cloze.model.checkpoint import write_weights
 from cloze.progress import Progress
+from cloze.training.optimizer import OptimizerConfig
 from cloze.training.replicas import like
 
 _CHECKPOINTS = "checkpoints"
@@ -178,17 +179,33 @@ def read_state(checkpoint: Path) -> TrainingState:
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
 
 
-def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put the optimizer's averages of a checkpoint in place."""
+def not_as_begun(setting: str, run: Path) -> InputError:
+    """Return the error that a run cannot go on with a setting that somebody changed in its file."""
+    remedy = "Put it back, or start a new run with --init"
+    return InputError(f"{setting} is not as the run began", where=run / artifacts.RUN_CONFIG, remedy=remedy)
+
+
+def load_optimizer(
+    checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, config: OptimizerConfig
+) -> None:
+    """Put the optimizer's averages of a checkpoint in place.
+
+    Raises:
+        InputError: they are those of another optimizer.
+    """
     parameters = dict(model.named_parameters())
-    for key_and_name, tensor in safetensors.torch.load_file(checkpoint / _OPTIMIZER).items():
+    averages = safetensors.torch.load_file(checkpoint / _OPTIMIZER)
+    if averages and (config.muon is not None) != any(name.startswith("momentum/") for name in averages):
+        raise not_as_begun("optimizer.muon", checkpoint.parent.parent)
+    for key_and_name, tensor in averages.items():
         key, name = key_and_name.split("/", 1)
         optimizer.state[parameters[name]][key] = like(parameters[name], tensor)
 
 
-def read_average(checkpoint: Path) -> dict[str, Tensor]:
-    """Read what `save_checkpoint` wrote of a mean of weights."""
-    return safetensors.torch.load_file(checkpoint / _AVERAGE)
+def read_average(checkpoint: Path) -> dict[str, Tensor] | None:
+    """Read what `save_checkpoint` wrote of a mean of weights; None where it wrote none."""
+    file = checkpoint / _AVERAGE
+    return safetensors.torch.load_file(file) if file.exists() else None
 
 
 def optimizer_averages(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:

@@ -20,6 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from cloze.errors import ClozeError, InputError, RunError
+from cloze.progress import is_launched
 from cloze.training.interrupts import catch_signals
 from cloze.training.precision import resolve_device
 
@@ -144,10 +145,6 @@ def _refuse(what: str, remedy: str) -> None:
     raise InputError(what, where="torchrun", remedy=remedy)
 
 
-def _is_launched() -> bool:
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
-
-
 @contextmanager
 def join_world(device: str) -> Iterator[World]:
     """Meet the other ranks that torchrun started, and part from them at the end; else be alone.
@@ -160,7 +157,7 @@ def join_world(device: str) -> Iterator[World]:
         RunError: a rank was lost; its number is told.
     """
     found = resolve_device(device)
-    size = int(os.environ["WORLD_SIZE"]) if _is_launched() else 1
+    size = int(os.environ["WORLD_SIZE"]) if is_launched() else 1
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     if size == 1:
         yield World(found, restarts=restarts)

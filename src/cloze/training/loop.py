@@ -32,6 +32,7 @@ from cloze.training.checkpoints import (
     Position,
     TrainingState,
     load_optimizer,
+    not_as_begun,
     optimizer_averages,
     point_to_checkpoints,
     prune_checkpoints,
@@ -171,12 +172,15 @@ class Trainer(Generic[Batch]):
         """
         self._replica = replicate(self.model, self.world, self.distribution_config)
         self._optimizer = build_optimizer(self.model, self.optimizer_config)
-        if resume_from is not None:
-            load_optimizer(resume_from, self.model, self._optimizer)
         if self.averaging_config is not None:
             self._average = TailAverage(self.model, self.averaging_config)
-            if resume_from is not None:
-                self._average.restore(read_average(resume_from))
+        if resume_from is not None:
+            load_optimizer(resume_from, self.model, self._optimizer, self.optimizer_config)
+            average = read_average(resume_from)
+            if (average is None) != (self._average is None):
+                raise not_as_begun("averaging", self.run)
+            if self._average is not None and average is not None:
+                self._average.restore(average)
         self._saved_step = self.state.step
         done = self.budget.used(self.state.step, self.state.elapsed_seconds)
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
