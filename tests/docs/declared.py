@@ -13,7 +13,8 @@ def smaller(verb: str, arguments: list[str]) -> list[str]:
     if "--resume" in arguments:
         return []
     if verb == "pretrain":
-        return [*NANO, "--set=model.max_position_embeddings=512"]
+        settings = [*NANO, "--set=model.max_position_embeddings=512"]
+        return [each for each in settings if "--init" not in arguments or "=model." not in each]
     if verb == "finetune":
         return [*NANO_TASK, "--set=epochs=1"]
     if verb == "vocab":

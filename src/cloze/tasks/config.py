@@ -97,7 +97,8 @@ class FinetuneConfig:
     precision: Precision = "auto"
     device: str = "auto"
     micro_batch_tokens: int = 4096
-    """Tokens that pass through the model at once: memory depends on it, results only by rounding."""
+    """Tokens that pass through the model at once: memory depends on it, results only by rounding and by how dropout
+    falls."""
 
     def __post_init__(self) -> None:
         check_license(self.license)
