@@ -1,5 +1,6 @@
 """The tokenizer: what it gives, what it writes, and that other tools read the same."""
 
+import dataclasses
 import json
 import pickle
 
@@ -168,6 +169,26 @@ def test_a_vocabulary_alone_tells_its_case(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 1e30}')
     assert Tokenizer.load(tmp_path).lowercase
     assert Tokenizer.load(tmp_path).model_max_length == 512
+
+
+@pytest.mark.parametrize(
+    ("setting", "field"),
+    [
+        ({"do_lower_case": False}, {"lowercase": False}),
+        ({"strip_accents": False}, {"strip_accents": False}),
+        ({"tokenize_chinese_chars": False}, {"tokenize_chinese_chars": False}),
+    ],
+)
+def test_the_configuration_goes_before_the_tokenizer_json(tmp_path, setting, field):
+    Tokenizer.from_pieces(PIECES).save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "BertTokenizer", **setting})
+    )
+    found = Tokenizer.load(tmp_path)
+    assert found == dataclasses.replace(Tokenizer.from_pieces(PIECES), **field)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("La Ère", "中文 la"):
+        assert found.encode(text).tokens[1:-1] == theirs.tokenize(text)
 
 
 def test_a_tokenizer_json_alone_is_enough(tmp_path):

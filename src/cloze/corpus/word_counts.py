@@ -27,11 +27,18 @@ class Normalization:
     lowercase: bool
     strip_accents: bool | None
     tokenize_chinese_chars: bool
+    max_word_chars: int
+    """Longer words are [UNK] to it."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Normalization":
         """Return that of a tokenizer."""
-        return cls(tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
+        return cls(
+            tokenizer.lowercase,
+            tokenizer.strip_accents,
+            tokenizer.tokenize_chinese_chars,
+            tokenizer.max_input_chars_per_word,
+        )
 
     def count(self, lines: Sequence[str]) -> "Counter[str]":
         """Count the words of lines."""
@@ -40,6 +47,7 @@ class Normalization:
             lowercase=self.lowercase,
             strip_accents=self.strip_accents,
             tokenize_chinese_chars=self.tokenize_chinese_chars,
+            max_word_chars=self.max_word_chars,
         )
 
 

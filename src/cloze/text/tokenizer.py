@@ -7,7 +7,7 @@ which differs in corners of Unicode, is `cloze.text.reference`.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -110,8 +110,9 @@ class Tokenizer:
     def load(cls, directory: Path | str) -> "Tokenizer":
         """Read a tokenizer from a directory of cloze or of any BERT tool, or that of a model by its name.
 
-        `tokenizer.json` is read where there is one; else `vocab.txt`, and `tokenizer_config.json` if there.
-        Where nothing says whether the text is lower-cased, it is if no piece holds a capital letter.
+        `tokenizer.json` is read where there is one; else `vocab.txt`. What `tokenizer_config.json` says of case,
+        accents and Chinese characters goes before, as transformers has it. Where nothing says whether the text is
+        lower-cased, it is if no piece holds a capital letter.
 
         Raises:
             InputError: no such files, or not as cloze wrote them; a vocabulary that BERT cannot use, or a tokenizer
@@ -130,11 +131,21 @@ class Tokenizer:
         if library_json is not None:
             file = directory / TOKENIZER_FILE
             try:
-                return _from_library_json(library_json, file, model_max_length)
+                read = _from_library_json(library_json, file, model_max_length)
             except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise InputError(
                     f"damaged ({error!r})", where=file, remedy="Copy or write it anew"
                 ) from error
+            return replace(
+                read,
+                lowercase=bool(config.get("do_lower_case", read.lowercase)),
+                strip_accents=_strip_accents(
+                    {"strip_accents": read.strip_accents, **config}, directory / TOKENIZER_CONFIG_FILE
+                ),
+                tokenize_chinese_chars=bool(
+                    config.get("tokenize_chinese_chars", read.tokenize_chinese_chars)
+                ),
+            )
         if not (directory / VOCAB_FILE).exists():
             what = f"no tokenizer here: neither {TOKENIZER_FILE} nor {VOCAB_FILE}"
             raise InputError(what, where=directory, remedy="Give the directory of a vocabulary or of a model")
