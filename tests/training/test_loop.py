@@ -91,7 +91,7 @@ def _trainer(
         model.load_state_dict(load_file(checkpoint / "model.safetensors"))
         state = read_state(checkpoint)
 
-    def write_model(directory: Path, model: nn.Module) -> None:
+    def write_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
         save_file(model.state_dict(), directory / "model.safetensors")
 
     trainer = Trainer(

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from cloze.training.checkpoints import TrainingState
 from cloze.training.model_card import CardFacts, DataUsed, check_license, model_card
+
+STATE = TrainingState(step=30, tokens=300)
 
 
 def facts(**changes: object) -> CardFacts:
@@ -38,7 +41,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_everything_a_reader_asks_for_is_there(run: Path) -> None:
-    text = model_card(facts(), nn.Linear(3, 4), run)
+    text = model_card(facts(), nn.Linear(3, 4), run, STATE)
     header, _, body = text.removeprefix("---\n").partition("\n---\n")
     assert header.splitlines() == [
         "license: apache-2.0",
@@ -57,7 +60,7 @@ def test_everything_a_reader_asks_for_is_there(run: Path) -> None:
 
 
 def test_a_long_curve_is_thinned_with_both_ends_kept(run: Path) -> None:
-    curve = model_card(facts(), nn.Linear(3, 4), run).partition("## Curve")[2].partition("## ")[0]
+    curve = model_card(facts(), nn.Linear(3, 4), run, STATE).partition("## Curve")[2].partition("## ")[0]
     assert "12 of 30 evaluations." in curve
     steps = [line.split("|")[1].strip() for line in curve.splitlines() if line.startswith("|")][2:]
     assert len(steps) == 12
@@ -66,7 +69,7 @@ def test_a_long_curve_is_thinned_with_both_ends_kept(run: Path) -> None:
 
 def test_before_the_first_evaluation_it_says_so(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("")
-    text = model_card(facts(license="unknown", pipeline_tag=None), nn.Linear(3, 4), tmp_path)
+    text = model_card(facts(license="unknown", pipeline_tag=None), nn.Linear(3, 4), tmp_path, TrainingState())
     assert "had not been measured" in text
     assert "Not stated by who trained it" in text
     assert "pipeline_tag" not in text

@@ -305,9 +305,9 @@ def _train(
     world.by_first(lambda: write_environment(run, world, compute_dtype))
     facts = _card_facts(config, material)
 
-    def write_model(directory: Path, model: nn.Module) -> None:
+    def write_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
         write_model_files(directory, model, tokenizer)
-        (directory / CARD).write_text(model_card(facts, model, run), encoding="utf-8")
+        (directory / CARD).write_text(model_card(facts, model, run, state), encoding="utf-8")
 
     trainer = Trainer(
         model=model.to(world.device),

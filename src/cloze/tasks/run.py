@@ -144,13 +144,13 @@ def _train(
     facts = _card_facts(task, config, prepared.data)
     settings = TaskSettings(max_seq_length=config.max_seq_length)
 
-    def write_model(directory: Path, model: nn.Module) -> None:
+    def write_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
         write_model_files(
             directory, model, prepared.tokenizer, labels=task.class_names, problem_type=task.problem_type
         )
         work.task.write_beside(directory, model, max_seq_length=config.max_seq_length)
         (directory / TASK_FILE).write_text(to_toml(work.task, settings), encoding="utf-8")
-        (directory / CARD).write_text(model_card(facts, model, run), encoding="utf-8")
+        (directory / CARD).write_text(model_card(facts, model, run, state), encoding="utf-8")
 
     model.to(world.device)
     if task.is_solved:
@@ -184,7 +184,7 @@ def _solve(
     work: FinetuningWork,
     model: nn.Module,
     run: Path,
-    write_model: Callable[[Path, nn.Module], None],
+    write_model: Callable[[Path, nn.Module, TrainingState], None],
 ) -> None:
     """Find what is learned at once, and leave what a run of one step would: its line of the log, its checkpoint."""
     started = time.monotonic()
@@ -204,7 +204,9 @@ def _solve(
     )
     MetricsLog(run, resume_step=0).write(VALIDATION, 1, **measured, seconds=state.elapsed_seconds)
     averages = optimizer_averages(model, build_optimizer(model, work.config.optimizer))
-    save_checkpoint(run, state, gather(averages, keep=True), lambda directory: write_model(directory, model))
+    save_checkpoint(
+        run, state, gather(averages, keep=True), lambda directory: write_model(directory, model, state)
+    )
 
 
 def _score_best(

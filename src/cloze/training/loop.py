@@ -137,7 +137,7 @@ class Trainer(Generic[Batch]):
     work: Work[Batch]
     budget: Budget
     run: Path
-    write_model: Callable[[Path, nn.Module], None]
+    write_model: Callable[[Path, nn.Module, TrainingState], None]
     optimizer_config: OptimizerConfig
     checkpoint_config: CheckpointConfig
     evaluation_config: EvaluationConfig
@@ -408,7 +408,7 @@ class Trainer(Generic[Batch]):
             self.run,
             self.state,
             averages,
-            lambda directory: self.write_model(directory, model),
+            lambda directory: self.write_model(directory, model, self.state),
             average=None if self._average is None else self._average.tensors(),
         )
         prune_checkpoints(self.run, self.checkpoint_config)

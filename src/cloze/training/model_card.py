@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from cloze.training.checkpoints import TrainingState
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
 
@@ -72,13 +73,14 @@ class CardFacts:
     """TOML."""
 
 
-def model_card(facts: CardFacts, model: nn.Module, run: Path) -> str:
+def model_card(facts: CardFacts, model: nn.Module, run: Path, state: TrainingState) -> str:
     """Return the card of a model at the step that its run has come to.
 
     Args:
         facts: what was known from the start.
         model: whose weights are counted.
         run: whose log is read; it ends at the step that the model is of.
+        state: of that step.
     """
     rows = read_metrics(run)
     evaluations = [row for row in rows if row["kind"] == VALIDATION]
@@ -95,7 +97,7 @@ def model_card(facts: CardFacts, model: nn.Module, run: Path) -> str:
         "Scores": _scores(facts, evaluations),
         "Curve": _curve(evaluations),
         "Licence": _licence(facts.license),
-        "Made with": _made_with(model, rows, run),
+        "Made with": _made_with(model, state, run),
         "Settings": f"```toml\n{facts.settings.strip()}\n```",
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
@@ -132,10 +134,9 @@ def _licence(name: str) -> str:
     return f"`{name}`, as who trained it states."
 
 
-def _made_with(model: nn.Module, rows: Sequence[Mapping[str, Any]], run: Path) -> str:
+def _made_with(model: nn.Module, state: TrainingState, run: Path) -> str:
     size = f"{sum(weight.numel() for weight in model.parameters()):,} weights"
-    trained = [row for row in rows if "tokens" in row]
-    way = f"{trained[-1]['step']:,} steps over {trained[-1]['tokens']:,} tokens" if trained else ""
+    way = f"{state.step:,} steps over {state.tokens:,} tokens" if state.tokens else ""
     file = run / ENVIRONMENT
     environment = json.loads(file.read_text("utf-8")) if file.exists() else {}
     versions = ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items())
