@@ -19,7 +19,7 @@ from cloze.training.cost import (
     transient_bytes,
     update_bytes,
 )
-from cloze.training.loop import StepData, Work, add_up_gradients, deterministic_algorithms
+from cloze.training.loop import StepData, Work, add_up_gradients, training_arithmetic
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
 from cloze.training.replicas import Alone
 
@@ -168,7 +168,7 @@ class Rehearsal:
     def step_seconds(self, step: StepData[Any]) -> float:
         """Return how long an optimizer step takes: of many micro-batches some are timed, from all over the step."""
         chosen = random.Random(0).sample(step.batches, len(step.batches))
-        with deterministic_algorithms():
+        with training_arithmetic():
             self._micro_batch_seconds(step, chosen[0])  # not counted: memory is touched for the first time
             seconds: list[float] = []
             while len(seconds) < len(chosen) and (not seconds or sum(seconds) < self._seconds):

@@ -39,7 +39,7 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import Position
 from cloze.training.cost import Workload, pretraining_step_flops
 from cloze.training.distribution import World
-from cloze.training.loop import add_up_gradients, deterministic_algorithms
+from cloze.training.loop import add_up_gradients, training_arithmetic
 from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
 from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype
 from cloze.training.replicas import Alone, Replica
@@ -196,14 +196,14 @@ class OurSteps:
     def step(self) -> None:
         """Take one optimizer step, dropout and all."""
         self.replica.model.train()
-        with deterministic_algorithms():
+        with training_arithmetic():
             self._backward()
             self.optimizer.step()
 
     def loss_and_gradient_norm(self) -> tuple[float, float]:
         """Return what one step would see without dropout, and leave the weights as they are."""
         self.replica.model.eval()
-        with deterministic_algorithms():
+        with training_arithmetic():
             return self._backward()
 
     def _backward(self) -> tuple[float, float]:
