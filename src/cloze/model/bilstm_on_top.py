@@ -77,7 +77,10 @@ class BiLSTMOnBert(BertModel):
         return EncoderOutput(read_TD, self.pooler(ends_BD).tanh(), hidden_states)
 
     def _read(self, hidden_TD: Tensor, packed: Packed) -> Tensor:
-        lengths = [run.length for run in packed.runs for _ in range(run.count)]
-        sequences = nn.utils.rnn.pack_sequence(list(torch.split(hidden_TD, lengths)), enforce_sorted=False)
-        padded, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(sequences)[0], batch_first=True)
-        return torch.cat([own[:length] for own, length in zip(padded, lengths, strict=True)])
+        """Read sequences of equal length together: of unequal ones torch cuts each step out of all, forth and back."""
+        return torch.cat(
+            [
+                self.lstm(hidden_TD[run.start : run.end].view(run.count, run.length, -1))[0].flatten(0, 1)
+                for run in packed.runs
+            ]
+        )
