@@ -33,6 +33,7 @@ from cloze.cli import main
 LIMIT_SECONDS = 5
 LINE = b"It was a dark and stormy night. The rain fell in torrents.\n"
 PRETRAIN = "pretrain -o {out} --steps 1 " + shlex.join(NANO) + " "
+GO_ON = "pretrain -o {out} --steps 1 " + shlex.join(s for s in NANO if "=model." not in s) + " --init "
 FINETUNE = "finetune classification -o {out} " + shlex.join(NANO_TASK) + " "
 CORPUS = "corpus {tmp}/text --vocab {vocab} -o {out} --workers 1"
 
@@ -454,10 +455,10 @@ CASES = {
         'steps = "many"\n', "{tmp}/mine.toml and flags: steps must be of type int"
     ),
     "a size beside a model to start from": Case(
-        PRETRAIN + "--data {data} --init {run} --model tiny", ("--model: does not go with --init",)
+        GO_ON + "{run} --model tiny --data {data}", ("--model: does not go with --init",)
     ),
     "another encoder beside a model to start from": Case(
-        PRETRAIN + "--data {data} --init {run} --set model.num_hidden_layers=7",
+        GO_ON + "{run} --set model.num_hidden_layers=7 --data {data}",
         ("model.num_hidden_layers: does not go with --init: it is the checkpoint's",),
     ),
     "appending with another share held out": Case(
@@ -477,12 +478,12 @@ CASES = {
         copy_of("run", lambda d: (d / "latest").unlink()),
     ),
     "a model to start from with other pieces": Case(
-        PRETRAIN + "--data {data} --init {tmp}/copy",
+        GO_ON + "{tmp}/copy --data {data}",
         ("{data}: its vocabulary is neither the model's", "piece 300 is", "cloze vocab extend"),
         foreign(with_other_pieces),
     ),
     "a model to start from without a tokenizer": Case(
-        PRETRAIN + "--data {data} --init {tmp}/copy",
+        GO_ON + "{tmp}/copy --data {data}",
         ("{tmp}/copy: no tokenizer here",),
         foreign(without_tokenizer),
     ),
@@ -490,7 +491,7 @@ CASES = {
         PRETRAIN + "--data {data} --set old_data={tmp}/none", ("{tmp}/none",)
     ),
     "a model to start from that is broken": Case(
-        PRETRAIN + "--data {data} --init {tmp}/copy",
+        GO_ON + "{tmp}/copy --data {data}",
         ("holds NaN or infinite values",),
         foreign(weights(lambda t: t["bert.pooler.dense.bias"].fill_(float("inf")))),
     ),

@@ -1,6 +1,7 @@
 """Rows of Parquet, Arrow and the hub to documents; what is wrong with them is in test_bad_text."""
 
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -123,6 +124,7 @@ def test_no_more_than_a_few_rows_are_in_memory(tmp_path):
 def hub(monkeypatch):
     """A stand-in for the library, which remembers how it was called."""
     module = ModuleType("datasets")
+    module.__spec__ = ModuleSpec("datasets", None)
     module.calls = []
     module.rows = [{"text": row} for row in ROWS]
 
