@@ -16,7 +16,7 @@ def smaller(verb: str, arguments: list[str]) -> list[str]:
         settings = [*NANO, "--set=model.max_position_embeddings=512"]
         return [each for each in settings if "--init" not in arguments or "=model." not in each]
     if verb == "finetune":
-        return [*NANO_TASK, "--set=epochs=1"]
+        return [*NANO_TASK, *(["--set=epochs=1"] if "feature-classification" not in arguments else [])]
     if verb == "vocab":
         return ["--size", "500", "--workers", "1"]
     if verb in ("corpus", "vocab extend") and "--dry-run" not in arguments:
