@@ -200,9 +200,9 @@ def test_transformers_reads_it(config: FinetuneConfig, tmp_path: Path) -> None:
 
 
 def test_a_time_limit_ends_the_run_with_the_rate_at_zero(config: FinetuneConfig, tmp_path: Path) -> None:
-    finetune(TASK, replace(config, epochs=100_000, budget_seconds=3.0), tmp_path / "run")
+    finetune(TASK, replace(config, epochs=10_000, budget_seconds=3.0), tmp_path / "run")
     rows = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "train"]
-    assert 1 < rows[-1]["step"] < 100_000
+    assert 1 < rows[-1]["step"] < 10_000
     assert rows[-1]["learning_rate"] < 0.2 * config.optimizer.learning_rate
 
 
