@@ -11,7 +11,7 @@ first, a request to stop that of any, losses are sums over all. The first alone 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils import deterministic
 
 from cloze import artifacts
 from cloze.corpus.hashing import mix
@@ -51,7 +50,7 @@ from cloze.training.optimizer import (
     learning_rate_at,
     set_learning_rate,
 )
-from cloze.training.precision import autocast
+from cloze.training.precision import autocast, training_arithmetic
 from cloze.training.replicas import Replica, gather, replicate
 
 Batch = TypeVar("Batch")
@@ -511,24 +510,3 @@ class _Window:
         means["gradient_norm"] = sum(self.norms) / len(self.norms)
         means["tokens_per_second"] = self.tokens / self.seconds
         return means
-
-
-@contextmanager
-def training_arithmetic() -> Iterator[None]:
-    """Have torch choose kernels whose sums do not depend on the order in which threads arrive, and no denormal numbers.
-
-    Gradients that pass back through hundreds of steps of a BiLSTM come to less than 1e-38, where a processor takes many
-    times as long over each product.
-    """
-    before = torch.are_deterministic_algorithms_enabled()
-    filled = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    torch.use_deterministic_algorithms(mode=True, warn_only=True)
-    # Filling memory before it is written costs 5% of a step, and nothing reads it unwritten.
-    deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-        torch.use_deterministic_algorithms(mode=before, warn_only=True)
-        deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]

@@ -39,9 +39,9 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import Position
 from cloze.training.cost import Workload, pretraining_step_flops
 from cloze.training.distribution import World
-from cloze.training.loop import add_up_gradients, training_arithmetic
+from cloze.training.loop import add_up_gradients
 from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
-from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype
+from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype, training_arithmetic
 from cloze.training.replicas import Alone, Replica
 
 _TOLERANCES = MappingProxyType({torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)})
