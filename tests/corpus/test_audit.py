@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloze.corpus import audit as module
-from cloze.corpus import batches
-from cloze.corpus.audit import AuditConfig, Measure, audit_dataset
+from cloze.corpus import audit as audit_module
+from cloze.corpus import audit_instances, audit_text, batches
+from cloze.corpus.audit import AuditConfig, audit_dataset
+from cloze.corpus.audit_instances import Measure
 from cloze.corpus.batches import DrawnInstances
 from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.masking import MaskingConfig
@@ -232,7 +233,7 @@ def test_a_measure_holds_within_its_tolerance():
 
 
 def test_a_cap_that_bites_is_told(dataset, monkeypatch):
-    monkeypatch.setattr(module.math, "ceil", lambda _: 3)
+    monkeypatch.setattr(audit_module.math, "ceil", lambda _: 3)
     found = audit_dataset(dataset, SMALL).drawn[0]
     measured = {measure.name: measure for measure in found.measures}
     assert measured["sequences with fewer for the cap's sake"].measured > 0.5
@@ -268,8 +269,8 @@ def test_a_sample_is_the_beginning_of_the_epoch(dataset):
 
 
 def test_the_size_of_what_is_read_at_once_changes_nothing(dataset, audit, monkeypatch):
-    monkeypatch.setattr(module, "_PIECES_AT_ONCE", 7)
-    monkeypatch.setattr(module, "_INSTANCES_AT_ONCE", 3)
+    monkeypatch.setattr(audit_text, "_PIECES_AT_ONCE", 7)
+    monkeypatch.setattr(audit_instances, "_INSTANCES_AT_ONCE", 3)
     assert audit_dataset(dataset, SMALL).as_dict() == audit.as_dict()
 
 

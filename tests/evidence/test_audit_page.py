@@ -5,16 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from cloze.corpus.audit import (
-    Audit,
-    Copies,
-    Counts,
-    Distribution,
-    Drawn,
-    Measure,
-    Shown,
-    Token,
-)
+from cloze.corpus.audit import Audit
+from cloze.corpus.audit_instances import Drawn, Measure, Shown, Token
+from cloze.corpus.audit_text import Copies, Counts, Distribution
 from cloze.errors import InputError
 from cloze.evidence.audit import audit_as_text, write_audit_page
 

@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from cloze import artifacts
-from cloze.corpus.audit import LONG_SENTENCE, Audit, Distribution, Drawn, Measure, Shown, Token
+from cloze.corpus.audit import Audit
+from cloze.corpus.audit_instances import Drawn, Measure, Shown, Token
+from cloze.corpus.audit_text import LONG_SENTENCE, Distribution
 from cloze.evidence.page import card, figure, format_value, page, table, words_table
 from cloze.evidence.pictures import TRAIN, draw_picture
 from cloze.text.pieces import CONTINUATION
