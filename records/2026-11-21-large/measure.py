@@ -54,8 +54,8 @@ def noting_each_step(trainer: Any, *arguments: Any) -> None:
     steps.append({"processor_seconds": time.process_time() - began, "peak_bytes": peak()})
 
 
-make_model, take_step = pretraining._initial_model, loop.Trainer._step
-pretraining._initial_model, loop.Trainer._step = noting_memory_before, noting_each_step
+make_model, take_step = pretraining.initial_model, loop.Trainer._step
+pretraining.initial_model, loop.Trainer._step = noting_memory_before, noting_each_step
 plan.time = ProcessorTime
 torch.set_num_threads(1)
 parse(verb, "pretrain", sys.argv[1:])()

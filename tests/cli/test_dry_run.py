@@ -44,7 +44,7 @@ def test_of_pretraining(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_of_a_run_that_does_not_fit(
     shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cloze.pretraining.run.available_memory", lambda device: 100_000)
+    monkeypatch.setattr("cloze.pretraining.plan.available_memory", lambda device: 100_000)
     command = ["pretrain", "--data", shop.data, "-o", tmp_path / "run", "--steps", "4", *NANO, "--dry-run"]
     assert main([*map(str, command), "--quiet"]) == 0
     text = capsys.readouterr().out

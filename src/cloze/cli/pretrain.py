@@ -60,7 +60,8 @@ def run(
     from cloze import config as configuration
     from cloze.cli.plans import print_plan
     from cloze.pretraining.config import SET_BESIDE_INIT, PretrainConfig
-    from cloze.pretraining.run import plan_pretraining, pretrain, resume_pretraining
+    from cloze.pretraining.plan import plan_pretraining
+    from cloze.pretraining.run import pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
     from cloze.training.memory import keep_freed_memory
 

@@ -17,7 +17,7 @@ from cloze.evidence.study import PlannedRun, plan_study, run_study
 from cloze.evidence.study_file import Study, check_study, read_study
 from cloze.evidence.study_time import describe_seconds, plan_seconds
 from cloze.model.bert import SIZES
-from cloze.pretraining.run import plan_pretraining
+from cloze.pretraining.plan import plan_pretraining
 from cloze.progress import SILENT, Progress
 
 ABLATIONS = ("table5", "table6", "table7", "table8", "figure5")

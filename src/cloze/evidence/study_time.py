@@ -15,7 +15,7 @@ from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import KIND, load_model, write_model_files
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.run import plan_pretraining
+from cloze.pretraining.plan import plan_pretraining
 from cloze.progress import SILENT, Progress, clock
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.data import with_files

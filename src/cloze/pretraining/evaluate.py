@@ -20,8 +20,8 @@ from cloze.errors import InputError
 from cloze.locate import resolve_checkpoint
 from cloze.model.heads import BertForPreTraining
 from cloze.pretraining.continuing import load_for_pretraining
+from cloze.pretraining.material import unigram_nats
 from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
-from cloze.pretraining.run import unigram_nats
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.distribution import World

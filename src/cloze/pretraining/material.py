@@ -1,0 +1,180 @@
+"""What a run is made from besides its weights: its text, its instances, and what it is measured on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cloze import artifacts
+from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch
+from cloze.corpus.original import GoogleSettings, MaterialisedInstances, materialise
+from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
+from cloze.errors import InputError
+from cloze.pretraining.config import PhaseConfig, PretrainConfig
+from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
+from cloze.progress import Progress
+from cloze.text.tokenizer import Tokenizer
+from cloze.training.distribution import World
+
+_HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Read and checked before anything is written."""
+
+    world: World
+    tokenizer: Tokenizer
+    train: Documents
+    num_held_out: int
+    """Documents."""
+    held_out: Sequence[PackedBatch]
+    old_held_out: Sequence[PackedBatch]
+    unigram_nats: Tensor
+
+
+def open_dataset(config: PretrainConfig, world: World) -> Dataset:
+    """Open the data set; the first rank checks its files while the others wait."""
+    path = Path(config.data)
+
+    def check() -> None:
+        artifacts.verify(path, kind=KIND)
+
+    world.by_first(check)
+    return Dataset.open(path, verify=False)
+
+
+def fingerprint(config: PretrainConfig, dataset: Dataset) -> str:
+    """Return what identifies the data set's content; refuse one that is not the one the settings name."""
+    found = artifacts.sha256_of(dataset.path / artifacts.MANIFEST)
+    if config.data_sha256 not in (None, found):
+        remedy = "Give the run its data back, or leave data_sha256 out of a new run's settings"
+        raise InputError(
+            "is not the data set that the settings were made for", where=config.data, remedy=remedy
+        )
+    return found
+
+
+def gather(config: PretrainConfig, dataset: Dataset, world: World) -> Material:
+    """Read what a run needs of its data set, and draw what it is measured on.
+
+    Raises:
+        InputError: nothing is held out, a step is narrower than the ranks, or the old data have other pieces.
+    """
+    world.check_width([phase.batch_size for phase in config.phases])
+    tokenizer = Tokenizer.load(dataset.path)
+    train, validation = dataset.split("train"), dataset.split("validation")
+    return Material(
+        world=world,
+        tokenizer=tokenizer,
+        train=train,
+        num_held_out=len(validation),
+        held_out=_held_out_batches(config, validation, tokenizer, data=config.data),
+        old_held_out=_old_held_out_batches(config, tokenizer),
+        unigram_nats=unigram_nats(train, dataset.vocab_size).to(world.device),
+    )
+
+
+def work_of(config: PretrainConfig, material: Material, run: Path, progress: Progress) -> PretrainingWork:
+    """Return what the training loop is to do with the material; Google's instances are built in `run`."""
+    return PretrainingWork(
+        phases=[
+            (phase, _instances(config, number, phase, material, run, progress))
+            for number, phase in enumerate(config.phases)
+        ],
+        held_out=material.held_out,
+        old_held_out=material.old_held_out,
+        unigram_nats=material.unigram_nats,
+        next_sentence=config.pairs.next_sentence,
+        world=material.world,
+    )
+
+
+def _instances(
+    config: PretrainConfig,
+    number: int,
+    phase: PhaseConfig,
+    material: Material,
+    run: Path,
+    progress: Progress,
+) -> InstanceSource:
+    """Draw a phase's instances as they are read, or build Google's and keep them with the run."""
+    google = config.google_instances
+    if google is None:
+        return DrawnInstances(
+            material.train,
+            material.tokenizer,
+            max_seq_length=phase.max_seq_length,
+            max_predictions_per_seq=phase.max_predictions_per_seq,
+            pairs=config.pairs,
+            masking=config.masking,
+            seed=config.seed,
+            phase=number,
+            targets=TARGETS[config.model.attends_to],
+        )
+    directory = run / "instances" / f"phase-{number + 1}"
+    settings = GoogleSettings(
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq or phase.max_seq_length,
+        dupe_factor=google.dupe_factor,
+        short_seq_prob=config.pairs.short_seq_prob,
+        masked_lm_prob=config.masking.masked_lm_prob,
+        whole_word=config.masking.whole_word,
+        seed=config.seed,
+    )
+
+    def build() -> None:
+        if not directory.exists():
+            artifacts.remove_leftovers(directory.parent)
+            materialise(material.train, material.tokenizer, directory, settings, progress=progress)
+
+    material.world.by_first(build)
+    return MaterialisedInstances.open(directory)
+
+
+def _held_out_batches(
+    config: PretrainConfig, documents: Documents, tokenizer: Tokenizer, *, data: str
+) -> list[PackedBatch]:
+    """Draw the held-out instances once, at the last phase's length, so that all evaluations compare."""
+    if not len(documents):
+        what = (
+            f"no documents are held out to measure on; of {MIN_DOCUMENTS_TO_SPLIT} documents or more some are"
+        )
+        remedy = (
+            "Build it of more documents: --format paragraphs makes one of all that stands between blank lines"
+        )
+        raise InputError(what, where=data, remedy=remedy)
+    phase = config.phases[-1]
+    source = DrawnInstances(
+        documents,
+        tokenizer,
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq,
+        pairs=config.pairs,
+        masking=config.masking,
+        seed=_HELD_OUT_SEED,
+        phase=0,
+        targets=TARGETS[config.model.attends_to],
+    )
+    count, attends_to = config.evaluation.max_instances, config.model.attends_to
+    return held_out_batches(source, count, attends_to, config.micro_batch_tokens)
+
+
+def _old_held_out_batches(config: PretrainConfig, tokenizer: Tokenizer) -> list[PackedBatch]:
+    """Draw the same from the held-out documents of the text that the checkpoint was trained on, where it is named."""
+    if config.old_data is None:
+        return []
+    old = Dataset.open(Path(config.old_data))
+    if Tokenizer.load(old.path).pieces != tokenizer.pieces:
+        remedy = "Build it with the same vocabulary, cloze corpus --vocab"
+        raise InputError(f"has another vocabulary than {config.data}", where=config.old_data, remedy=remedy)
+    return _held_out_batches(config, old.split("validation"), tokenizer, data=config.old_data)
+
+
+def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
+    """Return -log p of every piece, p its share of the training text with one added to each count."""
+    counts = 1.0 + documents.piece_counts(vocab_size)
+    return torch.from_numpy(-np.log(counts / counts.sum())).float()
