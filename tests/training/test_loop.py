@@ -26,9 +26,11 @@ from cloze.training.checkpoints import (
 )
 from cloze.training.distribution import World
 from cloze.training.interrupts import Interrupted
-from cloze.training.loop import EvaluationConfig, Measures, StepData, Trainer
+from cloze.training.loop import EvaluationConfig, Trainer
+from cloze.training.measures import Measures
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
+from cloze.training.work import StepData
 
 MICRO_BATCHES = 3
 

@@ -20,7 +20,8 @@ from cloze.model.heads import BertForPreTraining
 from cloze.pretraining.config import PhaseConfig
 from cloze.training.checkpoints import Position
 from cloze.training.distribution import World
-from cloze.training.loop import Measures, StepData
+from cloze.training.measures import Measures
+from cloze.training.work import StepData
 
 _ASKED_MORE_OFTEN = 8  # at every place, where 15% of the pieces are hidden
 TARGETS: Mapping[AttendsTo, Targets] = MappingProxyType(

@@ -21,7 +21,7 @@ from cloze.tasks.registry import register_task
 from cloze.tasks.tables import Column, Row
 from cloze.tasks.task import Array, TargetBatch, check_labels
 from cloze.tasks.texts import Columns, LabelledText, OwnTexts, Target, TextFeature, TextTask, read_texts
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from cloze.tasks.probabilities import softmax
 from cloze.tasks.sequences import LongTexts, TextSequence, join, sequences_of, windows_of
 from cloze.tasks.task import Array, Task
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 
 @dataclass(frozen=True, slots=True)

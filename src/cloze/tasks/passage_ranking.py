@@ -19,7 +19,7 @@ from cloze.tasks.probabilities import sigmoid
 from cloze.tasks.sequences import LongTexts
 from cloze.tasks.task import Array, TargetBatch
 from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask, finite, score_of
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 _FLATNESS = 1e-4  # probabilities that spread less say nothing of an order
 

@@ -34,7 +34,8 @@ from cloze.training.checkpoints import (
 )
 from cloze.training.distribution import World
 from cloze.training.environment import write_environment
-from cloze.training.loop import EvaluationConfig, Sums, Trainer
+from cloze.training.loop import EvaluationConfig, Trainer
+from cloze.training.measures import Sums
 from cloze.training.metrics_log import VALIDATION, MetricsLog
 from cloze.training.model_card import CARD, CardFacts, DataUsed, model_card
 from cloze.training.optimizer import build_optimizer

@@ -26,7 +26,7 @@ from cloze.tasks.sequences import TextSequence, sequences_of
 from cloze.tasks.task import Array, TargetBatch, Task
 from cloze.tasks.texts import LabelledText, finite, score_of
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 _FLATNESS = 0.001  # cosines that spread less say nothing
 

@@ -20,7 +20,7 @@ from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.probabilities import softmax
 from cloze.tasks.task import Array, TargetBatch, check_labels
 from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from cloze.tasks.contexts import Context, Excerpt, Paragraph
 from cloze.tasks.task import Array, TargetBatch, Task
 from cloze.tasks.windows import Window, cut_windows, window_of_most_context
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 Integers: TypeAlias = npt.NDArray[np.int32]
 

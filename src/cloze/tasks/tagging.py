@@ -29,7 +29,7 @@ from cloze.tasks.tagged_text import TaggedText
 from cloze.tasks.tagging_features import Integers, TaggingBatch, TaggingFeature, pack, tagging_features
 from cloze.tasks.task import Array, Task, check_labels
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 Context: TypeAlias = Literal["sentence", "document"]
 

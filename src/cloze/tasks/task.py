@@ -21,7 +21,7 @@ from cloze.progress import Progress
 from cloze.stores import Place
 from cloze.tasks.tables import read_objects
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 
 class Feature(Protocol):

@@ -24,7 +24,7 @@ from cloze.tasks.tables import read_rows
 from cloze.tasks.task import Array, TargetBatch
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 _SCALE = 20.0
 _FLATNESS = 0.001  # cosines that spread less say nothing

@@ -18,7 +18,7 @@ from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.scales import ScoreScale
 from cloze.tasks.task import Array, TargetBatch
 from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask, finite, score_of
-from cloze.training.loop import Measures
+from cloze.training.measures import Measures
 
 _FLATNESS = 0.01  # predictions that spread less than this share of the scale say nothing
 

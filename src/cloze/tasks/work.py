@@ -15,7 +15,8 @@ from cloze.tasks.predict import decode, logits_of
 from cloze.tasks.task import AnyTask, Array
 from cloze.training.checkpoints import Position
 from cloze.training.distribution import World
-from cloze.training.loop import Measures, StepData
+from cloze.training.measures import Measures
+from cloze.training.work import StepData
 
 
 @dataclass(frozen=True, slots=True)

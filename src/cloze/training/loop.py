@@ -10,12 +10,12 @@ first, a request to stop that of any, losses are sums over all. The first alone 
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, NoReturn, Protocol, TypeVar
+from typing import Generic, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,6 @@ from cloze.training.averaging import AveragingConfig, TailAverage
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     CheckpointConfig,
-    Position,
     TrainingState,
     load_optimizer,
     not_as_begun,
@@ -41,6 +40,7 @@ from cloze.training.checkpoints import (
 )
 from cloze.training.distribution import DistributionConfig, World
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
+from cloze.training.measures import Measures, Sums, Window
 from cloze.training.memory import give_back_cached_memory, is_out_of_memory, memory_errors
 from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
 from cloze.training.optimizer import (
@@ -52,10 +52,7 @@ from cloze.training.optimizer import (
 )
 from cloze.training.precision import autocast, training_arithmetic
 from cloze.training.replicas import Replica, gather, replicate
-
-Batch = TypeVar("Batch")
-Measures = Mapping[str, tuple[Tensor, float]]
-"""By name, a sum and the number of things summed: over many batches these add up, means do not."""
+from cloze.training.work import Batch, StepData, Work
 
 _SKIPPED_STEPS_ALLOWED = 2
 _SEEDS = 2**32  # torch's generator on the CPU tells apart no more, and reads the low bits
@@ -74,45 +71,6 @@ class EvaluationConfig:
     def __post_init__(self) -> None:
         if self.times < 1 or self.max_instances < 1 or self.log_every_steps < 1:
             raise ValueError("times, max_instances and log_every_steps must be positive")
-
-
-@dataclass(frozen=True, slots=True)
-class StepData(Generic[Batch]):
-    """The instances of one optimizer step, or a rank's share of them, cut into micro-batches that fit in memory."""
-
-    batches: Sequence[Batch]
-    num_tokens: int
-    """Of all ranks."""
-    next_position: Position
-    name: str
-    """How a message calls these instances."""
-    has_share: bool = field(default=True, kw_only=True)
-    """Whether there were instances for this rank; else `batches` are those of another, which count for nothing here."""
-
-
-class Work(Protocol[Batch]):
-    """What is trained."""
-
-    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[Batch]:
-        """Return this rank's share of the step that begins when a share `progress` of the run is over.
-
-        Args:
-            micro_batch_tokens: a micro-batch has at most so many, or is one sequence; how the step is cut is all
-                that this decides.
-        """
-
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """The measures that add up to the loss."""
-
-    def loss(self, model: nn.Module, batch: Batch, step: StepData[Batch]) -> tuple[Tensor, Measures]:
-        """Return this micro-batch's share of the loss of the step, that of all ranks, and what to log."""
-
-    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
-        """Measure the model on held-out instances, the same ones each time and on each rank, a batch at a time."""
-
-    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
-        """Say how good an evaluation is: the best checkpoint has the most of the first, then of the next."""
 
 
 @dataclass(slots=True)
@@ -153,7 +111,7 @@ class Trainer(Generic[Batch]):
     _optimizer: torch.optim.Optimizer = field(init=False)
     _log: MetricsLog | None = field(init=False, default=None)
     """Of the first rank."""
-    _window: "_Window" = field(init=False)
+    _window: Window = field(init=False)
     _saved_step: int = field(init=False)
     _saved_at: float = field(init=False)
     _started_at: float = field(init=False)
@@ -185,7 +143,7 @@ class Trainer(Generic[Batch]):
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
         with catch_signals() as stop, training_arithmetic(), memory_errors(), bar as shown:
             self.world.by_first(self._open_log)
-            self._window = _Window()
+            self._window = Window()
             self._saved_at = time.monotonic()
             self._started_at = time.monotonic() - self.state.elapsed_seconds
             try:
@@ -285,7 +243,7 @@ class Trainer(Generic[Batch]):
     def _step_data(self, progress: float, micro_batch_tokens: int) -> StepData[Batch]:
         return self.work.step_data(progress, self.state.position, micro_batch_tokens)
 
-    def _loss_of(self, data: StepData[Batch], stop: StopRequest) -> tuple[float, "Sums"] | None:
+    def _loss_of(self, data: StepData[Batch], stop: StopRequest) -> tuple[float, Sums] | None:
         """Return the step's loss and measures, and add up its gradients; None where memory does not suffice."""
         torch.manual_seed(int(mix(self.seed, self.state.step, self.world.rank)) % _SEEDS)
         self._optimizer.zero_grad(set_to_none=True)
@@ -357,7 +315,7 @@ class Trainer(Generic[Batch]):
             norm=f"{values['gradient_norm']:.2f}",
             **{"tokens/s": f"{values['tokens_per_second']:,.0f}"},
         )
-        self._window = _Window()
+        self._window = Window()
 
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
         self.model.eval()
@@ -419,7 +377,7 @@ def add_up_gradients(
     data: StepData[Batch],
     compute_dtype: torch.dtype,
     stop: StopRequest | None = None,
-) -> tuple[float, "Sums"]:
+) -> tuple[float, Sums]:
     """Pass a step's micro-batches through the model; its parameters' gradients grow by theirs.
 
     Returns:
@@ -454,59 +412,3 @@ def _give_up(step: int, run: Path) -> NoReturn:
 
 class _StopAskedFor(Exception):  # noqa: N818 (no error: how a request leaves the middle of a step)
     pass
-
-
-class Sums:
-    """Measures added up over batches."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, tuple[float, float]] = {}
-
-    def add(self, measures: Measures) -> None:
-        """Add a batch's."""
-        for name, (total, count) in measures.items():
-            self._add(name, total.item(), count)
-
-    def merge(self, other: "Sums") -> None:
-        """Add those of other batches."""
-        for name, (total, count) in other._sums.items():
-            self._add(name, total, count)
-
-    def _add(self, name: str, total: float, count: float) -> None:
-        before, counted = self._sums.get(name, (0.0, 0.0))
-        self._sums[name] = (before + total, counted + count)
-
-    def means(self, losses: tuple[str, ...]) -> dict[str, float]:
-        """Return every mean, and first their `loss`: the sum of those named."""
-        means = {name: total / max(count, 1.0) for name, (total, count) in self._sums.items()}
-        return {"loss": sum(means[name] for name in losses), **means}
-
-
-@dataclass(slots=True)
-class _Window:
-    """What happened since the last line of the log."""
-
-    sums: Sums = field(default_factory=Sums)
-    learning_rate: float = 0.0
-    norms: list[float] = field(default_factory=list)
-    tokens: int = 0
-    seconds: float = 0.0
-
-    def add(self, sums: Sums, learning_rate: float, norm: float, tokens: int, seconds: float) -> None:
-        self.sums.merge(sums)
-        self.learning_rate = learning_rate
-        self.norms.append(norm)
-        self.tokens += tokens
-        self.seconds += seconds
-
-    def means(self, losses: tuple[str, ...], world: World) -> dict[str, float]:
-        if not self.norms:
-            return {}
-        total = Sums()
-        for sums in world.gather(self.sums):
-            total.merge(sums)
-        means = total.means(losses)
-        means["learning_rate"] = self.learning_rate
-        means["gradient_norm"] = sum(self.norms) / len(self.norms)
-        means["tokens_per_second"] = self.tokens / self.seconds
-        return means

@@ -19,10 +19,11 @@ from cloze.training.cost import (
     transient_bytes,
     update_bytes,
 )
-from cloze.training.loop import StepData, Work, add_up_gradients
+from cloze.training.loop import add_up_gradients
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
 from cloze.training.precision import training_arithmetic
 from cloze.training.replicas import Alone
+from cloze.training.work import StepData, Work
 
 _FORWARD_SHARE = 1 / 3  # of a training step: backward takes twice forward
 
