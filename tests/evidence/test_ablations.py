@@ -17,9 +17,10 @@ from cloze.errors import InputError
 from cloze.evidence import ablations, study_tasks
 from cloze.evidence import study as studies
 from cloze.evidence.ablations import ABLATIONS, AblationConfig, ablation, begin_ablation
+from cloze.evidence.score_rows import as_table, score_rows
 from cloze.evidence.study import plan_study, run_study
 from cloze.evidence.study_file import read_study
-from cloze.evidence.study_published import PUBLISHED, Published, as_table, score_rows
+from cloze.evidence.study_published import Published, published_tables
 from cloze.evidence.study_record import write_study_record
 from cloze.evidence.study_results import Compared, TaskScores
 from cloze.locate import resolve_checkpoint
@@ -28,6 +29,8 @@ from cloze.model.checkpoint import load_model
 from cloze.model.two_way import TwoWayBert
 from cloze.tasks.config import FinetuneConfig
 
+KEPT = ("run.toml", "outcome.json", "origin.json", "environment.json", "metrics.jsonl")
+"""Of a run, as docs/ablations.md says."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODEL = """
 [settings.model]
@@ -231,22 +234,100 @@ def test_a_fine_tuning_that_was_stopped_goes_on(
         run_study(made, data, tmp_path / "out", tasks_data=only)
 
 
-def test_of_a_finished_study_the_numbers_are_enough(done: Path, data: Path, tmp_path: Path) -> None:
+def test_of_a_finished_study_the_numbers_are_enough(
+    done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path
+) -> None:
     """So they can be kept, and more seeds made beside them, when the encoders are long gone."""
     shutil.copytree(done / "out", tmp_path / "out")
     for run in (tmp_path / "out/runs").glob("*/seed-*"):
-        for gone in ("checkpoints", "start"):
-            shutil.rmtree(run / gone, ignore_errors=True)
-        for pointer in ("latest", "best"):
-            (run / pointer).unlink(missing_ok=True)
+        for there in run.iterdir():
+            if there.is_dir() and there.name != "tasks":
+                shutil.rmtree(there)
+            elif there.is_file() and there.name not in KEPT:
+                there.unlink()
+        for scored in run.glob("tasks/*/*"):
+            for there in scored.iterdir():
+                if there.name not in ("run.toml", "scores.json"):
+                    there.unlink()
         if (run / "metrics.jsonl").exists():
             lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
             last = [line for line in lines if '"train"' in line][-1]
             (run / "metrics.jsonl").write_text(
                 "".join(each for each in lines if '"validation"' in each) + last
             )
-    run_study(read_study(done / "nano.toml"), data, tmp_path / "out")
-    assert results(tmp_path / "out") == results(done / "out")
+    made = read_study(done / "nano.toml")
+    run_study(made, data, tmp_path / "out")
+    found, before = results(tmp_path / "out"), results(done / "out")
+    for run in (*found["runs"], *before["runs"]):
+        if run["variant"] in ("ltr-bilstm", "both"):
+            run.pop("environment")  # those of fine-tunings are not kept
+    assert found == before
+    with pytest.raises(InputError, match=r"ltr/seed-4: has no encoder any more to make ltr-bilstm of"):
+        plan_study(made, data, tmp_path / "out", tasks_data)
+    (tmp_path / "out/runs/ltr/seed-4/environment.json").unlink()
+    run_study(made, data, tmp_path / "out")
+    assert results(tmp_path / "out")["runs"][1]["environment"] is None
+
+
+def test_what_an_encoder_was_made_of_may_not_change(
+    done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(done / "out", tmp_path / "out")
+    shutil.rmtree(tmp_path / "out/runs/ltr")
+    text = NANO.replace("[variants.ltr.model]", "[variants.ltr]\nsteps = 3\n[variants.ltr.model]")
+    (tmp_path / "other.toml").write_text(text)
+    with pytest.raises(InputError, match=r"ltr-bilstm/seed-4: was made with another bilstm_on"):
+        plan_study(read_study(tmp_path / "other.toml"), data, tmp_path / "out", tasks_data)
+    plan_study(read_study(done / "nano.toml"), data, tmp_path / "out")  # to be made again, and the same
+
+
+def test_scores_on_other_data_are_not_mixed_in(
+    done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(tasks_data["reviews"], tmp_path / "moved")
+    made = read_study(done / "nano.toml")
+    plan_study(made, data, done / "out", {"reviews": tmp_path / "moved"})
+    with (tmp_path / "moved/dev.tsv").open("a") as stream:
+        stream.write("a bad moor\t0\n")
+    with pytest.raises(InputError, match=r"films/1: was run with other data than .*moved"):
+        plan_study(made, data, done / "out", {"reviews": tmp_path / "moved"})
+
+
+def test_what_was_stopped_goes_on_with_data_that_were_moved(
+    data: Path, tasks_data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, _, tail = NANO.replace("seeds = [4, 5]", "seeds = [4]").partition("[variants.ltr.model]")
+    (tmp_path / "nano.toml").write_text(head + tail[tail.index("[tasks.films]") :])
+    made = read_study(tmp_path / "nano.toml")
+    for place in ("first", "then"):
+        shutil.copytree(data, tmp_path / place / "data")
+        shutil.copytree(tasks_data["reviews"], tmp_path / place / "reviews")
+
+    class KilledError(Exception):
+        pass
+
+    def kill(*_: Any, **__: Any) -> None:
+        raise KilledError
+
+    def run(place: str) -> None:
+        where = tmp_path / place
+        run_study(made, where / "data", tmp_path / "out", tasks_data={"reviews": where / "reviews"})
+
+    for what in ("cloze.evidence.study._measure", "cloze.tasks.run._score_best"):
+        with monkeypatch.context() as patched:
+            patched.setattr(what, kill)
+            with pytest.raises(KilledError):
+                run("first")
+    shutil.rmtree(tmp_path / "first")
+    (tmp_path / "out/runs/masked/seed-4/outcome.json").unlink()
+    run("then")
+    assert results(tmp_path / "out")["runs"][0]["tasks"]["films"]["points"] == [100.0]
+
+
+def test_what_is_made_of_others_is_not_planned_without_tasks(done: Path, data: Path, tmp_path: Path) -> None:
+    made = read_study(done / "nano.toml")
+    planned = {run.variant for run in plan_study(made, data, tmp_path / "out")}
+    assert planned == {"masked", "ltr", "rtl", "untrained"}
 
 
 def test_a_fine_tuning_that_was_killed_before_it_had_settings_begins_anew(
@@ -271,6 +352,7 @@ def test_a_fine_tuning_that_was_killed_before_it_had_settings_begins_anew(
         ('bilstm_on = "ltr"', 'bilstm_on = "ltr"\nsteps = 3', "it has bilstm_on alone"),
         ('task = "tagging"', 'task = "taging"', "Did you mean tagging"),
         ('task = "tagging"', 'task = "tagging"\nseed = 3', "sets seed, which the study says"),
+        ("[settings]", "[settings]\nseed = 3", "settings have seed"),
         ('base = "masked"', 'base = "masked"\npoints = 0', "points must be at least 1"),
         ('base = "masked"', 'base = "masked"\npoints = 3', "3 points want a budget of steps"),
         ("[tasks.films]", "[tasks.films]\nepoch = 1", "unknown key epoch"),
@@ -411,13 +493,35 @@ def test_every_ablation_is_planned(table: str, tmp_path: Path) -> None:
 
 
 def test_published_ablations_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    tables = read_toml(PUBLISHED)
+    tables = published_tables()
     for table in ABLATIONS:
         assert main(["reproduce", table]) == 0
         shown = capsys.readouterr().out
         for row in tables[table]["rows"]:
             assert row in shown
+        assert tables[table]["says"] in shown
+        assert ("5.84" in shown) == ("percent, but for perplexity" in shown) == (table == "table6")
     assert "as in figure 5 of Devlin" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table5", "--budget", "10m", "--set", "steps=60"], "--budget: --set steps says how long, too"),
+        (["table7", "-m", "cloze-mini", "--budget", "10m"], "--budget: nothing is pre-trained"),
+        (["table7", "-m", "cloze-mini", "--set", "steps=60"], "--set: nothing is pre-trained"),
+        (["table7", "-m", "cloze-mini", "-d", "data"], "--data: nothing is pre-trained"),
+        (["table5", "--overwrite"], "--overwrite: table5 is an ablation"),
+        (["table1", "--seeds", "0"], "--seeds: table1 is no ablation"),
+    ],
+)
+def test_flags_of_no_use_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    output = [] if {"--overwrite", "--seeds"} & {*arguments} else ["-o", str(tmp_path / "out")]
+    assert main(["reproduce", *arguments, *output]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 NANO_TABLE = [

@@ -100,7 +100,7 @@ def test_both_sides_are_tuned_and_scored(model, kind, request, tmp_path, capsys)
     assert all(outcome["seconds_per_epoch"] > 0 for outcome in record["outcomes"])
     assert set(record["differences"]) == set(peers.split(","))
     assert all(check["holds"] for check in record["checks"])
-    assert not (tmp_path / "record.parts").exists()
+    assert not (tmp_path / "record.bench-parts").exists()
 
 
 def test_a_benchmark_that_was_stopped_goes_on(model, classification, tmp_path, monkeypatch, capsys):
@@ -159,5 +159,11 @@ def test_heads_and_rounds_that_cannot_be_compared(model, classification, capsys)
     assert "2 at least" in capsys.readouterr().err
     assert bench(model, classification, "--vs", "keras") == 2
     assert "Known are transformers, transformers-tuned" in capsys.readouterr().err
+    for setting in ("seeds=3", "evaluations_per_epoch=2", "budget_seconds=60", "grid.batch_sizes=[8, 16]"):
+        assert bench(model, classification, "--set", setting) == 2
+        assert (
+            f"{setting.partition('=')[0].partition('.')[0]} is for cloze's side alone"
+            in capsys.readouterr().err
+        )
     with pytest.raises(InputError, match="stands on a BertForMultipleChoice"):
         build_padded_model(BertForMultipleChoice(encoder()), find_task("codah", where="test")())

@@ -1,6 +1,7 @@
 """How cost grows: points, tables and pictures, at a nano size. No test looks at a time."""
 
 import json
+import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,7 +43,10 @@ def test_a_record_has_a_picture_of_time_and_memory_of_each_part(tmp_path: Path) 
     write_record(_growth(), tmp_path / "record", overwrite=False)
     page = (tmp_path / "record" / "README.md").read_text()
     for name in ("lengths-seconds", "lengths-memory", "corpus-seconds", "corpus-memory"):
-        assert (tmp_path / "record" / f"{name}.svg").read_text().startswith("<svg")
+        picture = (tmp_path / "record" / f"{name}.svg").read_text()
+        assert picture.startswith("<svg")
+        assert "stroke: var(--train, #" in picture  # there is no page that says what the name stands for
+        assert not re.search(r"var\([^,)]*\)", picture)
         assert f"({name}.svg)" in page
     assert json.loads((tmp_path / "record" / "record.json").read_text())["parts"]["lengths"][0]["at"] == 32.0
 
@@ -56,9 +60,15 @@ def test_points_are_measured_and_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 0 < short.amount <= 96
     assert 0 < short.attention_share < long.attention_share < 0.1
     assert short.peak_bytes > 4 * 4_000_000 * 2
-    assert len(list(tmp_path.iterdir())) == 2
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "settings.json",
+        "lengths-16.json",
+        "lengths-24.json",
+    }
     monkeypatch.setattr(growth, "_in_a_process", lambda measure: pytest.fail("measured again"))
     assert bench_growth(benchmark, rounds=1, kept=tmp_path).points == first.points
+    with pytest.raises(InputError, match="with other settings"):
+        bench_growth(benchmark, rounds=2, kept=tmp_path)
 
 
 def test_a_corpus_is_built_of_as_much_text_as_is_said(tmp_path: Path) -> None:
@@ -66,12 +76,13 @@ def test_a_corpus_is_built_of_as_much_text_as_is_said(tmp_path: Path) -> None:
     (tmp_path / "vocab").mkdir()
     Tokenizer.from_pieces([*SPECIAL_PIECES, "one", "two", "three", "."]).save(tmp_path / "vocab")
     output = tmp_path / "record"
+    (tmp_path / "record.parts").mkdir()  # of `cloze corpus -o record`
     command = ["bench", "growth", "--parts", "corpus", "--text", str(tmp_path / "text.txt"), "--rounds", "1"]
     more = ["--vocab", str(tmp_path / "vocab"), "--megabytes", "0.005", "-o", str(output), "--quiet"]
     assert main([*command, *more]) == 0
     (point,) = json.loads((output / "record.json").read_text())["parts"]["corpus"]
     assert 5000 <= point["amount"] < 5500
-    assert not output.with_name("record.parts").exists()
+    assert {file.name for file in tmp_path.iterdir()} == {"text.txt", "vocab", "record", "record.parts"}
 
 
 def test_parts_that_cannot_be_measured() -> None:
@@ -79,6 +90,8 @@ def test_parts_that_cannot_be_measured() -> None:
         bench_growth(GrowthBenchmark(parts=["heads"]))
     with pytest.raises(InputError, match="needs text and --vocab"):
         bench_growth(GrowthBenchmark(parts=["corpus"]))
+    with pytest.raises(InputError, match="0 times measure nothing"):
+        bench_growth(GrowthBenchmark(parts=["lengths"]), rounds=0)
 
 
 def test_the_peak_of_a_process_is_not_that_of_its_parent() -> None:

@@ -9,15 +9,15 @@ import pytest
 from cloze.errors import InputError, RunError
 from cloze.evidence.bench.serve import Load, Memory, Second, ServeBenchmark, ServeFinding, bench_serve
 
-STEADY = Load(70, 70, {200: 140}, 3, 9, None, (Second(68, 7.0), Second(72, 9.0)))
+STEADY = Load(70, 70, 70, {200: 140}, 3, 9, None, (Second(68, 7.0), Second(72, 9.0)))
 FINDING = ServeFinding(
     settings={"model": "tiny"},
     environment={},
     closed_loop_per_second=100,
     closed_loop_errors=0,
     steady=STEADY,
-    overload=Load(300, 95, {200: 190, 429: 410}, 300, 900, 12, (Second(95, 900.0),) * 2),
-    health=Load(20, 20, {200: 40}, 2, 31, None, (Second(20, 31.0),) * 2),
+    overload=Load(300, 300, 95, {200: 190, 429: 410}, 300, 900, 12, (Second(95, 900.0),) * 2),
+    health=Load(20, 20, 20, {200: 40}, 2, 31, None, (Second(20, 31.0),) * 2),
     recovery=replace(STEADY, by_second=(Second(40, 3.0), Second(70, 50.0), Second(0, None), Second(68, 9.0))),
     soak=tuple(Memory(10_000 * i, 500 + 0.5 * i + (20 if i == 0 else 0), 3, 11) for i in range(5)),
 )

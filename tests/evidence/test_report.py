@@ -121,7 +121,7 @@ def test_every_picture_is_named_for_those_who_do_not_see_it(write_run):
 def test_colours_are_the_page_s(write_run):
     page, _ = read(write_report(write_run(pretraining_rows())))
     assert "#0a0b" not in page
-    assert "stroke: var(--train)" in page
+    assert "stroke: var(--train, #3b6fb6)" in page
 
 
 def test_everything_is_escaped(write_run):
@@ -180,6 +180,9 @@ def test_not_a_run(tmp_path, write_run):
         write_report(tmp_path / "none")
     with pytest.raises(InputError, match=r"no metrics\.jsonl"):
         write_report(tmp_path)
+    (tmp_path / "several" / "trials" / "seed-7").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"several: holds several runs. Name one of them, as in .*seed-7"):
+        write_report(tmp_path / "several")
     with pytest.raises(InputError, match=r"metrics\.jsonl:2: .*kind or step"):
         write_report(write_run([train(1), {"loss": 3}]))
     with pytest.raises(InputError, match=r"environment\.json: not JSON"):

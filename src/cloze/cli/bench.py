@@ -40,11 +40,6 @@ class Recording:
     """Replace the output where it exists."""
     flags: Flags
 
-    @property
-    def parts(self) -> Path | None:
-        """Where a long benchmark keeps what is finished."""
-        return None if self.output is None else self.output.with_name(f"{self.output.name}.parts")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring(Recording):
@@ -54,7 +49,18 @@ class Measuring(Recording):
     """How often each side has its turn; medians are over these."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Keeping(Measuring):
+    """Flags of long benchmarks."""
+
+    @property
+    def parts(self) -> Path | None:
+        """Where what is finished is kept until all is."""
+        return None if self.output is None else self.output.with_name(f"{self.output.name}.bench-parts")
+
+
 How: TypeAlias = Annotated[Measuring, tyro.conf.arg(name="")]
+HowKept: TypeAlias = Annotated[Keeping, tyro.conf.arg(name="")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +100,9 @@ class Pretrain:
             precision=self.dtype,
             device=self.device,
         )
-        peers, progress = self.vs.split(","), self.how.flags.progress
-        return bench_pretrain(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_pretrain(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +125,9 @@ class Tokenize:
         from cloze.evidence.bench.tokenization import bench_tokenize
 
         benchmark = TextBenchmark(inputs=self.input, vocabulary=self.vocab, max_megabytes=self.megabytes)
-        peers, progress = self.vs.split(","), self.how.flags.progress
-        return bench_tokenize(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_tokenize(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +150,9 @@ class BuildCorpus:
         from cloze.evidence.bench.text import TextBenchmark
 
         benchmark = TextBenchmark(inputs=self.input, vocabulary=self.vocab, max_megabytes=self.megabytes)
-        peers, progress = self.vs.split(","), self.how.flags.progress
-        return bench_corpus(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_corpus(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +174,9 @@ class Load:
         from cloze.evidence.bench.load import LoadBenchmark, bench_load
 
         benchmark = LoadBenchmark(data=self.data, batch_size=self.batch, max_seq_length=self.max_seq_length)
-        peers, progress = self.vs.split(","), self.how.flags.progress
-        return bench_load(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_load(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +199,7 @@ class Finetune:
     """Number format of cloze's matrix products; auto is bfloat16 where the machine multiplies it."""
     device: Device = "cpu"
     """cpu, cuda, mps or auto."""
-    how: How
+    how: HowKept
 
     def measure(self) -> "Comparison":
         """Run the benchmark; a seed is a round. What is finished is kept beside the output until all is."""
@@ -205,9 +215,13 @@ class Finetune:
         ]
         recipe = None if self.config is None else find_recipe(self.config, "finetuning")
         task, config = load_finetuning(self.task, recipe, overrides)
-        peers, progress = self.vs.split(","), self.how.flags.progress
         return bench_finetune(
-            task, config, peers=peers, rounds=self.how.rounds, parts=self.how.parts, progress=progress
+            task,
+            config,
+            peers=_names(self.vs),
+            rounds=self.how.rounds,
+            parts=self.how.parts,
+            progress=self.how.flags.progress,
         )
 
 
@@ -240,8 +254,9 @@ class Embed:
             precision=self.dtype,
             device=self.device,
         )
-        peers, progress = self.vs.split(","), self.how.flags.progress
-        return bench_embed(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_embed(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,8 +288,9 @@ class Latency:
             precision=self.dtype,
             device=self.device,
         )
-        peers, progress = self.vs.split(","), self.how.flags.progress
-        return bench_latency(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_latency(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,8 +340,9 @@ class LearnVocabulary:
 
         text = TextBenchmark(inputs=self.input, max_megabytes=self.megabytes)
         benchmark = VocabularyBenchmark(text=text, size=self.size)
-        peers, progress = self.vs.split(","), self.how.flags.progress
-        return bench_vocabulary(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_vocabulary(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,9 +359,10 @@ class Start:
         """Run the benchmark."""
         from cloze.evidence.bench.start import StartBenchmark, bench_start
 
-        peers, progress = self.vs.split(","), self.how.flags.progress
         benchmark = StartBenchmark(model=self.model)
-        return bench_start(benchmark, peers=peers, rounds=self.how.rounds, progress=progress)
+        return bench_start(
+            benchmark, peers=_names(self.vs), rounds=self.how.rounds, progress=self.how.flags.progress
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,14 +385,14 @@ class GrowthOfCost:
     """For the part corpus: directory of a vocabulary or model."""
     megabytes: Annotated[str, tyro.conf.arg(metavar="SIZE[,SIZE]")] = "10,30,100,300"
     """For the part corpus: how much of the text is taken."""
-    how: How
+    how: HowKept
 
     def measure(self) -> "Finding":
         """Measure the points; those that are finished are kept beside the output until all are."""
         from cloze.evidence.bench.growth import GrowthBenchmark, bench_growth
 
         benchmark = GrowthBenchmark(
-            parts=self.parts.split(","),
+            parts=_names(self.parts),
             model=self.model,
             precision=self.dtype,
             data=self.data,
@@ -449,14 +467,20 @@ def run(what: Annotated[What, tyro.conf.arg(name="")]) -> None:
 
     how = what.how
     if how.output is not None:
-        artifacts.refuse_existing(how.output, overwrite=how.overwrite)
+        inputs = [getattr(what, name, None) for name in ("model", "data", "vocab")]
+        artifacts.refuse_existing(how.output, overwrite=how.overwrite, inputs=inputs)
     found: Finding = what.measure()
     if how.output is not None:
         write_record(found, how.output, overwrite=how.overwrite)
-        if how.parts is not None and how.parts.exists():
+        if isinstance(how, Keeping) and how.parts is not None:
             shutil.rmtree(how.parts)
     how.flags.print(found.as_dict(), found.as_text())
     found.require_agreement()
+
+
+def _names(text: str) -> list[str]:
+    """Return what a flag lists, each once."""
+    return list(dict.fromkeys(text.split(",")))
 
 
 def _sizes(text: str) -> list[float]:

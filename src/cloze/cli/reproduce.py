@@ -75,16 +75,18 @@ def run(
     from cloze.training.budget import parse_duration
 
     ablation_flags = {
-        "--tasks-data": tasks_data,
-        "--budget": budget,
-        "--seeds": seeds,
-        "--set": settings,
+        "--tasks-data": bool(tasks_data),
+        "--budget": budget is not None,
+        "--seeds": seeds is not None,
+        "--set": bool(settings),
         "--dry-run": dry_run,
     }
+    for flag, given in {"--ensemble": ensemble, "--overwrite": overwrite}.items():
+        if table in ABLATIONS and given:
+            raise InputError(
+                f"{table} is an ablation: it has no such flag", where=flag, remedy="Leave it out"
+            )
     if table in ABLATIONS and (data or model or output or any(ablation_flags.values())):
-        for flag, given in {"--ensemble": ensemble, "--overwrite": overwrite}.items():
-            if given:
-                raise InputError(f"{table} is an ablation: it has no {flag}", where="--help")
         if len(model) > 1:
             raise InputError("an ablation has one model", where="--model")
         config = AblationConfig(
@@ -102,7 +104,7 @@ def run(
             remedy = f"That is for {', '.join(ABLATIONS)}"
             raise InputError(f"{table} is no ablation", where=flag, remedy=remedy)
     if output is not None:
-        refuse_existing(output, overwrite=overwrite)
+        refuse_existing(output, overwrite=overwrite, inputs=[*model, data])
     if not model and (data or ensemble):
         where = "--data" if data else "--ensemble"
         raise InputError("is of no use without a model", where=where, remedy="Name one with --model")

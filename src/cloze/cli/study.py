@@ -39,7 +39,7 @@ def run(
     Args:
         study: a TOML file, or the name of a study that comes with cloze: fast, fast-rates (and those of
             cloze reproduce: table5 to table8, figure5).
-        data: the data set that `cloze corpus` wrote (required).
+        data: the data set that `cloze corpus` wrote (required where something is pre-trained).
         output: directory of the runs and the record (required).
         tasks_data: where the data of a task of the study are, as in mnli=DIRECTORY; may be given several times, and a
             task without data is left out.
@@ -53,7 +53,6 @@ def run(
     from cloze.evidence.study_time import describe_seconds, plan_seconds
     from cloze.training.memory import keep_freed_memory
 
-    data = required(data, "--data", verb="study")
     output = required(output, "--output", verb="study")
     path = find_recipe(study, "studies", where="study")
     assert path is not None

@@ -54,10 +54,15 @@ def ablation(table: str, config: AblationConfig) -> Study:
     device = {} if config.device is None else {"device": config.device}
     given = configuration.as_overrides({"model.size": size, **device})
     study = read_study(path, [*config.settings, *given])
+    if config.budget_seconds is not None and _asks_for_steps(config):
+        raise InputError("--set steps says how long, too", where="--budget", remedy="Leave one of them out")
     if config.model is not None and size is None:
         if table != "table7":
             remedy = f"Choose one of {', '.join(SIZES)}"
             raise InputError(f"{config.model!r} is no size", where="--model", remedy=remedy)
+        if config.budget_seconds is not None or config.settings:
+            what = f"nothing is pre-trained: {config.model} is no size"
+            raise InputError(what, where="--set" if config.settings else "--budget", remedy="Leave it out")
         study = replace(study, variants={study.base: {"checkpoint": config.model}})
     elif size is not None and table == "table6":
         raise InputError("table 6 compares sizes", where="--model", remedy="Leave it out")
@@ -72,6 +77,10 @@ def ablation(table: str, config: AblationConfig) -> Study:
     return study
 
 
+def _asks_for_steps(config: AblationConfig) -> bool:
+    return "steps" in configuration.read_table(overrides=config.settings)
+
+
 def begin_ablation(
     table: str, config: AblationConfig, data: Path | None, output: Path, *, progress: Progress = SILENT
 ) -> Study:
@@ -84,11 +93,12 @@ def begin_ablation(
         InputError: as `ablation`; or another study was begun there.
     """
     study = ablation(table, config)
+    if data is not None and study.origin(study.base) is not None:
+        raise InputError("nothing is pre-trained", where="--data", remedy="Leave it out")
     file = output / _STUDY
     if file.is_file():
         begun = read_study(file)
-        asks_for_steps = "steps" in configuration.read_table(overrides=config.settings)
-        wanted = study if asks_for_steps else _with_steps(study, begun.settings["steps"])
+        wanted = study if _asks_for_steps(config) else _with_steps(study, begun.settings["steps"])
         if replace(wanted, seeds=begun.seeds) != begun:
             what = "was begun with another table, model or settings"
             raise InputError(what, where=file, remedy="Choose another --output, or delete the directory")

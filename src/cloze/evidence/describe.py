@@ -20,6 +20,7 @@ from cloze.evidence.report import read_run_metrics
 from cloze.locate import find_shipped, follow
 from cloze.model.checkpoint import CONFIG_FILE, load_config, load_labels, weight_files
 from cloze.model.layouts import modern_hugging_face_names
+from cloze.tasks.trials import TRIALS_FOLDER
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
 from cloze.training.metrics_log import METRICS
 
@@ -155,9 +156,12 @@ def _split_facts(documents: Documents) -> dict[str, int]:
 
 def _describe_run(run: Path) -> Description:
     rows = read_run_metrics(run) if (run / METRICS).is_file() else []
-    checkpoints = sorted(path for path in (run / "checkpoints").glob("step-*") if path.is_dir())
+    folders = [run, *sorted((run / TRIALS_FOLDER).glob("*"))]  # a run of several seeds holds a run of each
+    checkpoints = [
+        path for own in folders for path in sorted((own / "checkpoints").glob("step-*")) if path.is_dir()
+    ]
     checked = {str(path): len(artifacts.verify(path, kind="checkpoint").files) for path in checkpoints}
-    facts: dict[str, Any] = {"checkpoints": [path.name for path in checkpoints]}
+    facts: dict[str, Any] = {"checkpoints": [_name_in(run, path) for path in checkpoints]}
     for pointer in ("latest", "best"):
         if (run / pointer).is_file():
             facts[pointer] = follow(run, pointer).name
@@ -169,6 +173,12 @@ def _describe_run(run: Path) -> Description:
     if (run / RUN_CONFIG).is_file():
         facts["settings"] = read_toml(run / RUN_CONFIG)
     return Description(run, "run", facts, checked)
+
+
+def _name_in(run: Path, checkpoint: Path) -> str:
+    """Return what a checkpoint is called, with its trial where it is of one."""
+    inside = checkpoint.relative_to(run)
+    return inside.name if inside.parts[0] == "checkpoints" else f"{inside.parts[1]}/{inside.name}"
 
 
 def _no_facts(directory: Path) -> dict[str, Any]:

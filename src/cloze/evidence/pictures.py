@@ -9,14 +9,15 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# Colours that occur nowhere else; the page's own take their place, so one picture fits light and dark.
+# Colours that occur nowhere else; the page's own take their place, so one picture fits light and dark,
+# and stand beside them for a picture that is shown without a page.
 _INK, _GRID, TRAIN, HELD_OUT, BASELINE = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
 _CSS_COLOURS = {
-    _INK: "var(--muted)",
-    _GRID: "var(--grid)",
-    TRAIN: "var(--train)",
-    HELD_OUT: "var(--held-out)",
-    BASELINE: "var(--baseline)",
+    _INK: "var(--muted, #5c6270)",
+    _GRID: "var(--grid, #e3e2de)",
+    TRAIN: "var(--train, #3b6fb6)",
+    HELD_OUT: "var(--held-out, #c8501e)",
+    BASELINE: "var(--baseline, #8a8f99)",
 }
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",

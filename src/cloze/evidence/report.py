@@ -14,11 +14,12 @@ from cloze.errors import InputError
 from cloze.evidence.curves import Curve, Measure, draw, label_of, measures_of
 from cloze.evidence.page import card, figure, format_value, page, sections_of, table, words_table
 from cloze.progress import clock
+from cloze.tasks.run import SCORES
+from cloze.tasks.trials import TRIALS_FOLDER
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import METRICS, read_metrics
 
 REPORT = "report.html"
-SCORES = "scores.json"
 
 _MOST_TABLE_ROWS = 40
 _NOT_RESULTS = ("learning_rate", "gradient_norm")
@@ -53,6 +54,9 @@ def read_run_metrics(run: Path) -> list[dict[str, Any]]:
     """
     if not run.is_dir():
         raise InputError("no such directory", where=run)
+    if (trials := run / TRIALS_FOLDER).is_dir():
+        one = next(iter(sorted(trials.iterdir())), trials)
+        raise InputError("holds several runs", where=run, remedy=f"Name one of them, as in {one}")
     return read_metrics(run)
 
 
@@ -136,7 +140,7 @@ def _figures(measures: Sequence[Measure], rows: Sequence[Mapping[str, Any]]) -> 
     figures = "".join(_figure(measure, rows, wide=number == 0) for number, measure in enumerate(measures))
     note = "Losses are in nats. Training curves are means over the steps between two points."
     if any("phase" in row and row["phase"] != 0 for row in rows):
-        note += " A dotted upright line is where a phase with another sequence length begins."
+        note += " A dotted upright line is where another phase begins."
     return f'<h2>Curves</h2>\n<p class="note">{note}</p>\n<div class="figures">\n{figures}</div>\n'
 
 

@@ -13,10 +13,9 @@ from statistics import fmean
 from typing import Any
 
 from cloze import artifacts
-from cloze.config import read_toml
 from cloze.errors import InputError
 from cloze.evidence.ablations import ABLATIONS
-from cloze.evidence.study_published import PUBLISHED, SOURCE
+from cloze.evidence.study_published import SOURCE, published_tables
 from cloze.inference.ensemble import load_ensemble, models_by_task
 from cloze.progress import SILENT, Progress
 from cloze.tasks.data import find_data
@@ -25,6 +24,7 @@ from cloze.tasks.tables import count_rows
 from cloze.training.environment import describe_environment
 
 _AVERAGE = "Average"
+_PERPLEXITY = "LM (ppl)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,8 @@ class Reproduction:
     title: str
     measured_on: str
     own_measured_on: str
+    says: str
+    """What the paper concludes of an ablation, in our words."""
     columns: tuple[str, ...]
     published: dict[str, dict[str, float]]
     own: dict[str, float]
@@ -108,22 +110,25 @@ class Reproduction:
     @property
     def caption(self) -> list[str]:
         """What the numbers are."""
+        unit = "percent, but for perplexity (ppl)" if _PERPLEXITY in self.columns else "percent"
         lines = [
-            f"{self.title}, as in {self.table[:-1]} {self.table[-1]} of {SOURCE}; percent",
+            f"{self.title}, as in {self.table[:-1]} {self.table[-1]} of {SOURCE}; {unit}",
             f"published: {self.measured_on}",
         ]
+        if self.says:
+            lines.append(f"what it says: {self.says}")
         return [*lines, f"yours: {self.own_measured_on}"] if self.evaluated else lines
 
     def cells(self) -> list[list[str]]:
         """Return the table with its heads, row by row."""
-        rows = [*self.published.items(), *([(self.own_name, self.own)] if self.evaluated else [])]
-        return [
-            ["", *self.columns],
-            *(
-                [name, *(f"{scores[column]:.1f}" if column in scores else "-" for column in self.columns)]
-                for name, scores in rows
-            ),
-        ]
+        rows = {
+            name: {column: str(value) for column, value in row.items()}
+            for name, row in self.published.items()
+        }
+        if self.evaluated:
+            rows[self.own_name] = {column: f"{value:.1f}" for column, value in self.own.items()}
+        lines = [[name, *(row.get(column, "-") for column in self.columns)] for name, row in rows.items()]
+        return [["", *self.columns], *lines]
 
     def as_text(self) -> str:
         """Return the table aligned, below what its numbers are, above what is missing and what it was computed of."""
@@ -150,6 +155,7 @@ class Reproduction:
             "source": SOURCE,
             "measured_on": self.measured_on,
             "own_measured_on": self.own_measured_on,
+            "says": self.says,
             "published": self.published,
             "own": self.own,
             "missing": list(self.missing),
@@ -197,7 +203,7 @@ def reproduce(
         InputError: no such table, a model that is none of the table's, or nothing to be measured at all.
     """
     columns = _columns_of(table)
-    published = read_toml(PUBLISHED)[table]
+    published = published_tables()[table]
     own, missing, evaluated = {}, [], {}
     if models:
         if data is None or not data.exists():
@@ -230,6 +236,7 @@ def reproduce(
         published["title"],
         published["measured_on"],
         published.get("own_measured_on", ""),
+        published.get("says", ""),
         tuple(columns),
         published["rows"],
         own,
@@ -262,7 +269,7 @@ def _columns_of(table: str) -> Mapping[str, Measured | None]:
     if table in COLUMNS:
         return COLUMNS[table]
     if table in ABLATIONS:
-        rows = read_toml(PUBLISHED)[table]["rows"].values()
+        rows = published_tables()[table]["rows"].values()
         return dict.fromkeys(column for row in rows for column in row)
     known = (*COLUMNS, *ABLATIONS)
     near = difflib.get_close_matches(table, known, n=1)

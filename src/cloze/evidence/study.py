@@ -9,10 +9,11 @@ study that was stopped compares what it has. Whatever stops it, the same command
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from filelock import FileLock
@@ -22,9 +23,10 @@ from cloze import config as configuration
 from cloze.corpus.pairs import PairsConfig
 from cloze.errors import InputError, RunError
 from cloze.evidence.study_file import Study
+from cloze.evidence.study_origins import Origin
 from cloze.evidence.study_record import write_study_record
 from cloze.evidence.study_results import Compared, TaskScores
-from cloze.evidence.study_tasks import Origin, PlannedTask, make_start, measure_task, plan_tasks
+from cloze.evidence.study_tasks import PlannedTask, measure_task, plan_tasks
 from cloze.extras import require
 from cloze.locate import resolve_checkpoint
 from cloze.model.checkpoint import load_config, new_encoder
@@ -32,6 +34,7 @@ from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import SILENT, Progress, clock
+from cloze.training.environment import ENVIRONMENT
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import METRICS, read_metrics
 
@@ -51,8 +54,6 @@ class PlannedRun:
     directory: Path
     origin: Origin | None = None
     """Where it has its encoder from, then."""
-    sources: tuple[Path, ...] = ()
-    """Checkpoints or runs."""
     points: tuple[tuple[PlannedTask, ...], ...] = ()
     """What is fine-tuned at each point of it."""
 
@@ -80,6 +81,14 @@ class PlannedRun:
         spent = max((row.get("seconds", 0.0) for row in rows), default=0.0)
         return max(0.0, self.config.budget_seconds - spent)
 
+    @property
+    def share_left(self) -> float:
+        """Of the steps of pre-training, for a run that has them for a budget."""
+        assert self.config is not None
+        assert self.config.steps is not None
+        rows = read_metrics(self.directory) if (self.directory / METRICS).exists() else []
+        return 1.0 - max((row["step"] for row in rows), default=0) / self.config.steps
+
     def encoder_at(self, point: int) -> Path:
         """Return the checkpoint that is fine-tuned at a point, counted from 1.
 
@@ -88,7 +97,7 @@ class PlannedRun:
         """
         if self.config is None:
             assert self.origin is not None
-            return make_start(self.origin, self.sources, self.directory, self.seed)
+            return self.origin.encoder(self.directory, self.seed)
         if point == len(self.points):
             return resolve_checkpoint(self.directory)
         assert self.config.steps is not None
@@ -122,29 +131,44 @@ def plan_study(
     for seed in study.seeds:
         for name in study.variants:
             directory = output / "runs" / name / f"seed-{seed}"
-            origin = study.origin(name)
-            num_points = study.points if origin is None else 1
-            points = tuple(
-                plan_tasks(tasks, tasks_data, directory, point) for point in range(1, num_points + 1)
-            )
-            if origin is not None:
-                kind, named = origin
-                sources = tuple(
-                    Path(source) if kind == "checkpoint" else output / "runs" / source / f"seed-{seed}"
-                    for source in named
-                )
-                runs.append(PlannedRun(name, seed, None, directory, kind, sources, points))
+            if study.origin(name) is not None:
+                only = plan_tasks(tasks, tasks_data, directory, 1)
+                if only:  # else there is nothing to be done with it
+                    origin = _origin(study, name, seed, data, output)
+                    runs.append(PlannedRun(name, seed, None, directory, origin, (only,)))
                 continue
-            if data is None:
-                raise InputError(
-                    "the flag --data is missing", remedy=f"The variant {name} is pre-trained on it"
-                )
-            config = study.config(name, seed, data)
+            points = tuple(
+                plan_tasks(tasks, tasks_data, directory, point) for point in range(1, study.points + 1)
+            )
+            config = _config(study, name, seed, data)
             _check_settings(config, directory)
             runs.append(PlannedRun(name, seed, config, directory, points=points))
-    for run in runs:
-        _check_tasks(run)  # what is wrong is found before anything is run
+    trained = {run.directory for run in runs if run.is_trained}
+    for run in runs:  # what is wrong is found before anything is run
+        if run.origin is not None:
+            _check_origin(run, run.origin, trained)
+        _check_tasks(run)
     return runs
+
+
+def _config(study: Study, variant: str, seed: int, data: Path | None) -> PretrainConfig:
+    if data is None:
+        remedy = f"The variant {variant} is pre-trained on it"
+        raise InputError("the flag --data is missing", remedy=remedy)
+    return study.config(variant, seed, data)
+
+
+def _origin(study: Study, variant: str, seed: int, data: Path | None, output: Path) -> Origin:
+    found = study.origin(variant)
+    assert found is not None
+    kind, named = found
+    if kind == "checkpoint":
+        return Origin(kind, tuple(map(Path, named)))
+    return Origin(
+        kind,
+        tuple(output / "runs" / source / f"seed-{seed}" for source in named),
+        tuple(_config(study, source, seed, data) for source in named),
+    )
 
 
 def runs_of_seeds(study: Study, runs: Sequence[PlannedRun], seeds: Sequence[int]) -> list[PlannedRun]:
@@ -169,6 +193,19 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
     if there != config or has_other_data:
         what = f"was run with other {'data' if has_other_data else 'settings'} than the study has now"
         raise InputError(what, where=directory, remedy="Choose another --output, or delete it")
+
+
+def _check_origin(run: PlannedRun, origin: Origin, trained: Set[Path]) -> None:
+    """Refuse a run that was made of something else, or of what is not there any more."""
+    origin.check(run.directory)
+    if run.is_finished or origin.is_made(run.directory):
+        return
+    for source in origin.sources:
+        if origin.kind == "checkpoint":
+            resolve_checkpoint(source)
+        elif source in trained and not (source / "latest").exists():
+            what = f"has no encoder any more to make {run.variant} of"
+            raise InputError(what, where=source, remedy="Delete it to make the run anew")
 
 
 def _check_tasks(run: PlannedRun) -> None:
@@ -235,7 +272,7 @@ def run_study(
     for number, run in enumerate(own, 1):
         if run.is_finished:
             continue
-        if any(source in failed for source in run.sources):
+        if run.origin is not None and any(source in failed for source in run.origin.sources):
             failed[run.directory] = run.name
             continue
         progress.note(f"run {number} of {len(own)}: {run.name}")
@@ -290,7 +327,10 @@ def _train_and_measure(run: PlannedRun, progress: Progress) -> None:
 
 def _train(run: PlannedRun, progress: Progress) -> None:
     assert run.config is not None
-    if (run.directory / artifacts.RUN_CONFIG).exists():
+    if (settings := run.directory / artifacts.RUN_CONFIG).exists():
+        begun = configuration.load(PretrainConfig, settings)
+        moved = replace(begun, data=run.config.data)  # the same, where they lie now
+        artifacts.write_text(settings, configuration.to_toml(moved))
         resume_pretraining(run.directory, progress=progress)
     else:
         shutil.rmtree(run.directory, ignore_errors=True)
@@ -338,12 +378,8 @@ def _compared(run: PlannedRun) -> Compared:
         for last in last_tasks
     }
     if run.config is None:
-        environment = last_tasks[0].directory.rglob("environment.json") if last_tasks else ()
         return Compared(
-            run.variant,
-            run.seed,
-            tasks=tasks,
-            environment=next((json.loads(file.read_text("utf-8")) for file in environment), None),
+            run.variant, run.seed, tasks=tasks, environment=_environment_in(last_tasks[0].directory)
         )
     rows = read_metrics(run.directory)
     validation = [row for row in rows if row["kind"] == "validation"]
@@ -358,9 +394,15 @@ def _compared(run: PlannedRun) -> Compared:
         steps=last["step"],
         tokens=last["tokens"],
         tasks=tasks,
-        environment=json.loads((run.directory / "environment.json").read_text("utf-8")),
+        environment=_environment_in(run.directory),
         **json.loads((run.directory / _OUTCOME).read_text("utf-8")),
     )
+
+
+def _environment_in(directory: Path) -> dict[str, Any] | None:
+    """Return where a run, or the first of several, was made; None where that was not kept."""
+    file = min(directory.rglob(ENVIRONMENT), key=lambda file: (len(file.parts), file), default=None)
+    return None if file is None else dict(json.loads(file.read_text("utf-8")))
 
 
 def _held_out_as(config: PretrainConfig) -> str:

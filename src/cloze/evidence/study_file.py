@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 from cloze import config as configuration
 from cloze.errors import InputError
+from cloze.evidence.study_origins import OriginKind
 from cloze.evidence.study_published import Published
-from cloze.evidence.study_tasks import Origin, StudyTask
+from cloze.evidence.study_tasks import StudyTask
 from cloze.pretraining.config import PretrainConfig
 
 _NAME = re.compile(r"[A-Za-z0-9-]+")
@@ -60,9 +61,9 @@ class Study:
             configuration.merge(table, {"checkpoints": {"every_steps": every, "keep_every_steps": every}})
         return configuration.from_table(PretrainConfig, table, where=where)
 
-    def origin(self, variant: str) -> tuple[Origin, tuple[str, ...]] | None:
+    def origin(self, variant: str) -> tuple[OriginKind, tuple[str, ...]] | None:
         """Return where a variant that is not pre-trained has its encoder from; None for one that is."""
-        for kind in get_args(Origin):
+        for kind in get_args(OriginKind):
             if kind in self.variants[variant]:
                 named = self.variants[variant][kind]
                 return kind, tuple(named) if isinstance(named, list | tuple) else (named,)
@@ -125,6 +126,8 @@ def check_study(study: Study, where: Path) -> None:
         raise InputError("points must be at least 1", where=where)
     if study.base not in study.variants:
         raise InputError(f"base {study.base!r} is none of the variants", where=where)
+    if taken := [key for key in ("seed", "data") if key in study.settings]:
+        raise InputError(f"settings have {taken[0]}: the study says it, or its command", where=where)
     above: list[str] = []
     for name, variant in study.variants.items():
         if not _NAME.fullmatch(name):

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cloze import artifacts
-from cloze.evidence.differences import paired_difference
+from cloze.evidence.differences import PairedDifference, paired_difference
 from cloze.evidence.study_curves import loss_curves, score_curves
 from cloze.evidence.study_published import Published
 from cloze.evidence.study_results import MASKED, Compared
@@ -165,11 +165,14 @@ def _made_with(runs: Sequence[Compared]) -> str:
     said = []
     if (data := next((run.data_sha256 for run in runs if run.data_sha256 is not None), None)) is not None:
         said.append(f"Data set: that whose manifest has the SHA-256 {data}.")
-    if (first := next((run.environment for run in runs if run.environment is not None), None)) is not None:
-        said.append(
-            f"Processor: {first['processor']}, threads: {first['threads']}, {first['compute_dtype']}, torch "
-            f"{first['versions']['torch']}."
-        )
+    made: dict[str, list[str]] = {}
+    for run in runs:
+        if (found := run.environment) is not None:
+            where = f"Processor: {found['processor']}, threads: {found['threads']}, {found['compute_dtype']}, torch "
+            made.setdefault(where + found["versions"]["torch"], []).append(f"{run.variant} {run.seed}")
+    for where, own in made.items():
+        runs_there = f" ({', '.join(own)})" if len(made) > 1 else ""
+        said.append(f"{where}{runs_there}.")
     said.append("`study.toml` is what was run, `results.json` every figure by seed.")
     return "\n".join(said)
 
@@ -181,8 +184,7 @@ def _loss_cells(found: Mapping[str, Any] | None) -> list[str]:
     difference = found.get("difference")
     if difference is None:
         return [f"{found['mean']:.3f}{deviation}", "-"]
-    interval = f"{difference['mean']:+.3f} ({difference['low']:+.3f} to {difference['high']:+.3f})"
-    return [f"{found['mean']:.3f}{deviation}", interval]
+    return [f"{found['mean']:.3f}{deviation}", PairedDifference(**difference).described(3)]
 
 
 def _time_cell(row: Mapping[str, Any]) -> str:

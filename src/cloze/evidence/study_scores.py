@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import variance
 
 from cloze.evidence.differences import paired_difference
-from cloze.evidence.study_published import SOURCE, Published, ScoreRow, as_table, score_rows
+from cloze.evidence.score_rows import ScoreRow, as_table, score_rows
+from cloze.evidence.study_published import SOURCE, Published
 from cloze.evidence.study_results import PERPLEXITY, Compared
 
 
@@ -107,8 +108,13 @@ def _gains(scores: Mapping[str, Mapping[int, float]], built_on: Mapping[str, str
 
 def _data_of_tasks(runs: Sequence[Compared], tasks: Sequence[str]) -> list[str]:
     """Say what each task was learned from and scored on: it need not be all that the paper had."""
-    data = {name: next(run.tasks[name].data for run in runs if name in run.tasks) for name in tasks}
-    return [*(f"- {name}: {said}" for name, said in data.items() if said), ""] if any(data.values()) else []
+    said = dict.fromkeys(
+        f"- {name}: {run.tasks[name].data}"
+        for name in tasks
+        for run in runs
+        if name in run.tasks and run.tasks[name].data
+    )
+    return [*said, ""] if said else []
 
 
 def _noise(rows: Sequence[ScoreRow]) -> list[str]:

@@ -6,33 +6,24 @@ RUN/tasks/NAME/POINT/{run.toml, scores.json}   POINT counts the steps of pre-tra
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, TypeAlias
-
-import torch
+from typing import Any
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertModel
-from cloze.model.bilstm_on_top import BiLSTMOnBert
-from cloze.model.checkpoint import KIND, load_model, write_model_files
-from cloze.model.two_way import TwoWayBert
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, finetuning_from_table, load_finetuning
+from cloze.tasks.config import FinetuneConfig, finetuning_from_table, load_finetuning, to_toml
+from cloze.tasks.data import find_files, with_files
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.registry import find_task
 from cloze.tasks.run import SCORES
 from cloze.tasks.task import AnyTask
 from cloze.tasks.trials import TRIALS, scores_in
-from cloze.text.tokenizer import Tokenizer
-
-Origin: TypeAlias = Literal["checkpoint", "bilstm_on", "concatenates"]
-"""Where a variant that is not pre-trained has its encoder from: a checkpoint, or encoders of other variants."""
 
 _MAJORITY = "majority_accuracy"
 
@@ -123,6 +114,9 @@ class PlannedTask:
         if not settings.exists():
             return
         begun_task, begun = load_finetuning(path=settings)
+        if self.data is not None and _digest(type(task), config.train) != begun.data_sha256:
+            what = f"was run with other data than {self.data}"
+            raise InputError(what, where=self.directory, remedy="Name those, or choose another --output")
         is_of_encoder = encoder is None or Path(begun.model).name == encoder.name
         there = replace(begun, model=config.model, train=config.train, dev=config.dev, data_sha256=None)
         own = {each.name: getattr(task, each.name) for each in fields(task)}
@@ -186,7 +180,11 @@ def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progres
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
     """
     planned.check(model, seed)
-    if (planned.directory / artifacts.RUN_CONFIG).exists():
+    if (settings := planned.directory / artifacts.RUN_CONFIG).exists():
+        begun_task, begun = load_finetuning(path=settings)
+        train, dev = find_files(begun_task, str(planned.data), None)
+        moved = replace(begun, model=str(model), train=train, dev=dev)  # the same, where they lie now
+        artifacts.write_text(settings, to_toml(begun_task, moved))
         resume_finetuning(planned.directory, progress=progress)
     else:
         shutil.rmtree(planned.directory, ignore_errors=True)  # killed before it had settings
@@ -196,33 +194,7 @@ def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progres
         artifacts.remove_directory(checkpoints)
 
 
-def make_start(origin: Origin, sources: Sequence[Path], directory: Path, seed: int) -> Path:
-    """Return a checkpoint with the encoder of a variant that is not pre-trained; it is made where it is not there.
-
-    Args:
-        origin: where the encoder comes from.
-        sources: checkpoints or runs.
-        directory: of the variant's run.
-        seed: of new weights.
-
-    Raises:
-        InputError: a source cannot be read, or two do not belong together.
-    """
-    checkpoints = [resolve_checkpoint(source) for source in sources]
-    if origin == "checkpoint":
-        return checkpoints[0]
-    start = directory / "start"
-    if not start.exists():
-        model = combine(origin, [load_model(checkpoint) for checkpoint in checkpoints], seed)
-        with artifacts.write_directory(start, kind=KIND) as temporary:
-            write_model_files(temporary, model, Tokenizer.load(checkpoints[0]))
-    return start
-
-
-def combine(
-    origin: Literal["bilstm_on", "concatenates"], encoders: Sequence[BertModel], seed: int
-) -> BertModel:
-    """Return the encoder that is made of others."""
-    if origin == "concatenates":
-        return TwoWayBert.of(*encoders)
-    return BiLSTMOnBert.of(encoders[0], generator=torch.Generator().manual_seed(seed))
+@cache
+def _digest(task: type[AnyTask], data: str) -> str | None:
+    """Return what identifies the content of data; many fine-tunings have the same."""
+    return with_files(task(), FinetuneConfig(model="", train=data)).data_sha256

@@ -10,7 +10,8 @@ from cloze import artifacts
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.store import Dataset
 from cloze.evidence.study import PlannedRun
-from cloze.evidence.study_tasks import PlannedTask, combine
+from cloze.evidence.study_origins import combine
+from cloze.evidence.study_tasks import PlannedTask
 from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import KIND, load_model, write_model_files
@@ -19,9 +20,9 @@ from cloze.pretraining.plan import plan_pretraining
 from cloze.progress import SILENT, Progress, clock
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.data import with_files
-from cloze.tasks.feature_tagging import FeatureTagging
 from cloze.tasks.finetune import plan_finetuning
 from cloze.tasks.run import precompute, prepare
+from cloze.tasks.task import AnyTask
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.checkpoints import Position
@@ -94,14 +95,14 @@ class _Timer:
         self._finetuning: dict[tuple[BertConfig, str], float] = {}
 
     def pretraining(self, run: PlannedRun) -> float:
-        """Return how long a run will be pre-trained; 0 where it is, or is made of others."""
-        if run.config is None or run.is_trained:
+        """Return how long the steps of a run will take that are left; 0 where it is trained, or made of others."""
+        if run.config is None or run.config.steps is None or run.is_trained:
             return 0.0
         alike = replace(run.config, seed=0, masking=MaskingConfig())
         if alike not in self._pretraining:
             self._progress.note(f"timing {run.variant}")
             self._pretraining[alike] = plan_pretraining(run.config).seconds
-        return self._pretraining[alike]
+        return run.share_left * self._pretraining[alike]
 
     def finetuning(self, run: PlannedRun, planned: PlannedTask) -> float:
         """Return how long a fine-tuning takes."""
@@ -114,15 +115,15 @@ class _Timer:
                 with artifacts.write_directory(model, kind=KIND) as temporary:
                     write_model_files(temporary, encoder, self._tokenizer(run))
                 task, config = planned.config(model, run.seed)
-                if isinstance(task, FeatureTagging):
-                    self._finetuning[key] = _feature_seconds(task, config, model)
-                else:
+                if task.encoder_learns:
                     self._finetuning[key] = plan_finetuning(task, config).seconds
+                else:
+                    self._finetuning[key] = _feature_seconds(task, config, model)
         return self._finetuning[key]
 
     def _tokenizer(self, run: PlannedRun) -> Tokenizer:
-        if run.origin == "checkpoint":
-            return Tokenizer.load(resolve_checkpoint(run.sources[0]))
+        if run.origin is not None and run.origin.kind == "checkpoint":
+            return Tokenizer.load(resolve_checkpoint(run.origin.sources[0]))
         assert self._data is not None
         return Tokenizer.load(Dataset.open(self._data, verify=False).path)
 
@@ -131,20 +132,24 @@ class _Timer:
         if run.config is not None:
             return BertModel(run.config.model.encoder(vocab_size=self._tokenizer(run).vocab_size))
         assert run.origin is not None
-        if run.origin == "checkpoint":
-            return load_model(resolve_checkpoint(run.sources[0]))
-        return combine(run.origin, [self._encoder(self._runs[source]) for source in run.sources], run.seed)
+        kind, sources = run.origin.kind, run.origin.sources
+        if kind == "checkpoint":
+            return load_model(resolve_checkpoint(sources[0]))
+        return combine(kind, [self._encoder(self._runs[source]) for source in sources], run.seed)
 
 
-def _feature_seconds(task: FeatureTagging, config: FinetuneConfig, model: Path) -> float:
+def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> float:
     """Return how long it takes to learn from features: these are computed once, so that is done and timed."""
     started = time.perf_counter()
     world = World(resolve_device(config.device))
     config = with_files(task, config)
     prepared = precompute(prepare(task, config, model, world, SILENT), config, SILENT)
     work = FinetuningWork(task=prepared.task, data=prepared.data, config=config, world=world)
-    seconds = time.perf_counter() - started
     head = prepared.task.head(load_model(model)).to(world.device)
+    if task.is_solved:
+        prepared.task.solve(head, [feature for own in prepared.data.train_features for feature in own])
+        return time.perf_counter() - started
+    seconds = time.perf_counter() - started
     rehearsal = Rehearsal(head, work, config.optimizer, resolve_dtype(config.precision, world.device))
     step = work.step_data(0.0, Position(), config.micro_batch_tokens)
     return seconds + config.seeds * config.epochs * work.steps_per_epoch * rehearsal.step_seconds(step)

@@ -42,6 +42,7 @@ class FeatureClassification(SequenceClassification):
 
     libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
     is_solved: ClassVar[bool] = True
+    encoder_learns: ClassVar[bool] = False
     learned_settings: ClassVar[tuple[str, ...]] = (
         *SequenceClassification.learned_settings,
         "layer",

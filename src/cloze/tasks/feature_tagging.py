@@ -44,6 +44,7 @@ class FeatureTagging(Tagging):
     The paper names neither rate, epochs nor batch size of this.
     """
 
+    encoder_learns: ClassVar[bool] = False
     learned_settings: ClassVar[tuple[str, ...]] = (*Tagging.learned_settings, "layers", "lstm_size")
     defaults: ClassVar[tuple[str, ...]] = (
         "max_seq_length=512",

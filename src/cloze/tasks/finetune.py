@@ -190,6 +190,8 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
         InputError: as `finetune`; or the encoder does not learn, so that there is little to plan.
     """
     check_task(task)
+    if not task.encoder_learns:
+        raise InputError("its encoder does not learn: there is little to plan", where=task.name)
     config = with_files(task, config)
     world = World(resolve_device(config.device))
     prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
@@ -201,8 +203,6 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     generator = torch.Generator().manual_seed(config.seed)
     encoder = load_model(prepared.start)
     model = prepared.task.head(encoder, generator=generator).to(world.device)
-    if not any(parameter.requires_grad for parameter in encoder.parameters()):
-        raise InputError("its encoder does not learn: there is little to plan", where=task.name)
     work = FinetuningWork(task=prepared.task, data=prepared.data, config=trials[0], world=world)
     step = work.step_data(0.0, Position(), config.micro_batch_tokens)
     micro_batches = [Workload.of_packed(batch.packed) for batch in step.batches]

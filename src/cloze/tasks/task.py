@@ -116,6 +116,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """Whether the loss of an example depends on the others of its step, which then go through the model together."""
     is_solved: ClassVar[bool] = False
     """Whether `solve` finds what is learned at once, in the place of steps."""
+    encoder_learns: ClassVar[bool] = True
+    """Whether the encoder is fine-tuned; else it is frozen, and the head learns of what it says."""
     errors: ClassVar[tuple[str, ...]] = ()
     """Scores of which the lower is the better."""
     learned_settings: ClassVar[tuple[str, ...]] = ()

@@ -37,7 +37,7 @@ TRIALS = "trials.json"
 Results: TypeAlias = dict[str, dict[str, Any]]
 """By the name of a trial, what its `scores.json` says."""
 
-_FOLDER = "trials"
+TRIALS_FOLDER = "trials"
 
 
 def trials_of(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
@@ -118,7 +118,7 @@ def make_trials(
 
 def _trials_in(run: Path, config: FinetuneConfig) -> list[_Trial]:
     named = [
-        (setting, trial, run / _FOLDER / "_".join(filter(None, (setting, f"seed-{trial.seed}"))))
+        (setting, trial, run / TRIALS_FOLDER / "_".join(filter(None, (setting, f"seed-{trial.seed}"))))
         for setting, own in trials_of(config).items()
         for trial in own
     ]
@@ -191,7 +191,7 @@ def _sum_up(task: AnyTask, metric: str, trials: Sequence[_Trial], results: Resul
     }
     artifacts.write_text(run / TRIALS, json.dumps(summary, indent=1) + "\n")
     artifacts.write_text(run / SCORES, json.dumps(best, indent=1) + "\n")
-    checkpoint = follow(run / _FOLDER / best["trial"], "best").relative_to(run)
+    checkpoint = follow(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run)
     for pointer in ("latest", "best"):
         artifacts.write_text(run / pointer, f"{checkpoint.as_posix()}\n")
 

@@ -73,6 +73,8 @@ def bench_embed(
     Raises:
         InputError: there are no texts, no such model, or a peer is unknown or not installed.
     """
+    if benchmark.max_texts < 1:
+        raise InputError(f"{benchmark.max_texts} texts", where="--texts", remedy="Take one or more")
     require_peers(peers, PEERS)
     # the peers know no names and no runs
     benchmark = replace(benchmark, model=resolve_checkpoint(benchmark.model))

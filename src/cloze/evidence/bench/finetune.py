@@ -24,6 +24,7 @@ from cloze.evidence.bench.harness import (
     environment_of,
     require_peers,
 )
+from cloze.evidence.bench.parts import begin_parts
 from cloze.evidence.bench.trainer import build_padded_model, train_with_trainer
 from cloze.evidence.differences import paired_difference
 from cloze.extras import require
@@ -38,7 +39,7 @@ from cloze.training.distribution import World
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype
 
-_SETTINGS, _OUTCOMES = "settings.json", "outcomes.json"
+_OUTCOMES = "outcomes.json"
 
 _TOLERANCE = 1e-4
 """How far logits of the same weights may be apart, in float32."""
@@ -92,6 +93,7 @@ def bench_finetune(
         raise InputError(
             f"{rounds} seeds have no deviation", where="--rounds", remedy="Take 5, or 2 at least"
         )
+    _check_settings(config)
     optimizer = replace(config.optimizer, bias_correction=True, epsilon=1e-8)
     config = with_files(task, replace(config, optimizer=optimizer))
     device = resolve_device(config.device)
@@ -164,22 +166,28 @@ def bench_finetune(
     )
 
 
+def _check_settings(config: FinetuneConfig) -> None:
+    """Refuse what reaches one side alone.
+
+    Raises:
+        InputError: such a setting is not as it is by itself.
+    """
+    plain = FinetuneConfig(model=config.model, train=config.train)
+    for setting in ("evaluations_per_epoch", "budget_seconds", "seeds", "grid"):
+        if getattr(config, setting) != getattr(plain, setting):
+            remedy = "Leave it out; --rounds says how many seeds"
+            raise InputError(f"{setting} is for cloze's side alone", where="--set", remedy=remedy)
+
+
 def _read_finished(parts: Path | None, settings: dict[str, Any]) -> dict[tuple[str, int], Outcome]:
     """Return what a run with the same settings has finished, and begin to keep what this one does."""
     if parts is None:
         return {}
-    told = json.dumps(settings, indent=1, sort_keys=True) + "\n"
-    if (parts / _SETTINGS).is_file():
-        if (parts / _SETTINGS).read_text("utf-8") != told:
-            what = "holds the beginning of a benchmark with other settings"
-            raise InputError(what, where=parts, remedy="Give the same settings, another output, or delete it")
-        found = [Outcome(**values) for values in json.loads((parts / _OUTCOMES).read_text("utf-8"))]
-        return {(outcome.side, outcome.seed): outcome for outcome in found}
-    with artifacts.disk_errors(parts):
-        parts.mkdir(parents=True, exist_ok=True)
-    _keep(parts, ())
-    artifacts.write_text(parts / _SETTINGS, told)
-    return {}
+    begin_parts(parts, settings)
+    if not (parts / _OUTCOMES).is_file():
+        return {}
+    found = [Outcome(**values) for values in json.loads((parts / _OUTCOMES).read_text("utf-8"))]
+    return {(outcome.side, outcome.seed): outcome for outcome in found}
 
 
 def _keep(parts: Path | None, outcomes: Iterable[Outcome]) -> None:
@@ -237,8 +245,9 @@ def _tune_with_trainer(
 ) -> tuple[dict[str, float], float]:
     padded = build_padded_model(_new_model(prepared, config), prepared.task)
     scores, seconds = train_with_trainer(padded, prepared, config, directory=run, tuned=tuned)
-    best = max(scores, key=lambda epoch: epoch[config.metric_of(prepared.task)])
-    return best, fmean(seconds)
+    metric = config.metric_of(prepared.task)
+    choose = min if metric in prepared.task.errors else max
+    return choose(scores, key=lambda epoch: epoch[metric]), fmean(seconds)
 
 
 CLOZE = _Side("cloze", "cloze finetune: packed batches, fused AdamW", _tune_ours)

@@ -24,6 +24,7 @@ from cloze import artifacts
 from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.errors import InputError
 from cloze.evidence.bench.harness import LEAST_ROUNDS, environment_of, peak_bytes
+from cloze.evidence.bench.parts import begin_parts
 from cloze.evidence.bench.pretrain import PretrainBenchmark, begin_training
 from cloze.evidence.bench.text import TextBenchmark, first_documents, plain_text
 from cloze.evidence.pictures import BASELINE, TRAIN, draw_picture
@@ -198,13 +199,27 @@ def bench_growth(
         progress: where to tell how far it is.
 
     Raises:
-        InputError: a part is unknown, or `corpus` has no text.
+        InputError: a part is unknown, `corpus` has no text, or points of other settings are kept there.
     """
     for part in benchmark.parts:
         if part not in _HEADS:
             raise InputError(f"no part {part!r}", where="--parts", remedy=f"Known are {', '.join(_HEADS)}")
     if "corpus" in benchmark.parts and (not benchmark.texts or benchmark.vocabulary is None):
         raise InputError("the part corpus needs text and --vocab", where="--parts")
+    if rounds < 1:
+        raise InputError(f"{rounds} times measure nothing", where="--rounds", remedy="Take 5")
+    device = torch.device("cpu")
+    dtype = resolve_dtype(benchmark.precision, device)
+    settings: dict[str, Any] = {
+        "model": benchmark.model,
+        "dtype": str(dtype).removeprefix("torch."),
+        "data": str(benchmark.data or "drawn"),
+        "rounds": rounds,
+    }
+    if "corpus" in benchmark.parts:
+        settings |= {"text": " ".join(benchmark.texts), "vocabulary": str(benchmark.vocabulary)}
+    if kept is not None:
+        begin_parts(kept, settings)
     found: dict[str, list[Point]] = {}
     for part in benchmark.parts:
         found[part] = []
@@ -219,18 +234,7 @@ def bench_growth(
                 if file is not None:
                     artifacts.write_text(file, json.dumps(asdict(point)) + "\n")
             found[part].append(point)
-    device = torch.device("cpu")
-    dtype = resolve_dtype(benchmark.precision, device)
-    return Growth(
-        settings={
-            "model": benchmark.model,
-            "dtype": str(dtype).removeprefix("torch."),
-            "data": str(benchmark.data or "drawn"),
-            "rounds": rounds,
-        },
-        points=found,
-        environment=environment_of(device, dtype, []),
-    )
+    return Growth(settings=settings, points=found, environment=environment_of(device, dtype, []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +294,12 @@ class _Build:
         before = _resident_bytes()
         seconds = []
         with TemporaryDirectory() as name:
-            for number in range(self.rounds):
+            for number in range(1 + self.rounds):
                 started = time.perf_counter()
                 build_dataset([self.file], self.vocabulary, Path(name) / str(number), BuildConfig())
                 seconds.append(time.perf_counter() - started)
         size = self.file.stat().st_size
-        return Point(size / 1e6, f"{size / 1e6:.3g}", float(size), tuple(seconds), peak_bytes() - before)
+        return Point(size / 1e6, f"{size / 1e6:.3g}", float(size), tuple(seconds[1:]), peak_bytes() - before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain, cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -45,6 +45,8 @@ _RECOVERY_SECONDS = 10
 _SHARE_OF_BAD = 0.2
 _SOAK_ROUNDS = 10
 _LEAST_SOAK = 50  # a bad request in each round
+_SECONDS_TO_START, _SECONDS_TO_END = 600, 60
+_MOST_TOLD = 1 << 16
 _BAD_BODY = '{"inputs": ["a", 5], "unknown": "\\ud800"}'
 
 
@@ -89,6 +91,8 @@ class Load:
     """What became of requests that came at a rate."""
 
     asked_per_second: float
+    sent_per_second: float
+    """Fewer where every connection waits for an answer."""
     answered_per_second: float
     """Those answered with 200."""
     statuses: dict[int, int]
@@ -168,8 +172,9 @@ class ServeFinding:
                 f"{self.steady.asked_per_second:,.0f} a second: "
                 f"p50 {self.steady.p50_ms:.1f} ms, p99 {self.steady.p99_ms:.1f} ms, "
                 f"answers {self.steady.statuses}",
-                f"{self.overload.asked_per_second:,.0f} a second: {goodput:.0%} of the rate answered, the rest refused"
-                + ("" if refused is None else f" (p99 {refused:.1f} ms)")
+                f"{self.overload.sent_per_second:,.0f} a second, of {self.overload.asked_per_second:,.0f} asked for: "
+                f"{goodput:.0%} of the closed loop's rate answered"
+                + ("" if refused is None else f", refused with a p99 of {refused:.1f} ms")
                 + f", answers {self.overload.statuses}",
                 f"/health meanwhile: p50 {self.health.p50_ms:.1f} ms, p99 {self.health.p99_ms:.1f} ms, "
                 f"answers {self.health.statuses}",
@@ -302,6 +307,7 @@ class _Client:
         refused = ms[status == 429]
         return Load(
             asked_per_second=rate,
+            sent_per_second=len(rows) / seconds,
             answered_per_second=float((status == 200).sum()) / seconds,
             statuses=dict(Counter(status.tolist())),
             p50_ms=float(np.percentile(ms[status == 200], 50)),
@@ -362,21 +368,39 @@ def _text(benchmark: ServeBenchmark) -> str:
 
 
 @contextmanager
-def _server(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def _server(model: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     command = [sys.executable, "-m", "cloze", "serve", "-m", str(model), "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        told = process.stderr.readline()
-        found = re.search(r"http://\S+", told)
-        if found is None:
-            raise RunError(told.strip(), where="cloze serve")
-        with urlopen(f"{found[0]}/health"):
-            pass
-        yield process, found[0]
-    finally:
-        process.terminate()
-        process.communicate()
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(command, stderr=told)
+        try:
+            address = _address(process, told)
+            with urlopen(f"{address}/health", timeout=_SECONDS_TO_START):
+                pass
+            yield process, address
+        finally:
+            process.terminate()
+            try:
+                process.wait(_SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], told: IO[bytes]) -> str:
+    """Wait until a server says where it is.
+
+    Raises:
+        RunError: it ends, or says nothing for long.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_START
+    while True:
+        has_ended = process.poll() is not None
+        text = os.pread(told.fileno(), _MOST_TOLD, 0).decode(errors="replace")
+        if found := re.search(r"http://\S+", text):
+            return found[0]
+        if has_ended or time.monotonic() > deadline:
+            raise RunError(text.strip() or f"exit code {process.returncode}", where="cloze serve")
+        time.sleep(0.05)
 
 
 def _output(*command: str) -> str:

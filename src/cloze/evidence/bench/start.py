@@ -102,5 +102,6 @@ def _run(arguments: Sequence[str]) -> str:
         [sys.executable, *arguments], capture_output=True, text=True, check=False, env=offline
     )
     if done.returncode:
-        raise RunError(done.stderr.strip().splitlines()[-1], where=" ".join(arguments[:3]))
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RunError(said[-1], where=" ".join(arguments[:3]))
     return done.stdout
