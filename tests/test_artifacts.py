@@ -53,6 +53,25 @@ def test_existing_output_is_refused_unless_told(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_what_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    def write_slowly() -> None:
+        with artifacts.write_directory(tmp_path / "out", kind="dataset") as directory:
+            (directory / "a.txt").write_text("slow")
+            _write(tmp_path / "out", text="quick")
+
+    with pytest.raises(InputError, match="out: exists already"):
+        write_slowly()
+    assert (tmp_path / "out" / "a.txt").read_text() == "quick"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no such device")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_device_is_not_replaced(overwrite: bool) -> None:
+    with pytest.raises(InputError, match="is no regular file"):
+        artifacts.refuse_existing(Path("/dev/null"), overwrite=overwrite, directory=False)
+
+
 def test_what_cloze_did_not_write_is_never_deleted(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")

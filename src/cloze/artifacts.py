@@ -122,6 +122,8 @@ def refuse_existing(
         there, wanted = ("file", "directory") if directory else ("directory", "file")
         what = f"is a {there}, and a {wanted} shall be written"
         raise InputError(what, where=path, remedy="Choose another name")
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise InputError("is no regular file", where=path, remedy="Choose another name")
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not overwrite:
@@ -168,6 +170,7 @@ def write_directory(
             yield temporary
             _seal(temporary, kind)
             when_sealed(temporary)
+            refuse_existing(path, overwrite=overwrite)  # another may have been quicker
             _replace(temporary, path)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -34,15 +34,18 @@ def find_shipped(path: Path | str) -> Path:
 def resolve_checkpoint(path: Path, prefer: Pointer = "latest") -> Path:
     """Return the directory that holds a model: where `path` is a run, its newest or its best checkpoint.
 
+    A run that was not measured yet has no best one: then it is the newest.
     The name of a model that comes with cloze stands for its directory.
 
     Raises:
         InputError: nothing has that name, or a run has no checkpoint.
     """
     path = find_shipped(path)
-    if (path / prefer).is_file():
-        return follow(path, prefer)
-    if (path / artifacts.RUN_CONFIG).is_file() and not (path / "latest").is_file():
+    pointers: tuple[Pointer, ...] = ("best", "latest") if prefer == "best" else ("latest",)
+    for pointer in pointers:
+        if (path / pointer).is_file():
+            return follow(path, pointer)
+    if (path / artifacts.RUN_CONFIG).is_file():
         raise InputError(
             "is a run without a checkpoint", where=path, remedy="Go on with it by --resume first"
         )

@@ -138,6 +138,8 @@ def test_what_cannot_be_submitted(models: dict[str, Path], glue: Path, tmp_path:
     (tmp_path / "empty").mkdir()
     refused([tmp_path / "empty"], "has no task.toml")
     refused(everything[:2], "no model for mrpc, qnli")
+    other = model(tmp_path / "rte3", find_task("rte")(labels=("yes", "no")))
+    refused([*(own for task, own in models.items() if task != "rte"), other], "its labels are yes, no")
     with (glue / "RTE/test.tsv").open("a") as stream:
         stream.write("99\ta\tb\n")
     refused(everything, "12 examples, GLUE's server wants 11 for RTE.tsv")

@@ -8,7 +8,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.ensemble import MeanOfModels
-from cloze.inference.explain import check_explainable, explain, integrated_gradients
+from cloze.inference.explain import Line, check_explainable, explain, integrated_gradients
 from cloze.inference.predictor import Predictor
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_model_files
@@ -55,14 +55,9 @@ def test_the_numbers_are_captums_on_transformers_model(
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     input_ids = predictor.tokenizer.encode("not the goodness film!").input_ids
     baseline_ids = [input_ids[0], *[baseline_id] * (len(input_ids) - 2), input_ids[-1]]
-    ours = integrated_gradients(
-        predictor.model,
-        input_ids,
-        [0] * len(input_ids),
-        baseline_ids=baseline_ids,
-        output=lambda logits: logits[:, 1],
-        steps=50,
-    )
+    segments = [0] * len(input_ids)
+    line = Line(predictor.model, input_ids, segments, baseline_ids, lambda logits: logits[:, 1])
+    ours = integrated_gradients(line, steps=50)
     method = attr.LayerIntegratedGradients(
         lambda ids: theirs(ids).logits, theirs.bert.embeddings.word_embeddings
     )

@@ -71,3 +71,8 @@ def test_a_text_with_not_one_mask_is_named(fill_mask: FillMask, tmp_path: Path, 
     path = table(tmp_path, "a [MASK]\tf", f"{text}\tf")
     with pytest.raises(InputError, match=r"questions\.tsv:3: \d times \[MASK\]"):
         evaluate_fill(fill_mask, path)
+
+
+def test_a_text_that_is_too_long_is_named(fill_mask: FillMask, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"questions\.tsv:3: 12 tokens, the model takes 9"):
+        evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", f"{'a ' * 9}[MASK]\tf"))

@@ -100,6 +100,11 @@ def test_no_entity_crosses_sentences() -> None:
     assert conlleval(lines).by_type == {"X": Counts(gold=3, predicted=2, correct=2)}
 
 
+def test_blanks_at_the_end_are_no_column() -> None:
+    lines = ["a B-X B-X ", "b B-X O ", "c O O "]
+    assert conlleval(lines).by_type == {"X": Counts(gold=2, predicted=1, correct=1)}
+
+
 def test_nothing_at_all_scores_zero() -> None:
     nothing = conlleval([])
     assert str(nothing) == "processed 0 tokens with 0 phrases; found: 0 phrases; correct: 0.\n"

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from cloze.inference import explain
 from cloze.inference.answer import QuestionAnswerer
+from cloze.inference.explain import STEPS, Attributions
 from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.tag import EntityTagger
@@ -94,6 +96,17 @@ def test_explain_adds_up(post: Post, models: Mapping[str, ServedModel]) -> None:
         total = sum(word["attribution"] for word in each["words"]) - each["convergence_gap"]
         assert total == pytest.approx(each["output"] - each["baseline_output"], abs=1e-4)
     assert [(word["word"], word["segment"]) for word in found[1]["words"]] == [("d", "A"), ("ef", "B")]
+
+
+def test_what_takes_long_to_explain_leaves_others_their_turn(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain, "_MAX_TOKENS", 16)
+    monkeypatch.setattr(Attributions, "has_converged", False)
+    engine = client.app.state.engine
+    before = engine.batches
+    assert client.post("/explain", json={"inputs": "a b c"}).json()[0]["steps"] == 512
+    assert engine.batches - before > len(STEPS) + 2
 
 
 def test_the_model_is_chosen_by_name_or_is_the_first_that_can(client: TestClient) -> None:

@@ -163,6 +163,23 @@ async def _ask(app: FastAPI, receive: Any, headers: dict[str, str]) -> list[Any]
     return sent
 
 
+def test_a_site_whose_name_leads_here_is_not_let_in(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits(), hosts={"localhost", "127.0.0.1", "::1"})
+    for name, status in {
+        "localhost": 200,
+        "LOCALHOST:8080": 200,
+        "127.0.0.1:8080": 200,
+        "[::1]:8080": 200,
+        "evil.example:8080": 421,
+        "[::1": 200,  # no name at all, which no browser sends
+    }.items():
+        with TestClient(app) as client:
+            assert client.get("/info", headers={"Host": name}).status_code == status, name
+    with TestClient(app) as client:
+        told = client.post("/embed", json={"inputs": "a"}, headers={"Host": "evil.example"}).json()["error"]
+    assert told == "asked for as evil.example: say localhost, or serve with --host or --api-key-file"
+
+
 def test_a_key_is_asked_for(models: Mapping[str, ServedModel]) -> None:
     with TestClient(create_app(models, Limits(), api_key=KEY)) as client:
         for wrong in (

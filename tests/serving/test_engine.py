@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -244,6 +245,36 @@ def test_a_panic_that_is_no_exception_does_not_end_the_thread(
         asyncio.run(engine.run(panic))
     assert asyncio.run(engine.run(lambda: 5)) == 5
     assert "Panic" in caplog.text
+
+
+def test_who_stops_lets_nothing_in_and_answers_what_waits(make_engine: MakeEngine) -> None:
+    engine = make_engine()
+
+    async def ask() -> int:
+        busy, holding = await hold(engine)
+        waiting = asyncio.create_task(engine.run(lambda: 5))
+        await asyncio.sleep(0.01)
+        engine.stop()
+        assert not engine.is_alive
+        busy.may_end.set()
+        await holding
+        return await waiting
+
+    assert asyncio.run(ask()) == 5
+
+
+def test_several_computations_have_one_deadline(make_engine: MakeEngine) -> None:
+    engine = make_engine(deadline_seconds=0.2)
+    done = []
+
+    async def ask() -> None:
+        async with engine.deadline():
+            while True:
+                await engine.run(lambda: done.append(time.sleep(0.05)))
+
+    with pytest.raises(DeadlineExceeded):
+        asyncio.run(ask())
+    assert 1 <= len(done) <= 4
 
 
 def test_a_full_queue_refuses_at_once(make_engine: MakeEngine) -> None:

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from cloze.errors import InputError
 from cloze.inference.attention_map import attention_map
+from cloze.serving.app import create_app
 from cloze.serving.engine import Engine
 from cloze.serving.explorer import PAGE, explorer
 from cloze.serving.limits import Limits
@@ -129,6 +130,14 @@ def test_requests_name_runs_never_paths(client: TestClient) -> None:
     assert client.get("/explore/runs").json() == ["mini"]
     with pytest.raises(InputError, match=r"no run .passwd. is watched"):
         client.get("/explore/runs/passwd")
+
+
+def test_the_name_of_a_run_may_have_slashes(models: dict[str, ServedModel], tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n')
+    app = create_app(models, Limits(), runs={"a/b": tmp_path})
+    with TestClient(app) as client:
+        assert client.get("/explore/runs").json() == ["a/b"]
+        assert len(client.get("/explore/runs/a%2Fb").json()["rows"]) == 1
 
 
 def test_a_run_is_read_from_where_one_left_off(client: TestClient) -> None:

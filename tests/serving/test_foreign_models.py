@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from cloze.inference.embed import Embedder
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_model_files
 from cloze.model.heads import BertForSequenceClassification, BertForTokenClassification
@@ -50,6 +52,20 @@ def test_a_classifier_is_read_as_its_config_says(
     served = foreign(tmp_path / "model", BertForSequenceClassification, num_labels, **config)
     assert served.task.name == task
     assert "predict" in served.abilities
+
+
+def test_a_tagger_without_a_pooler_is_served_and_its_vectors_are_made(tmp_path: Path) -> None:
+    """As transformers saves token classification, questions and masked words."""
+    foreign(tmp_path / "model", BertForTokenClassification, 3)
+    weights = load_file(tmp_path / "model/model.safetensors")
+    save_file(
+        {name: weight for name, weight in weights.items() if "pooler" not in name},
+        tmp_path / "model/model.safetensors",
+        {"format": "pt"},
+    )
+    served = ServedModel.load("foreign", tmp_path / "model", device="cpu")
+    assert served.task is None or "tag" in served.abilities
+    assert Embedder.load(tmp_path / "model", device="cpu")(["a b"]).shape == (1, 4)
 
 
 def test_a_head_that_is_of_no_use_leaves_the_encoder(tmp_path: Path) -> None:

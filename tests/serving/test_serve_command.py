@@ -17,7 +17,7 @@ import pytest
 from served_process import Served
 
 from cloze.cli import main
-from cloze.serving.run import _listen
+from cloze.serving.run import _bind, _listen
 
 
 @pytest.fixture
@@ -118,6 +118,13 @@ def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
     assert after[2] <= before[2] + 2
 
 
+def test_a_port_that_is_taken_is_told_before_models_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    with _listen(_bind("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        assert main(["serve", "-m", "nowhere", "--port", port]) == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -150,7 +157,7 @@ def test_wrong_use(
 
 
 def test_no_answer_waits_for_what_comes_before_it_to_be_acknowledged() -> None:
-    with _listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+    with _listen(_bind("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
         connection, _ = listening.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

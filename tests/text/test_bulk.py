@@ -83,14 +83,23 @@ def test_lone_surrogates_are_dropped(uncased_pieces):
     assert lengths.tolist() == [1, 0]
 
 
-def test_forgetting_changes_nothing(uncased_pieces, monkeypatch):
+@pytest.mark.parametrize("bound", ["_MAX_RUNS", "_MAX_CHARACTERS"])
+def test_forgetting_changes_nothing(uncased_pieces, monkeypatch, bound):
     texts = [f"{word} number {n}, indeed" for n, word in enumerate(uncased_pieces[2000:2400])]
     expected, expected_lengths = Tokenizer.from_pieces(uncased_pieces).ids(texts)
     monkeypatch.setattr(runs, "_CHARACTERS_A_SLICE", 100)
-    monkeypatch.setattr(bulk, "_MAX_RUNS", 50)
+    monkeypatch.setattr(bulk, bound, 50)
     pieces, lengths = Tokenizer.from_pieces(uncased_pieces).ids(texts)
     np.testing.assert_array_equal(pieces, expected)
     np.testing.assert_array_equal(lengths, expected_lengths)
+
+
+def test_texts_without_spaces_are_not_all_remembered(uncased_pieces, monkeypatch):
+    monkeypatch.setattr(bulk, "_MAX_CHARACTERS", 10_000)
+    cache = bulk.RunCache(Tokenizer.from_pieces(uncased_pieces).library)
+    for letter in "abcdefghij":
+        cache.ids([letter * 4_000])
+    assert sum(map(len, cache._index.runs)) <= 12_000
 
 
 VOCABULARIES = {"zhwiki_sample": "bert-base-chinese", "eltec_deu": "bert-base-multilingual-cased"}

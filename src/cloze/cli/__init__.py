@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ VERBS = {
     "bench": "side-by-side speed measurements",
 }
 
+EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130
 
 
@@ -97,8 +99,11 @@ def _run_verb(verb: str, arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has left, as `| head` does
-        _flush_or_forget_stdout()
+    except BrokenPipeError as error:
+        if _flush_or_forget_stdout():  # it is not that the reader of our output has left, as `| head` does
+            with suppress(OSError):
+                print(f"error: {_in_one_line(error)}", file=sys.stderr)
+            return EXIT_FAILURE
         return 0
     except Exception as error:
         if "--debug" in arguments:
@@ -123,12 +128,14 @@ def _in_one_line(error: Exception) -> "ClozeError":
     return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
 
 
-def _flush_or_forget_stdout() -> None:
-    """Keep Python from failing at its end to write what is left for stdout, with a traceback of its own."""
+def _flush_or_forget_stdout() -> bool:
+    """Keep Python from failing at its end to write what is left for stdout; say whether that could be written."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def _unknown_verb(word: str) -> int:

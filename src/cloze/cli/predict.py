@@ -82,6 +82,8 @@ def run(
     check_output(output, overwrite=overwrite, source=input_file)
     if page is not None:
         refuse_existing_file(page, overwrite=overwrite, source=input_file)
+        if output is not None and page.resolve() == Path(output).resolve():
+            raise InputError("is the output, too", where="--page", remedy="Choose another name")
     predictor = load_ensemble(model, task, device=workplace.device_here)
     given = configuration.as_overrides({f"{task}.text_column": text_column})
     reader = with_settings(predictor.task, [*settings, *given], is_trained=True)

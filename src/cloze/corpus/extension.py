@@ -84,7 +84,7 @@ def extend_vocabulary(
         RunError: the disk is full.
     """
     output = Path(output)
-    artifacts.refuse_existing(output, overwrite=overwrite)
+    artifacts.refuse_existing(output, overwrite=overwrite, inputs=[vocabulary, words])
     if (words is None) == (number is None):
         raise InputError(
             "one of --words FILE and --add N is needed", remedy="cloze vocab extend --help tells more"

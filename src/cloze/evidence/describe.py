@@ -7,10 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
-
 from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
@@ -18,8 +14,7 @@ from cloze.corpus.store import Dataset, Documents
 from cloze.errors import InputError
 from cloze.evidence.report import read_run_metrics
 from cloze.locate import find_shipped, follow
-from cloze.model.checkpoint import CONFIG_FILE, load_config, load_labels, weight_files
-from cloze.model.layouts import modern_hugging_face_names
+from cloze.model.checkpoint import CONFIG_FILE, load_config, load_labels, read_weight_headers
 from cloze.tasks.trials import TRIALS_FOLDER
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
 from cloze.training.metrics_log import METRICS
@@ -78,7 +73,7 @@ def describe(directory: Path) -> Description:
 
 def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     config = load_config(directory)
-    parameters, dtypes = _weights(directory)
+    weights, formats = read_weight_headers(directory)
     head = json.loads((directory / CONFIG_FILE).read_text("utf-8")).get("architectures")
     facts: dict[str, Any] = {
         "model": head[0] if isinstance(head, list) and head else "BertModel",
@@ -88,8 +83,8 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
         "intermediate size": config.intermediate_size,
         "longest input": config.max_position_embeddings,
         "activation": config.hidden_act,
-        "parameters": parameters,
-        "number format": dtypes,
+        "parameters": sum(weight.numel() for weight in weights.values()),  # tied ones once
+        "number format": ", ".join(sorted(formats)),
     }
     if labels := load_labels(directory):
         facts["labels"] = list(labels)
@@ -97,26 +92,6 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
         state = json.loads((directory / _STATE).read_text("utf-8"))
         facts |= {"steps trained": state["step"], "tokens trained": state["tokens"]}
     return facts | _tokenizer_facts(directory)
-
-
-def _weights(directory: Path) -> tuple[int, str]:
-    """Count parameters, tied ones once, from the headers alone."""
-    shapes: dict[str, Tensor] = {}
-    dtypes: set[str] = set()
-    for file in weight_files(directory)[0]:
-        try:
-            with safe_open(file, framework="pt") as weights:
-                for name in weights.keys():  # noqa: SIM118 (no mapping)
-                    part = weights.get_slice(name)
-                    shapes[name] = torch.empty(part.get_shape(), device="meta")
-                    dtypes.add(part.get_dtype())
-        except FileNotFoundError:
-            raise InputError("no such file", where=file) from None
-        except (SafetensorError, OSError) as error:
-            remedy = "The file is damaged: copy or write it anew"
-            raise InputError(f"cannot be read: {error}", where=file, remedy=remedy) from error
-    count = sum(weight.numel() for weight in modern_hugging_face_names(shapes).values())
-    return count, ", ".join(sorted(dtypes))
 
 
 def _tokenizer_facts(directory: Path) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def export_onnx(
             finite; the disk is full.
     """
     artifacts.refuse_existing(Path(output), overwrite=overwrite, inputs=[source])
-    checkpoint = resolve_checkpoint(resolve_checkpoint(Path(source), "best"), "latest")
+    checkpoint = resolve_checkpoint(Path(source), "best")
     found, model, max_length = _load(checkpoint)
     graph = build(model, precision=precision)
     if graph.ByteSize() > _LARGEST_FILE:

@@ -19,6 +19,7 @@ from cloze.inference.loading import refuse_one_text
 from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.checkpoint import load_model
+from cloze.model.heads import BertForFeatureExtraction
 from cloze.model.packed import Packed
 from cloze.model.pooling import Pooling, check_pooling, pool, pool_weighted
 from cloze.model.sentence_transformers import VectorSettings, read_sentence_transformer
@@ -133,11 +134,14 @@ class Embedder:
             InputError: there is no such model, layer or prompt.
         """
         config = EmbeddingConfig() if config is None else config
-        checkpoint = resolve_checkpoint(resolve_checkpoint(Path(directory), "best"))
+        checkpoint = resolve_checkpoint(Path(directory), "best")
         stored = read_sentence_transformer(checkpoint)
         if stored is None:
             stored = VectorSettings(pooling="mean", normalize=False, max_seq_length=None)
-        model, tokenizer = load_model(checkpoint), Tokenizer.load(checkpoint)
+        model = load_model(
+            checkpoint, BertForFeatureExtraction
+        ).bert  # its pooler, which many lack, is not read
+        tokenizer = Tokenizer.load(checkpoint)
         if tokenizer.vocab_size > model.config.vocab_size:
             what = f"{tokenizer.vocab_size:,} pieces, the model has {model.config.vocab_size:,} embeddings"
             raise InputError(what, where=checkpoint, remedy="The files belong to different models")
@@ -215,14 +219,17 @@ class Embedder:
 
     @torch.inference_mode()
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors of all tokens of each text that are read, [CLS], prompt and [SEP] included, [L, D]."""
+        """Return the vectors of all tokens of each text that are read, [CLS], prompt and [SEP] included, [L, D].
+
+        They are as the layers say: those of texts and words alone are brought to length 1.
+        """
         keep = self.max_seq_length - 2
         sequences = [self._sequence(own[:keep]) for own in self.pieces(texts)]
         found: dict[int, Vectors] = {}
         for indices in by_length([len(ids) for ids in sequences], self._max_tokens):
             packed = _packed([sequences[i] for i in indices]).to(self.device)
             ends = packed.cu_seqlens[1:-1].tolist()
-            own_LD = np.split(self._normalized(self._hidden(packed)).cpu().numpy(), ends)
+            own_LD = np.split(self._hidden(packed).cpu().numpy(), ends)
             found.update(zip(indices.tolist(), own_LD, strict=True))
         return [found[i] for i in range(len(texts))]
 

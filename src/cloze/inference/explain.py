@@ -24,9 +24,8 @@ from cloze.text.pieces import CONTINUATION, MASK
 from cloze.text.tokenizer import Encoding
 
 _MAX_TOKENS = 4096
-FEWEST_STEPS = 32
-"""How often a model reads a text at least to say why it got its prediction."""
-_MOST_STEPS = 512
+STEPS = (32, 64, 128, 256, 512)
+"""How often a model reads a text to say why it got its prediction, until the attributions converge."""
 _LARGEST_GAP = 0.01  # of the sum of all attributions without their signs
 _ROUNDING = 1e-5  # of logits in float32
 
@@ -40,7 +39,6 @@ class Attributions:
     output: float
     """Of the text."""
     baseline_output: float
-    steps: int
 
     @property
     def convergence_gap(self) -> float:
@@ -53,20 +51,21 @@ class Attributions:
         return abs(self.convergence_gap) <= _LARGEST_GAP * sum(map(abs, self.tokens)) + _ROUNDING
 
 
-def integrated_gradients(
-    model: nn.Module,
-    input_ids: Sequence[int],
-    token_type_ids: Sequence[int],
-    *,
-    baseline_ids: Sequence[int],
-    output: Callable[[Tensor], Tensor],
-    steps: int,
-) -> Attributions:
-    """Attribute an output of a model to the tokens of a text.
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A few points of a line, which go through the model together."""
 
-    The word embeddings of the text are reached from those of the baseline on a straight line; the gradient of the
-    output is averaged along it and multiplied with the way, and a token's attribution is the sum over its D numbers.
-    The average is an integral, by the quadrature of Gauss and Legendre.
+    alphas: Tensor
+    """How far each is on its way, 0 to 1, [C]."""
+    weights: Tensor
+    """What it counts in the mean over the line, [C]."""
+    num_tokens: int
+    """C times T."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Line:
+    """The straight line from the word embeddings of a baseline to those of a text, and an output of a model on it.
 
     Args:
         model: a head on an encoder, in evaluation mode.
@@ -74,42 +73,79 @@ def integrated_gradients(
         token_type_ids: its segments, [T].
         baseline_ids: a text that says nothing, [T].
         output: from what the model says of C sequences to one number for each, [C].
+    """
+
+    model: nn.Module
+    input_ids: Sequence[int]
+    token_type_ids: Sequence[int]
+    baseline_ids: Sequence[int]
+    output: Callable[[Tensor], Tensor]
+
+    def stretches(self, steps: int) -> list[Stretch]:
+        """Cut the line into so many points, by the quadrature of Gauss and Legendre."""
+        points, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1], where the weights sum to 2
+        alphas, shares = (torch.from_numpy(each).float() for each in ((1 + points) / 2, weights / 2))
+        at_once = max(1, _MAX_TOKENS // len(self.input_ids))
+        return [
+            Stretch(some_alphas, some_shares, len(some_alphas) * len(self.input_ids))
+            for some_alphas, some_shares in zip(
+                torch.split(alphas, at_once), torch.split(shares, at_once), strict=True
+            )
+        ]
+
+    def gradients(self, stretch: Stretch) -> Tensor:
+        """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
+        baseline_TD, text_TD = self._ends()
+        alphas_C, weights_C = (each.to(text_TD)[:, None, None] for each in (stretch.alphas, stretch.weights))
+        line_CTD = baseline_TD + alphas_C * (text_TD - baseline_TD)
+        line_CTD.requires_grad_()
+        outputs_C = self._outputs(line_CTD)
+        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), line_CTD)
+        return (weights_C * gradients_CTD).sum(0)
+
+    def attributions(self, gradients: Sequence[Tensor]) -> Attributions:
+        """Say what each token adds, from the gradients of all stretches."""
+        baseline_TD, text_TD = self._ends()
+        with torch.no_grad():
+            baseline_output, text_output = self._outputs(torch.stack([baseline_TD, text_TD])).tolist()
+        gradient_TD = sum(gradients, torch.zeros_like(text_TD))
+        attributions_T = (gradient_TD * (text_TD - baseline_TD)).sum(-1)
+        return Attributions(tuple(attributions_T.tolist()), text_output, baseline_output)
+
+    def _ends(self) -> tuple[Tensor, Tensor]:
+        table = self._table
+        both = torch.tensor([list(self.baseline_ids), list(self.input_ids)], device=table.weight.device)
+        baseline_TD, text_TD = table(both).detach()
+        return baseline_TD, text_TD
+
+    def _outputs(self, points: Tensor) -> Tensor:
+        """Return [C] of embeddings [C, T, D]."""
+        count = len(points)
+        packed = Packed.from_sequences([self.input_ids] * count, [self.token_type_ids] * count)
+        with _word_embeddings(self._table, points.flatten(0, 1)):
+            return self.output(self.model(packed.to(points.device)).float())
+
+    @property
+    def _table(self) -> nn.Embedding:
+        encoder = self.model.bert
+        assert isinstance(encoder, BertModel)
+        return encoder.embeddings.word_embeddings
+
+
+def integrated_gradients(line: Line, steps: int) -> Attributions:
+    """Attribute an output of a model to the tokens of a text.
+
+    The word embeddings of the text are reached from those of the baseline on a straight line; the gradient of the
+    output is averaged along it and multiplied with the way, and a token's attribution is the sum over its D numbers.
+
+    Args:
+        line: from the baseline to the text.
         steps: points on the line.
 
     Source:
         Sundararajan et al. 2017, 3 and 5.
     """
-    encoder = model.bert
-    assert isinstance(encoder, BertModel)
-    table = encoder.embeddings.word_embeddings
-    device = table.weight.device
-    num_tokens = len(input_ids)
-
-    def packed(count: int) -> Packed:
-        return Packed.from_sequences([input_ids] * count, [token_type_ids] * count).to(device)
-
-    with torch.no_grad():
-        text_TD = table(torch.tensor(input_ids, device=device))
-        baseline_TD = table(torch.tensor(baseline_ids, device=device))
-        with _word_embeddings(table, torch.cat([baseline_TD, text_TD])):
-            baseline_output, text_output = output(model(packed(2)).float()).tolist()
-
-    points, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1], where the weights sum to 2
-    alphas_S = torch.from_numpy((1 + points) / 2).to(text_TD)
-    weights_S = torch.from_numpy(weights / 2).to(text_TD)
-    gradient_TD = torch.zeros_like(text_TD)
-    at_once = max(1, _MAX_TOKENS // num_tokens)
-    for alphas_C, weights_C in zip(
-        torch.split(alphas_S, at_once), torch.split(weights_S, at_once), strict=True
-    ):
-        line_CTD = baseline_TD + alphas_C[:, None, None] * (text_TD - baseline_TD)
-        line_CTD.requires_grad_()
-        with _word_embeddings(table, line_CTD.flatten(0, 1)):
-            outputs_C = output(model(packed(len(alphas_C))).float())
-        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), line_CTD)
-        gradient_TD += (weights_C[:, None, None] * gradients_CTD).sum(0)
-    attributions_T = (gradient_TD * (text_TD - baseline_TD)).sum(-1)
-    return Attributions(tuple(attributions_T.tolist()), text_output, baseline_output, steps)
+    return line.attributions([line.gradients(stretch) for stretch in line.stretches(steps)])
 
 
 @contextmanager
@@ -164,57 +200,76 @@ def check_explainable(predictor: Predictor) -> None:
         raise InputError("several models answer as one", where="--explain", remedy="Give one --model")
 
 
-def explain(predictor: Predictor, example: LabelledText, prediction: Any) -> Explanation:
-    """Say what each word adds to the logit of what was predicted.
+@dataclass(frozen=True, slots=True)
+class Explaining:
+    """A text and its prediction, of which each word's share is asked.
 
     In the baseline every piece but [CLS] and [SEP] is [MASK]: the encoder has learned that this is a word it is not
-    told. ([PAD], which others take, never goes through an encoder that was trained on packed batches.) The steps are
-    doubled from 32 on, until the gap is at most 1% of the sum of the attributions without their signs, or they are 512.
-
-    Args:
-        predictor: a model of which `check_explainable` has nothing to say.
-        example: what it was asked.
-        prediction: what it said: a label, of several labels the likeliest, or a score.
-
-    Raises:
-        InputError: the text was read in several windows.
+    told. ([PAD], which others take, never goes through an encoder that was trained on packed batches.)
     """
-    task, tokenizer = predictor.task, predictor.tokenizer
-    if len(task.features(example, tokenizer, max_seq_length=predictor.max_seq_length)) > 1:
-        what = (
-            f"longer than {predictor.max_seq_length} tokens: it was read in windows, which have no one logit"
-        )
-        remedy = f"Say --set {task.name}.long_texts=truncate"
-        raise InputError(what, where=example.where, remedy=remedy)
-    encoding = tokenizer.encode(example.text, example.pair, max_length=predictor.max_seq_length)
-    is_word = [start < end for start, end in encoding.offsets]
-    baseline_ids = [
-        tokenizer.mask_id if word else token_id
-        for token_id, word in zip(encoding.input_ids, is_word, strict=True)
-    ]
-    name, number = _explained(task, prediction)
-    steps = FEWEST_STEPS
-    while True:
-        found = integrated_gradients(
+
+    example: LabelledText
+    encoding: Encoding
+    explained: str
+    line: Line
+
+    @classmethod
+    def begin(cls, predictor: Predictor, example: LabelledText, prediction: Any) -> "Explaining":
+        """Take up a prediction.
+
+        Args:
+            predictor: a model of which `check_explainable` has nothing to say.
+            example: what it was asked.
+            prediction: what it said: a label, of several labels the likeliest, or a score.
+
+        Raises:
+            InputError: the text was read in several windows.
+        """
+        task, tokenizer = predictor.task, predictor.tokenizer
+        if len(task.features(example, tokenizer, max_seq_length=predictor.max_seq_length)) > 1:
+            what = f"longer than {predictor.max_seq_length} tokens: it was read in windows, which have no one logit"
+            remedy = f"Say --set {task.name}.long_texts=truncate"
+            raise InputError(what, where=example.where, remedy=remedy)
+        encoding = tokenizer.encode(example.text, example.pair, max_length=predictor.max_seq_length)
+        is_word = [start < end for start, end in encoding.offsets]
+        baseline_ids = [
+            tokenizer.mask_id if word else token_id
+            for token_id, word in zip(encoding.input_ids, is_word, strict=True)
+        ]
+        name, number = _explained(task, prediction)
+        line = Line(
             predictor.model,
             encoding.input_ids,
             encoding.token_type_ids,
-            baseline_ids=baseline_ids,
-            output=lambda logits: logits[:, number],
-            steps=steps,
+            baseline_ids,
+            lambda logits: logits[:, number],
         )
-        if found.has_converged or steps == _MOST_STEPS:
+        return cls(example, encoding, name, line)
+
+    def explanation(self, found: Attributions, steps: int) -> Explanation:
+        """Return the attributions by word."""
+        return Explanation(
+            explained=self.explained,
+            output=found.output,
+            baseline=MASK,
+            baseline_output=found.baseline_output,
+            convergence_gap=found.convergence_gap,
+            steps=steps,
+            words=_words(self.example, self.encoding, found.tokens),
+        )
+
+
+def explain(predictor: Predictor, example: LabelledText, prediction: Any) -> Explanation:
+    """Say what each word adds to the logit of what was predicted, with as many `STEPS` as it takes to converge.
+
+    Args, raises: as `Explaining.begin`.
+    """
+    explaining = Explaining.begin(predictor, example, prediction)
+    for steps in STEPS:
+        found = integrated_gradients(explaining.line, steps)
+        if found.has_converged:
             break
-        steps *= 2
-    return Explanation(
-        explained=name,
-        output=found.output,
-        baseline=MASK,
-        baseline_output=found.baseline_output,
-        convergence_gap=found.convergence_gap,
-        steps=steps,
-        words=_words(example, encoding, found.tokens),
-    )
+    return explaining.explanation(found, steps)
 
 
 def _explained(task: Any, prediction: Any) -> tuple[str, int]:

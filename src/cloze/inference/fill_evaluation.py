@@ -20,6 +20,7 @@ class FillQuestion:
 
     text: str
     answer: str
+    where: str
 
 
 def fill_questions(path: Place) -> Iterator[FillQuestion]:
@@ -33,7 +34,7 @@ def fill_questions(path: Place) -> Iterator[FillQuestion]:
         if text.count(MASK) != 1:
             what = f"{text.count(MASK)} times {MASK} in {text!r}"
             raise InputError(what, where=row.where, remedy=f"Write {MASK} once, for the word left out")
-        yield FillQuestion(text, row.required("answer"))
+        yield FillQuestion(text, row.required("answer"), row.where)
 
 
 def evaluate_fill(
@@ -54,7 +55,10 @@ def evaluate_fill(
         for question in fill_questions(path):
             _, *pieces, _ = tokenizer.encode(question.answer).input_ids
             answers[tuple(pieces)] += 1
-            probabilities_V = fill_mask.probabilities(question.text)[0]
+            try:
+                probabilities_V = fill_mask.probabilities(question.text)[0]
+            except InputError as error:
+                raise InputError(error.what, where=question.where, remedy=error.remedy) from error
             if len(pieces) == 1 and pieces[0] != tokenizer.unk_id:
                 # of pieces with the same probability the answer stands last: a flat model knows nothing
                 ranks.append(int((probabilities_V >= probabilities_V[pieces[0]]).sum()) - 1)

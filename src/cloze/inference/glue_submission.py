@@ -17,8 +17,9 @@ from typing import Any
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.inference.ensemble import load_ensemble, models_by_task
-from cloze.inference.predictor import Predictor
+from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT, Progress
+from cloze.tasks.config import load_task
 from cloze.tasks.data import find_data
 from cloze.tasks.registry import find_task
 from cloze.tasks.sequence_classification import SequenceClassification
@@ -160,6 +161,8 @@ def _planned(file: ServerFile, by_task: Mapping[str, tuple[Path, ...]], data: Pa
     if count != file.rows:
         what = f"{count:,} examples, GLUE's server wants {file.rows:,} for {file.name}"
         raise InputError(what, where=there[0], remedy="Take the file that the benchmark gives out")
+    for model in by_task[file.task]:
+        _check_labels(model)
     return _Answered(file, by_task[file.task], there[0])
 
 
@@ -185,7 +188,6 @@ def _values(part: _Answered | _Filled, *, device: str, progress: Progress) -> It
         yield from (part.value for _ in range(part.file.rows))
         return
     predictor = load_ensemble(part.models, part.file.task, device=device)
-    _check_labels(predictor, part)
     examples = predictor.task.examples(part.test, labelled=False)
     answers = predictor.stream(examples, total=part.file.rows, progress=progress)
     yield from _written(predictor.task, answers)
@@ -201,11 +203,12 @@ def _score(score: float) -> str:
     return f"{min(max(score, 0.0), _HIGHEST_SCORE):.5f}"
 
 
-def _check_labels(predictor: Predictor, part: _Answered) -> None:
+def _check_labels(model: Path) -> None:
     """Refuse a model whose labels have other names than the server's."""
-    task = predictor.task
+    found = load_task(resolve_checkpoint(model, "best"))
+    task = None if found is None else found[0]
     if isinstance(task, SequenceClassification) and set(task.labels) != set(type(task)().labels):
         what = (
             f"its labels are {', '.join(task.labels)}, GLUE's server wants {', '.join(type(task)().labels)}"
         )
-        raise InputError(what, where=part.models[0])
+        raise InputError(what, where=model)

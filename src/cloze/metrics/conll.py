@@ -137,8 +137,8 @@ def entity_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[st
 def conlleval(lines: Iterable[str], *, where: object = "predictions") -> EntityScores:
     """Score lines as conlleval reads them: the last column is predicted, the one before it is right.
 
-    Columns are one space apart, or one tab. An empty line ends a sentence, and so does one that begins with -X-. A
-    line for -DOCSTART- is a word like any other, as it is to the program.
+    Columns are one space apart, or one tab; blanks at the end are none, as to Perl. An empty line ends a sentence,
+    and so does one that begins with -X-. A line for -DOCSTART- is a word like any other, as it is to the program.
 
     Differs:
         A tag without a type ("B") counts as in the program, which prints the line of such tags twice.
@@ -154,7 +154,7 @@ def conlleval(lines: Iterable[str], *, where: object = "predictions") -> EntityS
     predicted: list[list[str]] = [[]]
     width = None
     for number, line in enumerate(lines, 1):
-        line = line.rstrip("\r\n")
+        line = line.rstrip()
         cells = line.split("\t" if "\t" in line else " ")
         if not line.strip() or cells[0] == _BOUNDARY:
             gold.append([])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -299,6 +299,29 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
         where = directory / WEIGHTS_INDEX_FILE
         raise InputError(f"the weight {missing[0]} is in none of its files", where=where)
     return modern_hugging_face_names(weights)
+
+
+def read_weight_headers(directory: Path) -> tuple[dict[str, Tensor], set[str]]:
+    """Read what weights there are, from the headers alone: shapes on the meta device by today's names, and formats.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    shapes: dict[str, Tensor] = {}
+    formats: set[str] = set()
+    for file in weight_files(directory)[0]:
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118 (no mapping)
+                    part = weights.get_slice(name)
+                    shapes[name] = torch.empty(part.get_shape(), device="meta")
+                    formats.add(part.get_dtype())
+        except FileNotFoundError:
+            raise InputError("no such file", where=file) from None
+        except (SafetensorError, OSError) as error:
+            remedy = "The file is damaged: copy or write it anew"
+            raise InputError(f"cannot be read: {error}", where=file, remedy=remedy) from error
+    return modern_hugging_face_names(shapes), formats
 
 
 def weight_files(directory: Path) -> tuple[list[Path], set[str]]:

@@ -6,15 +6,18 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from cloze.errors import InputError
-from cloze.inference.explain import FEWEST_STEPS
+from cloze.inference.explain import STEPS, Explaining, Explanation
 from cloze.serving import schema
+from cloze.serving.computations import IntegratedGradients
 from cloze.serving.errors import documented
 from cloze.serving.limits import MOST_CANDIDATES
+from cloze.serving.models import ServedModel
 from cloze.serving.service import Service, example, listed, respond
 from cloze.tasks.answers import Answer
 from cloze.tasks.contexts import Paragraph
 from cloze.tasks.multiple_choice import Question
 from cloze.tasks.span import SpanPrediction, SpanQuestion
+from cloze.tasks.texts import LabelledText
 from cloze.text.pieces import MASK
 
 
@@ -89,9 +92,22 @@ def _add_finetuned(router: APIRouter, service: Service) -> None:
         """Return what each word adds to what is predicted, by integrated gradients."""
         served = service.find(request.model, "explain")
         examples = [example(each) for each in listed(request.inputs)]
-        reads = [(each.text, each.pair) * FEWEST_STEPS for each in examples]
-        found = await service.batched(served.explain, examples, reads)
-        return respond(found)
+        async with service.engine.deadline():
+            return respond([await _explain(service, served, each) for each in examples])
+
+
+async def _explain(service: Service, served: ServedModel, asked: LabelledText) -> Explanation:
+    """Explain a prediction, in turns with all else that is asked."""
+    reads = (asked.text, asked.pair)
+    (prediction,) = await service.in_windows(served.predictions, [asked], [reads])
+    predictor = served.predictor
+    assert predictor is not None
+    explaining = await service.engine.run(lambda: Explaining.begin(predictor, asked, prediction))
+    for steps in STEPS:
+        (found,) = await service.in_windows(IntegratedGradients(steps), [explaining.line], [reads * steps])
+        if found.has_converged:
+            break
+    return explaining.explanation(found, steps)
 
 
 def _answered(prediction: SpanPrediction, n_best: int, threshold: float | None) -> dict[str, Any]:

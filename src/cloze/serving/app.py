@@ -1,6 +1,6 @@
 """The application: the door, the routes, and the engine behind them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ def create_app(
     threads: int = 1,
     api_key: str | None = None,
     runs: Mapping[str, Path] | None = None,
+    hosts: Collection[str] | None = None,
 ) -> FastAPI:
     """Return an application that serves models.
 
@@ -35,6 +36,7 @@ def create_app(
         threads: of the computation.
         api_key: what requests have to know; None lets everybody in.
         runs: directories of runs that the page may watch, by their names.
+        hosts: what requests may call this host; None is anything.
     """
     engine = Engine(limits, threads=threads)
 
@@ -60,5 +62,5 @@ def create_app(
     app.include_router(explorer(service, runs))
     add_error_handlers(app)
     metrics.name_routes(app.openapi()["paths"])
-    app.add_middleware(Door, engine=engine, limits=limits, metrics=metrics, api_key=api_key)
+    app.add_middleware(Door, engine=engine, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts)
     return app

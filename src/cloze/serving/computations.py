@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
+from cloze.inference.explain import Attributions, Line, Stretch
 from cloze.inference.predictor import Predictor
 from cloze.inference.span_scores import SpanScores, join_scores
 from cloze.serving.engine import Cut
@@ -40,6 +43,36 @@ class Entities(Predictions):
         example = task.example(text)
         tags = super().cut(example)
         return Cut(tags.windows, lambda outputs: task.entities(example, tags.join(outputs)))
+
+
+@dataclass(frozen=True, slots=True)
+class _StretchOfLine:
+    """A stretch as a window."""
+
+    line: Line
+    stretch: Stretch
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all its points."""
+        return self.stretch.num_tokens
+
+
+@dataclass(frozen=True)
+class IntegratedGradients:
+    """What each token of a text adds to an output, with so many steps."""
+
+    steps: int
+
+    def cut(self, line: Line) -> Cut[Attributions]:
+        """Cut the line from the baseline to the text."""
+        return Cut(
+            [_StretchOfLine(line, stretch) for stretch in line.stretches(self.steps)], line.attributions
+        )
+
+    def compute(self, windows: list[_StretchOfLine]) -> Sequence[Tensor]:
+        """Return the gradients of each stretch."""
+        return [each.line.gradients(each.stretch) for each in windows]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 import asyncio
 import hmac
+from collections.abc import Collection
 from time import perf_counter
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -27,13 +29,21 @@ class Door:
     """Checks the key, the room in the queue, and size and form of the body; counts what comes and goes."""
 
     def __init__(
-        self, app: ASGIApp, *, engine: Engine, limits: Limits, metrics: Metrics, api_key: str | None
+        self,
+        app: ASGIApp,
+        *,
+        engine: Engine,
+        limits: Limits,
+        metrics: Metrics,
+        api_key: str | None,
+        hosts: Collection[str] | None,
     ) -> None:
         self._app = app
         self._engine = engine
         self._limits = limits
         self._metrics = metrics
         self._api_key = None if api_key is None else api_key.encode()
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -69,6 +79,11 @@ class Door:
     def _refuse_unread(self, scope: Scope, headers: Headers) -> Response | None:
         """Say what speaks against a request by its head alone."""
         path = scope["path"]
+        host = _host_of(headers)
+        if self._hosts is not None and host and host not in self._hosts:
+            # a web page of another site whose name was made to lead here would else be let in as our own
+            what = f"asked for as {host}: say localhost, or serve with --host or --api-key-file"
+            return refusal(421, what, "Validation")
         if self._api_key is not None and path not in _OPEN and not path.startswith(_OPEN_FOLDER):
             scheme, _, key = headers.get("authorization", "").partition(" ")
             is_right = hmac.compare_digest(key.strip().encode(), self._api_key)
@@ -121,6 +136,14 @@ class Door:
     def _too_large(self) -> Response:
         what = f"a body of more than {self._limits.body_bytes:,} bytes"
         return refusal(413, what, "Validation", {"Connection": "close"})
+
+
+def _host_of(headers: Headers) -> str:
+    """Return what a request calls this host, without the port."""
+    try:
+        return urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    except ValueError:  # brackets that do not close
+        return ""
 
 
 async def _answer_unless_gone(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:

@@ -134,9 +134,13 @@ def _add_pieces(router: APIRouter, service: Service) -> None:
         ids: Any = request.ids
         lists: list[list[int]] = ids if isinstance(ids[0], list) else [ids]
         left_out = _specials(tokenizer) if request.skip_special_tokens is not False else frozenset()
-        if any(i >= tokenizer.vocab_size for own in lists for i in own):
-            raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
-        return respond([tokenizer.decode([i for i in own if i not in left_out]) for own in lists])
+
+        def decoded() -> list[str]:
+            if any(i >= tokenizer.vocab_size for own in lists for i in own):
+                raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
+            return [tokenizer.decode([i for i in own if i not in left_out]) for own in lists]
+
+        return respond(await service.engine.run(decoded))
 
 
 def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:

@@ -8,7 +8,8 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
@@ -194,7 +195,7 @@ class Engine:
         self._waiting_tokens = 0
         self._batches = 0
         self._changed = threading.Condition()
-        self._is_closed = False
+        self._is_closed = self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name="cloze-inference", daemon=True)
         self._thread.start()
 
@@ -208,8 +209,8 @@ class Engine:
 
     @property
     def is_alive(self) -> bool:
-        """Whether anything is computed at all."""
-        return self._thread.is_alive() and not self._is_closed
+        """Whether anything more is taken."""
+        return self._thread.is_alive() and not self._is_stopping
 
     @property
     def waiting_requests(self) -> int:
@@ -268,18 +269,33 @@ class Engine:
             self._waiting_tokens += self._weight(job)
             self._changed.notify()
         try:
-            async with asyncio.timeout(self._limits.deadline_seconds):
+            async with self.deadline():
                 return await future
-        except TimeoutError:
-            raise DeadlineExceeded from None
         finally:
             if future.cancelled():
                 self._forget(job)
 
+    @asynccontextmanager
+    async def deadline(self) -> AsyncIterator[None]:
+        """Give up what takes too long: a computation each, and all that a request asks one after another.
+
+        Raises:
+            DeadlineExceeded: it did.
+        """
+        try:
+            async with asyncio.timeout(self._limits.deadline_seconds):
+                yield
+        except TimeoutError:
+            raise DeadlineExceeded from None
+
+    def stop(self) -> None:
+        """Have no new requests let in; those under way are answered."""
+        self._is_stopping = True
+
     def close(self) -> None:
-        """End the thread after what it is at; what waits is refused."""
+        """End the thread after what it is at, whatever waits."""
         with self._changed:
-            self._is_closed = True
+            self._is_closed = self._is_stopping = True
             self._changed.notify()
 
     def _forget(self, job: _Job) -> None:

@@ -131,7 +131,7 @@ def _add_runs(router: APIRouter, runs: Mapping[str, Path]) -> None:
     def names() -> list[str]:
         return list(runs)
 
-    @router.get("/explore/runs/{name}")
+    @router.get("/explore/runs/{name:path}")
     def rows(name: str, offset: Annotated[int, Query(ge=0, le=2**53)] = 0) -> dict[str, Any]:
         if name not in runs:
             raise InputError(f"no run {name!r} is watched", where="name")

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
-from cloze.inference.embed import Embedder, Vectors
-from cloze.inference.explain import Explanation, check_explainable, explain
+from cloze.inference.embed import Embedder, EmbeddingConfig, Vectors
+from cloze.inference.explain import check_explainable
 from cloze.inference.fill import Candidate, FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
 from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import CONFIG_FILE, load_labels, read_json, read_weights
+from cloze.model.checkpoint import CONFIG_FILE, load_labels, read_json, read_weight_headers
 from cloze.serving.computations import Entities, Predictions, ScoresOfPieces
 from cloze.tasks.config import load_task
 from cloze.tasks.multi_label import MultiLabel
@@ -66,9 +66,10 @@ class ServedModel:
         Raises:
             InputError: there is no such model, or it is damaged.
         """
-        checkpoint = resolve_checkpoint(resolve_checkpoint(directory, "best"))
-        embedder = Embedder.load(checkpoint, device=device)
-        weights = read_weights(checkpoint).keys()
+        checkpoint = resolve_checkpoint(directory, "best")
+        as_they_come = EmbeddingConfig(normalize=False)  # requests say whether their length shall be 1
+        embedder = Embedder.load(checkpoint, as_they_come, device=device)
+        weights, _ = read_weight_headers(checkpoint)
         fill_mask = next_sentence = None
         looks_both_ways = embedder.model.config.attends_to == "all"  # else its head names neighbours
         if looks_both_ways and any(weight.startswith("cls.predictions.") for weight in weights):
@@ -173,15 +174,6 @@ class ServedModel:
         """Return how likely the second sentence of each pair is to follow the first."""
         assert self.next_sentence is not None
         return [self.next_sentence(*pair) for pair in pairs]
-
-    def explain(self, examples: Sequence[LabelledText]) -> list[Explanation]:
-        """Return why each text gets its prediction."""
-        assert self.predictor is not None
-        predictions, _ = self.predictor.predict(examples)
-        return [
-            explain(self.predictor, example, prediction)
-            for example, prediction in zip(examples, predictions, strict=True)
-        ]
 
     def refuse_cut_texts(self, texts: Sequence[str]) -> None:
         """Refuse texts that would be cut before they become vectors.

@@ -3,13 +3,17 @@
 import gc
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
 from cloze.errors import InputError, RunError
 from cloze.serving.app import create_app
+from cloze.serving.engine import Engine
 from cloze.serving.limits import Limits
 from cloze.serving.models import load_models
 from cloze.training.metrics_log import METRICS
@@ -45,15 +49,18 @@ def serve(
         tell: is told the address, once it answers.
 
     Raises:
-        InputError: a model is missing or damaged, or a run is missing.
+        InputError: a model is missing or damaged, a run is missing, or there is no such port.
         RunError: the address is taken.
     """
     for path in watched.values():
         if not path.is_dir():
             raise InputError("no such run", where=path)
+    listening = _bind(host, port)
     models = load_models(directories, device=device)
     runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
-    app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs)
+    is_local = ip_address(listening.getsockname()[0]).is_loopback
+    hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
+    app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
     config = uvicorn.Config(
         app,
         http="h11",  # httptools, which is faster, reads heads without end into memory
@@ -63,32 +70,60 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=int(limits.drain_seconds),
     )
-    server = uvicorn.Server(config)
+    server = _Server(config, app.state.engine)
     # Remembered from here on, whatever is under way. A handler that raises would not do: in a finalizer, of which the
     # collection below runs many, what it raises is lost, and the server would go on for ever.
     signal.signal(signal.SIGTERM, server.handle_exit)
     # What is here now stays; to look through it for garbage again and again stops all requests for 0.1 s and more
     gc.collect()
     gc.freeze()
-    with _listen(host, port) as listening:
+    with _listen(listening):
         address, own_port = listening.getsockname()[:2]
         tell(f"http://{f'[{address}]' if ':' in address else address}:{own_port}")
         server.run(sockets=[listening])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+class _Server(uvicorn.Server):
+    """A server that lets nothing more in once it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine) -> None:
+        super().__init__(config)
+        self._engine = engine
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        self._engine.stop()
+        super().handle_exit(sig, frame)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Take an address, without answering there yet: what is wrong with it is told before models are read."""
     if not 0 <= port <= _LAST_PORT:
         raise InputError(f"{port} is not in 0..{_LAST_PORT}", where="--port")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        what = f"cannot listen on {host}:{port}: {error}"
-        raise RunError(what, remedy="Give another --port or --host") from error
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with _taken(bound, f"{host}:{port}"):
+        bound.bind((host, port))
+    return bound
+
+
+def _listen(bound: socket.socket) -> socket.socket:
+    with _taken(bound, "{}:{}".format(*bound.getsockname()[:2])):
+        bound.listen(_BACKLOG)
     # For its connections, too. Else a body waits until its head is acknowledged, which clients put off by 40 ms, and
     # asyncio sees to that only for sockets whose protocol is named, as it is not here.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return bound
+
+
+@contextmanager
+def _taken(bound: socket.socket, address: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        bound.close()
+        what = f"cannot listen on {address}: {error}"
+        raise RunError(what, remedy="Give another --port or --host") from error
 
 
 def read_api_key(file: Path) -> str:

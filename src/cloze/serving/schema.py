@@ -14,8 +14,12 @@ Text: TypeAlias = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Texts: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=MOST_INPUTS)]
 Pair: TypeAlias = Annotated[list[Text], Field(min_length=2, max_length=2)]
 TextOrPair: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=2)]
-Ids: TypeAlias = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST_CHARACTERS)]
-IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, max_length=MOST_INPUTS)]
+# an error for each of a million wrong numbers would take the server seconds
+Ids: TypeAlias = Annotated[
+    list[Annotated[int, Field(ge=0)]],
+    Field(min_length=1, max_length=MOST_CHARACTERS, fail_fast=True),
+]
+IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, max_length=MOST_INPUTS, fail_fast=True)]
 Scores: TypeAlias = list[float]
 
 

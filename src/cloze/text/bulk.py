@@ -10,6 +10,7 @@ import tokenizers
 from cloze.text.runs import RunIndex, slices
 
 _MAX_RUNS = 1_000_000  # some 600 MB
+_MAX_CHARACTERS = 30_000_000  # of these, which are far fewer in most text
 
 
 class RunCache:
@@ -27,6 +28,7 @@ class RunCache:
 
     def _forget(self) -> None:
         self._index = RunIndex(cut_chinese=self._library.normalizer.handle_chinese_chars)
+        self._characters = 0
         self._starts = self._lengths = np.empty(0, np.int64)
         self._pieces = np.empty(0, np.uint32)
 
@@ -40,7 +42,7 @@ class RunCache:
         return np.concatenate(pieces), np.concatenate(lengths)
 
     def _ids_of_slice(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        if len(self._index.runs) > _MAX_RUNS:
+        if len(self._index.runs) > _MAX_RUNS or self._characters > _MAX_CHARACTERS:
             self._forget()
         numbers, text_ends = self._index.number(texts)
         self._learn(self._index.runs[len(self._starts) :])
@@ -52,6 +54,7 @@ class RunCache:
 
     def _learn(self, runs: Sequence[str]) -> None:
         """Tokenize runs, and keep their ids at the end of those that are known."""
+        self._characters += sum(map(len, runs))
         ids = [self._ids_of(run) for run in runs]
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         flat = np.fromiter(chain.from_iterable(ids), np.uint32, int(lengths.sum()))

@@ -1,7 +1,7 @@
 // @ts-check
 /** Entities: names of people, places and what else a tagger knows, marked in the text. */
 
-import { afterTyping, element, examples, field, part, textBox } from "./dom.js";
+import { afterTyping, element, examples, field, textBox } from "./dom.js";
 import { section } from "./section.js";
 import { answers, ask } from "./server.js";
 
@@ -62,13 +62,15 @@ function build(body, model) {
  */
 function marked(text, entities) {
   let end = 0;
+  const characters = [...text];
+  const part = (/** @type {number} */ start, /** @type {number} */ to) => characters.slice(start, to).join("");
   const parts = entities.flatMap((entity) => {
-    const before = part(text, end, entity.start);
+    const before = part(end, entity.start);
     end = entity.end;
     const kind = `${entity.type} ${Math.round(100 * entity.probability)} %`;
-    return [before, element("mark", {}, part(text, entity.start, end), element("i", {}, kind))];
+    return [before, element("mark", {}, part(entity.start, end), element("i", {}, kind))];
   });
-  return [...parts, part(text, end)];
+  return [...parts, part(end, characters.length)];
 }
 
 /** @param {Entity[]} entities */
