@@ -96,7 +96,7 @@ def test_forgetting_changes_nothing(uncased_pieces, monkeypatch, bound):
 
 def test_texts_without_spaces_are_not_all_remembered(uncased_pieces, monkeypatch):
     monkeypatch.setattr(bulk, "_MAX_CHARACTERS", 10_000)
-    cache = bulk.RunCache(Tokenizer.from_pieces(uncased_pieces).library)
+    cache = Tokenizer.from_pieces(uncased_pieces)._runs
     for letter in "abcdefghij":
         cache.ids([letter * 4_000])
     assert sum(map(len, cache._index.runs)) <= 12_000
