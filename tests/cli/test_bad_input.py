@@ -6,6 +6,7 @@ what is not. Exit code 2 says that the input was wrong, 1 that something failed 
 """
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -956,6 +957,17 @@ def test_stdout_that_takes_nothing(shop: Shop, tmp_path: Path) -> None:
     with os.fdopen(writing, "wb") as nobody:
         done = run_cloze(command + " --overwrite", names, stdout=nobody)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_pipe_within_the_work_that_breaks_is_a_failure(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_off(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("cloze.evidence.describe.describe", break_off)
+    assert main(["info", str(shop.vocab)]) == 1
+    assert one_line_of(capsys.readouterr().err) == "error: Broken pipe"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")

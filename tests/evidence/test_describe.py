@@ -168,6 +168,18 @@ def test_run(run):
     }
 
 
+def test_a_run_of_several_seeds(run, tmp_path):
+    shutil.copytree(run, tmp_path / "several/trials/seed-7")
+    (tmp_path / "several/run.toml").write_text("seeds = 1\n")
+    (tmp_path / "several/best").write_text("trials/seed-7/checkpoints/step-00000005\n")
+    found = describe(tmp_path / "several")
+    assert found.facts["checkpoints"] == ["seed-7/step-00000005", "seed-7/step-00000010"]
+    assert len(found.checked) == 2
+    flip_a_bit(tmp_path / "several/trials/seed-7/checkpoints/step-00000010/model.safetensors")
+    with pytest.raises(InputError, match="its SHA-256 is not the manifest's"):
+        describe(tmp_path / "several")
+
+
 @pytest.mark.parametrize(
     ("kind", "file"),
     [
