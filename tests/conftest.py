@@ -1,7 +1,9 @@
 """Fixtures that many tests share."""
 
+import ipaddress
 import json
 import os
+import socket
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +21,29 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")  # a test that fails one run in a hundred tells nobody whose fault it is
 
 TESTS = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_network() -> Iterator[None]:
+    """No test may ask the world for anything."""
+    connect = socket.socket.connect
+
+    def refuse(own: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and _is_of_the_world(address[0]):
+            raise AssertionError(f"a test wants to connect to {address}")
+        connect(own, address)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(socket.socket, "connect", refuse)
+        patched.setenv("HF_HUB_OFFLINE", "1")
+        yield
+
+
+def _is_of_the_world(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:  # a name
+        return host != "localhost"
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,9 @@ class Ranks:
         for rank in range(size):
             names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
             environment = {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
-            process = context.Process(target=_be, args=(environment, self.errors, function, *arguments))
+            process = context.Process(
+                target=_be, args=(environment, self.errors, function, *arguments), daemon=True
+            )
             process.start()
             self.processes.append(process)
 
@@ -34,6 +36,9 @@ class Ranks:
         """Wait for all; return their exit codes."""
         for process in self.processes:
             process.join(seconds)
+            process.kill()
+        for process in self.processes:
+            process.join()
         return [process.exitcode for process in self.processes]
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from cloze.errors import InputError, RunError
 from cloze.executor import map_unordered
+from cloze.ray_cluster import _cpus_for
 
 
 def _slow_square(number: int) -> int:
@@ -152,3 +153,13 @@ def is_running(process: Path) -> bool:
         return "State:\tZ" not in (process / "status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_items_have_as_many_processors_as_leave_room_for_the_others() -> None:
+    for nodes, sizes in {
+        (6,): {1: 6, 2: 3, 3: 2, 4: 1, 99: 1},
+        (6, 6): {1: 6, 2: 6, 3: 3, 4: 3, 5: 2, 7: 1},
+        (0, 6): {1: 6, 6: 1},
+        (2, 8): {1: 2, 5: 2, 6: 1},
+    }.items():
+        assert {items: _cpus_for(items, nodes) for items in sizes} == sizes

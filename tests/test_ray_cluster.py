@@ -17,7 +17,7 @@ from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
 from cloze.executor import map_ordered, map_unordered
-from cloze.ray_cluster import RayCluster, _cpus_for
+from cloze.ray_cluster import RayCluster
 
 pytest.importorskip("ray", reason="needs the package ray")
 
@@ -88,16 +88,6 @@ def test_an_item_has_what_it_computes_on(two_machines: Any) -> None:
     pairs, device, threads = RayCluster().equipped("cpu", items=2)
     assert (pairs, device, threads) == (RayCluster(num_cpus=2), "cpu", 2)
     assert list(map_ordered(_square, range(3), workers=pairs)) == [0, 1, 4]
-
-
-def test_items_have_as_many_processors_as_leave_room_for_the_others() -> None:
-    for nodes, sizes in {
-        (6,): {1: 6, 2: 3, 3: 2, 4: 1, 99: 1},
-        (6, 6): {1: 6, 2: 6, 3: 3, 4: 3, 5: 2, 7: 1},
-        (0, 6): {1: 6, 6: 1},
-        (2, 8): {1: 2, 5: 2, 6: 1},
-    }.items():
-        assert {items: _cpus_for(items, nodes) for items in sizes} == sizes
 
 
 def _lose_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:

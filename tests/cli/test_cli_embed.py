@@ -17,7 +17,7 @@ from shop import Shop
 
 from cloze.cli import main
 from cloze.cli.vectors import parse_layers
-from cloze.inference import embedding_files
+from cloze.inference import embedding_files, neighbours
 from cloze.inference.embed import Embedder, EmbeddingConfig
 
 LINES = [f"It was night number {number}" + " and the rain fell" * (number % 5) for number in range(40)]
@@ -28,6 +28,7 @@ WIDTH = 16
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding_files, "_TEXTS_AT_ONCE", 6)
+    monkeypatch.setattr(neighbours, "_ROWS_AT_ONCE", 7)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,8 @@ def kill_again_and_again(
         victim = rng.choice([process.pid, *workers])
         is_hit = kills > 0 and process.poll() is None
         if is_hit:
-            os.kill(victim, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a worker may have ended since
+                os.kill(victim, signal.SIGKILL)
         _, told = process.communicate(timeout=120)
         assert process.returncode == 0 or is_hit, told
         if process.returncode:

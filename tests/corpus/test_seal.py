@@ -142,9 +142,8 @@ def test_steps_can_be_left_out(tmp_path, vocabulary, without, reading, dropped, 
     assert tuple(r.dropped for r in repeats) == dropped
     assert tuple(r.kept for r in repeats) == kept
     if not any(dropped):
-        assert (
-            [len(row) for row in rows(tmp_path / "data")] == [8, 8, 8] if reading == PARAGRAPHS else [2, 2, 2]
-        )
+        expected = [8, 8, 8] if reading == PARAGRAPHS else [2, 2, 2]
+        assert [len(row) for row in rows(tmp_path / "data")] == expected
 
 
 def test_the_report_tells_it_all_again(tmp_path, vocabulary):

@@ -163,8 +163,9 @@ def test_every_kind_of_variant_is_made_and_scored(done: Path) -> None:
 
 
 def test_a_task_whose_data_come_later_is_all_that_is_done_then(
-    done: Path, data: Path, tasks_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copytree(done / "out", tmp_path / "out")
     asked = []
 
     def finetune(task: Any, config: FinetuneConfig, run: Path, **settings: Any) -> dict[str, float]:
@@ -175,12 +176,14 @@ def test_a_task_whose_data_come_later_is_all_that_is_done_then(
     monkeypatch.setattr(study_tasks, "finetune", finetune)
     monkeypatch.setattr(studies, "pretrain", None)
     made = read_study(done / "nano.toml")
-    run_study(made, data, done / "out", tasks_data=tasks_data, seeds=[4])
+    run_study(made, data, tmp_path / "out", tasks_data=tasks_data, seeds=[4])
     assert asked == [("names", kind) for kind in ("step", "step", "step", "start", "start", "step")]
-    assert set(results(done / "out")["runs"][0]["tasks"]) == {"films", "names"}
-    assert not plan_study(made, data, done / "out", tasks_data)[-1].is_finished
-    run_study(made, data, done / "out")  # what was measured stays in the record, whatever the command names
-    assert set(results(done / "out")["runs"][0]["tasks"]) == {"films", "names"}
+    assert set(results(tmp_path / "out")["runs"][0]["tasks"]) == {"films", "names"}
+    assert not plan_study(made, data, tmp_path / "out", tasks_data)[-1].is_finished
+    run_study(
+        made, data, tmp_path / "out"
+    )  # what was measured stays in the record, whatever the command names
+    assert set(results(tmp_path / "out")["runs"][0]["tasks"]) == {"films", "names"}
 
 
 def test_a_fine_tuning_that_was_stopped_goes_on(

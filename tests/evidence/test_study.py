@@ -184,8 +184,11 @@ def test_killed_and_stopped_the_same_command_goes_on(
         end = time.monotonic() + 120
         while not (output / wait_for).exists() and time.monotonic() < end and process.poll() is None:
             time.sleep(0.002)
+        assert (output / wait_for).exists()
+        assert process.poll() is None
         process.send_signal(number)
         _, errors = process.communicate(timeout=120)
+        assert process.returncode in (-number, 130)
         if number == signal.SIGTERM and process.returncode == 130:
             assert errors.startswith("error: stopped by SIGTERM")
             assert "The same command goes on." in errors

@@ -35,7 +35,9 @@ def test_scores_are_those_of_the_answers(text: str) -> None:
     (prediction,) = answerer(["a c"], [text])
     for answer in prediction.candidates:
         if answer.text:
-            starts = [abs(logit - answer.start_logit) for logit in found.start_logits]
-            assert min(starts) < 1e-4
+            first = [start for start, _ in found.offsets].index(answer.excerpt.start)
+            last = [end for _, end in found.offsets].index(answer.excerpt.end)
+            assert found.start_logits[first] == pytest.approx(answer.start_logit, abs=1e-4)
+            assert found.end_logits[last] == pytest.approx(answer.end_logit, abs=1e-4)
         else:
             assert found.null_score == pytest.approx(answer.score, abs=1e-4)

@@ -85,11 +85,12 @@ def test_a_run_goes_on_with_more_words_and_measures_both_texts(
     extended = extend_vocabulary(resolve_checkpoint(tmp_path / "first"), vocabulary, words=tmp_path / "words")
     assert extended.appended
     config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
-    for name in ("new", "old"):
-        build_dataset([novel], vocabulary, tmp_path / name, config)
+    (tmp_path / "half").write_text("\n\n".join(novel.read_text().split("\n\n")[::2]))
+    for name, text in {"new": novel, "old": tmp_path / "half"}.items():
+        build_dataset([text], vocabulary, tmp_path / name, config)
     going_on = replace(nano, data=str(tmp_path / "new"), init=str(tmp_path / "first"), steps=4)
     measured = pretrain(replace(going_on, old_data=str(tmp_path / "old")), tmp_path / "second")
-    assert measured["old_masked_lm_loss"] == pytest.approx(measured["masked_lm_loss"], abs=1e-5)
+    assert abs(measured["old_masked_lm_loss"] - measured["masked_lm_loss"]) > 1e-4
     assert "old_next_sentence_accuracy" in measured
     rows = [row for row in read_metrics(tmp_path / "second") if row["kind"] == "validation"]
     assert all("old_masked_lm_loss" in row for row in rows)

@@ -292,7 +292,7 @@ def test_ten_kills_and_restarts_change_nothing(nano: PretrainConfig, tmp_path: P
 
 
 def _kill_and_restart(nano: PretrainConfig, tmp_path: Path, *, kills: int) -> None:
-    config = replace(nano, steps=nano.steps, checkpoints=CheckpointConfig(every_steps=2))
+    config = replace(nano, checkpoints=CheckpointConfig(every_steps=2))
     assert Ranks(2, pretrain, config, tmp_path / "whole").join() == [0, 0]
     run = tmp_path / "killed"
     settings = _settings(config, tmp_path / "settings.toml")
@@ -303,6 +303,7 @@ def _kill_and_restart(nano: PretrainConfig, tmp_path: Path, *, kills: int) -> No
     for number in range(kills):
         _wait_for_step(run, (number + 1) * config.steps // (kills + 2))
         while len(workers := _workers(launcher.pid)) < 2 or killed & set(workers):
+            assert launcher.poll() is None, launcher.communicate()[1]
             time.sleep(0.1)  # until torchrun has begun anew
         killed = set(workers)
         os.kill(chance.choice(workers), signal.SIGKILL)

@@ -36,9 +36,10 @@ def test_held_out_documents_are_measured_as_in_training(
         max_seq_length=64, max_instances=40, masking=nano.masking, pairs=nano.pairs
     )
     found = evaluate_pretrained(path, [dataset], config, device="cpu")
-    for name, value in {**found.masked_lm, **found.next_sentence}.items():
-        if name in measured and name != "masked_lm_unigram_loss":  # the run's is of the training text
-            assert value == pytest.approx(measured[name], rel=1e-5), name
+    values = {**found.masked_lm, **found.next_sentence}
+    for task in ("masked_lm", "next_sentence"):
+        for name in (f"{task}_loss", f"{task}_accuracy"):
+            assert values[name] == pytest.approx(measured[name], rel=1e-5), name
     assert found.masked_lm["perplexity"] == pytest.approx(math.exp(found.masked_lm["masked_lm_loss"]))
     assert 0.5 <= found.next_sentence["majority_accuracy"] < 0.7
     assert found.pairs <= 40

@@ -1,7 +1,7 @@
 """A pre-training run, from settings to a checkpoint that others load."""
 
-import json
 import math
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,8 +207,27 @@ def test_an_existing_run_is_not_overwritten(nano: PretrainConfig, tmp_path: Path
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_loads(recipe: Path) -> None:
     loaded = configuration.load(PretrainConfig, recipe, ["data=somewhere", "steps=1000"])
-    written = configuration.to_toml(loaded)
-    assert json.dumps(written)
+    written = tomllib.loads(configuration.to_toml(loaded))
+    assert configuration.from_table(PretrainConfig, written, where="written") == loaded
+
+
+def test_the_original_recipe_is_the_papers_and_googles() -> None:
+    recipe = next(path for path in RECIPES if path.stem == "original")
+    config = configuration.load(PretrainConfig, recipe, ["data=somewhere", "steps=1000000"])
+    phases = [(p.max_seq_length, p.fraction, p.batch_size, p.max_predictions_per_seq) for p in config.phases]
+    assert phases == [(128, 0.9, 256, 20), (512, 0.1, 256, 77)]
+    assert config.google_instances is not None
+    assert config.google_instances.dupe_factor == 10
+    assert (config.masking.masked_lm_prob, config.masking.mask_token_prob) == (0.15, 0.8)
+    assert (config.masking.random_token_prob, config.masking.whole_word) == (0.1, False)
+    assert (config.pairs.short_seq_prob, config.pairs.next_sentence) == (0.1, True)
+    encoder = config.model.encoder(vocab_size=30_522)
+    assert (encoder.hidden_act, encoder.layer_norm_eps) == ("gelu_tanh", 1e-12)
+    assert (encoder.hidden_dropout_prob, encoder.attention_probs_dropout_prob) == (0.1, 0.1)
+    optimizer = config.optimizer
+    assert (optimizer.learning_rate, optimizer.weight_decay, optimizer.epsilon) == (1e-4, 0.01, 1e-6)
+    assert (optimizer.beta1, optimizer.beta2, optimizer.bias_correction) == (0.9, 0.999, False)
+    assert (optimizer.warmup_fraction, optimizer.max_grad_norm, optimizer.muon) == (0.01, 1.0, None)
 
 
 @pytest.mark.parametrize(

@@ -200,13 +200,18 @@ def test_a_key_is_asked_for(models: Mapping[str, ServedModel]) -> None:
 
 def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> None:
     app = create_app(models, Limits(waiting_requests=3, deadline_seconds=0.5))
-    may_end = threading.Event()
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        has_begun.set()
+        may_end.wait(10)
 
     async def ask() -> tuple[list[httpx.Response], httpx.Response, httpx.Response]:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            holding = asyncio.create_task(app.state.engine.run(lambda: may_end.wait(10)))
-            await asyncio.sleep(0.05)
+            holding = asyncio.create_task(app.state.engine.run(hold))
+            while not has_begun.is_set():
+                await asyncio.sleep(0.001)
             found = await asyncio.gather(*(client.post("/embed", json={"inputs": "a"}) for _ in range(8)))
             health = await client.get("/health")
             may_end.set()

@@ -272,12 +272,14 @@ def test_entities_and_reasons(opened: Visit) -> None:
 
 
 def test_curves_grow_with_the_run(opened: Visit, run: Path) -> None:
+    before = (run / "metrics.jsonl").read_bytes()
     page = opened.open("training")
     expect(page.locator(".tiles")).to_contain_text("Step40")
     with (run / "metrics.jsonl").open("a") as stream:
         stream.write(json.dumps({"kind": "train", "step": 41, "masked_lm_loss": 4.0}) + "\n")
     expect(page.locator(".tiles")).to_contain_text("Step41")
     expect(page.locator("figure").first).to_contain_text("training 4")
+    (run / "metrics.jsonl").write_bytes(before)
 
 
 def test_text_is_never_markup(opened: Visit) -> None:

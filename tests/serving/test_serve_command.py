@@ -105,8 +105,10 @@ def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
         with httpx.Client(base_url=served.url, timeout=30) as client:
             for _ in range(60):
                 text = "ab " * int(random.integers(1, 40))
-                body = json.dumps({"inputs": text}) if random.random() < 0.8 else '{"inputs": [1, "\\ud800"'
-                client.post("/embed", content=body, headers={"Content-Type": "application/json"})
+                is_good = random.random() < 0.8
+                body = json.dumps({"inputs": text}) if is_good else '{"inputs": [1, "\\ud800"'
+                answer = client.post("/embed", content=body, headers={"Content-Type": "application/json"})
+                assert answer.status_code == (200 if is_good else 422)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(load, range(8)))

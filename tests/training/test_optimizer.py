@@ -1,7 +1,9 @@
 """Google's optimizer and schedule, against Google's own trajectory and against the formulae."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,15 @@ from cloze.model.bert import BertModel
 from cloze.model.heads import BertForPreTraining
 from cloze.model.layouts import GOOGLE
 from cloze.model.packed import pack_padded
+from cloze.progress import SILENT
+from cloze.training.budget import Steps
+from cloze.training.checkpoints import CheckpointConfig, Position
+from cloze.training.distribution import World
+from cloze.training.loop import EvaluationConfig, Trainer
+from cloze.training.measures import Measures
+from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
+from cloze.training.work import StepData
 
 
 def _model(nano, weights: dict[str, Tensor]) -> BertForPreTraining:
@@ -23,45 +33,83 @@ def _model(nano, weights: dict[str, Tensor]) -> BertForPreTraining:
     return model
 
 
-def _take_googles_steps(nano) -> tuple[BertForPreTraining, list[list[float]]]:
-    """Train on Google's one batch; return the model and the losses before each step."""
-    batch, settings = nano.expected, nano.trajectory
-    packed, padding = pack_padded(batch["input_ids"], batch["input_mask"].bool(), batch["segment_ids"])
-    token_of_cell = torch.full((batch["input_ids"].numel(),), -1)
-    token_of_cell[padding.cell_of_token] = torch.arange(packed.num_tokens)
-    rows, slots = batch["masked_lm_weights"].nonzero(as_tuple=True)
-    cells = rows * batch["input_ids"].shape[1] + batch["masked_lm_positions"][rows, slots]
-    masked_lm_ids = batch["masked_lm_ids"][rows, slots].long()
-    labels = batch["next_sentence_labels"].flatten()[padding.row_of_sequence].long()
+class GoogleWork:
+    """Google's one batch, at every step."""
 
+    losses = ("masked", "following")
+
+    def __init__(self, batch: Mapping[str, Tensor]) -> None:
+        self.packed, padding = pack_padded(
+            batch["input_ids"], batch["input_mask"].bool(), batch["segment_ids"]
+        )
+        token_of_cell = torch.full((batch["input_ids"].numel(),), -1)
+        token_of_cell[padding.cell_of_token] = torch.arange(self.packed.num_tokens)
+        rows, slots = batch["masked_lm_weights"].nonzero(as_tuple=True)
+        cells = rows * batch["input_ids"].shape[1] + batch["masked_lm_positions"][rows, slots]
+        self.positions = token_of_cell[cells]
+        self.ids = batch["masked_lm_ids"][rows, slots].long()
+        self.labels = batch["next_sentence_labels"].flatten()[padding.row_of_sequence].long()
+
+    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[None]:
+        return StepData([None], self.packed.num_tokens, position, "the batch")
+
+    def loss(self, model: nn.Module, batch: None, step: StepData[None]) -> tuple[Tensor, Measures]:
+        sums = model.losses(self.packed, self.positions, self.ids, self.labels)
+        measures = {
+            "masked": (sums.masked_lm_loss_sum, len(self.ids)),
+            "following": (sums.next_sentence_loss_sum, len(self.labels)),
+        }
+        return sum(total / count for total, count in measures.values()), measures
+
+    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
+        yield self.loss(model, None, self.step_data(0, Position(), 0))[1]
+
+    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
+        return (-measured["loss"],)
+
+
+@pytest.fixture(scope="module")
+def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, list[dict[str, Any]]]:
+    """The model after twenty steps of our training loop on Google's batch, and what was logged of each."""
+    settings, run = google_nano.trajectory, tmp_path_factory.mktemp("run")
+    model = _model(google_nano, google_nano.weights)
     steps = settings["num_train_steps"]
-    model = _model(nano, nano.weights)
-    config = OptimizerConfig(
-        learning_rate=settings["init_lr"], warmup_fraction=settings["num_warmup_steps"] / steps
-    )
-    optimizer = build_optimizer(model, config)
-    losses = []
-    for step in range(steps):
-        sums = model.losses(packed, token_of_cell[cells], masked_lm_ids, labels)
-        masked = sums.masked_lm_loss_sum / len(masked_lm_ids)
-        following = sums.next_sentence_loss_sum / len(labels)
-        optimizer.zero_grad()
-        (masked + following).backward()
-        clip_gradients(model.parameters(), config.max_grad_norm)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate_at(step / steps, config)
-        optimizer.step()
-        losses.append([(masked + following).item(), masked.item(), following.item()])
-    return model, losses
+    Trainer(
+        model=model,
+        work=GoogleWork(google_nano.expected),
+        budget=Steps(steps),
+        run=run,
+        write_model=lambda directory, model, state: None,
+        optimizer_config=OptimizerConfig(
+            learning_rate=settings["init_lr"], warmup_fraction=settings["num_warmup_steps"] / steps
+        ),
+        checkpoint_config=CheckpointConfig(),
+        evaluation_config=EvaluationConfig(times=1, log_every_steps=1),
+        seed=1,
+        compute_dtype=torch.float32,
+        micro_batch_tokens=1 << 20,
+        progress=SILENT,
+        world=World(torch.device("cpu")),
+    ).train()
+    return model, [row for row in read_metrics(run) if row["kind"] == "train"]
 
 
-def test_twenty_steps_follow_googles_trajectory(google_nano) -> None:
-    _, losses = _take_googles_steps(google_nano)
+def test_twenty_steps_follow_googles_trajectory(google_nano, googles_steps) -> None:
+    _, rows = googles_steps
+    losses = [[row["loss"], row["masked"], row["following"]] for row in rows]
     np.testing.assert_allclose(losses, google_nano.trajectory["losses"], rtol=1e-4)
 
 
-def test_twenty_steps_end_in_googles_weights(google_nano, shared: Path) -> None:
-    model, _ = _take_googles_steps(google_nano)
+def test_the_rates_are_googles(google_nano, googles_steps) -> None:
+    """google-research/bert optimization.py:32-56 @eedf571: of steps counted from 0."""
+    settings, (_, rows) = google_nano.trajectory, googles_steps
+    steps, warmup, rate = (settings[name] for name in ("num_train_steps", "num_warmup_steps", "init_lr"))
+    expected = [rate * step / warmup if step < warmup else rate * (1 - step / steps) for step in range(steps)]
+    assert [row["learning_rate"] for row in rows] == pytest.approx(expected, rel=1e-6)
+
+
+def test_twenty_steps_end_in_googles_weights(google_nano, googles_steps, shared: Path) -> None:
+    model, _ = googles_steps
     with np.load(shared / "golden" / "google-nano" / "weights_step20.npz") as arrays:
         ended = _model(google_nano, {name: torch.from_numpy(array) for name, array in arrays.items()})
     for (name, ours), theirs in zip(model.named_parameters(), ended.parameters(), strict=True):

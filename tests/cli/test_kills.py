@@ -1,0 +1,69 @@
+"""Verbs that are killed with SIGKILL: what they write is whole or not there, and a run of several seeds goes on."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shop import NANO_TASK, Shop
+
+pytestmark = pytest.mark.long
+
+
+def begin(*arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "cloze", *map(str, arguments), "--quiet"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def kill_when(process: "subprocess.Popen[str]", there: Path, seconds: float) -> bool:
+    """Kill a process some time after a file is there; return whether it was still at work."""
+    deadline = time.monotonic() + 120
+    while not there.exists() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    time.sleep(seconds)
+    was_at_work = process.poll() is None
+    process.kill()
+    process.communicate()
+    return was_at_work
+
+
+def scores(run: Path) -> Any:
+    return json.loads((run / "trials.json").read_text())["settings"]
+
+
+@pytest.mark.timeout(600)
+def test_fine_tunings_of_several_seeds_go_on(shop: Shop, tmp_path: Path) -> None:
+    settings = ("-m", shop.run, "-d", shop.table, "--epochs", 3, "--seeds", 2, *NANO_TASK)
+    saving = ("--set", "checkpoints.every_steps=1")
+    whole, run = tmp_path / "whole", tmp_path / "killed"
+    assert begin("finetune", "classification", *settings, *saving, "-o", whole).wait() == 0
+    chance, at_work = random.Random(2), 0
+    for number in range(8):
+        how = ("--resume",) if number else (*settings, *saving)
+        process = begin("finetune", "classification", "-o", run, *how)
+        at_work += kill_when(process, run / "run.toml", chance.uniform(2.0, 5.0) if number else 0.5)
+        if (run / "trials.json").exists():
+            break
+    assert at_work >= 2
+    assert begin("finetune", "classification", "-o", run, "--resume").wait() == 0
+    for ours, expected in zip(scores(run), scores(whole), strict=True):
+        assert ours["results"] == expected["results"]
+
+
+@pytest.mark.timeout(600)
+def test_vectors_are_whole_or_not_there(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("the moor was dark and the hound was heard\n" * 30_000)
+    chance, output = random.Random(3), tmp_path / "vectors.npy"
+    for _ in range(4):
+        process = begin("embed", tmp_path / "texts.txt", "-m", shop.run, "-o", output)
+        kill_when(process, tmp_path / "texts.txt", chance.uniform(2.0, 6.0))
+        assert not output.exists() or len(np.load(output)) == 30_000
+        output.unlink(missing_ok=True)
+    assert begin("embed", tmp_path / "texts.txt", "-m", shop.run, "-o", output).wait() == 0
+    assert len(np.load(output)) == 30_000
