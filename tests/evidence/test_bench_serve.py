@@ -40,7 +40,7 @@ def test_the_table_says_what_was_found() -> None:
         "100 requests a second",
         "p99 9.0 ms",
         "95% of the closed loop's rate",
-        "p99 12.0 ms",
+        "p99 of 12.0 ms",
         "/health meanwhile: p50 2.0 ms, p99 31.0 ms",
         "again: as before after 4 s",
         "+0.50 MiB for 10,000",

@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from cloze import artifacts
+from cloze.corpus.streams import file_version
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, finetuning_from_table, load_finetuning, to_toml
@@ -194,7 +195,12 @@ def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progres
         artifacts.remove_directory(checkpoints)
 
 
-@cache
 def _digest(task: type[AnyTask], data: str) -> str | None:
-    """Return what identifies the content of data; many fine-tunings have the same."""
+    """Return what identifies the content of data."""
+    files = find_files(task(), data, None)
+    return _digest_of_versions(task, data, tuple(file_version(file) for file in files if file is not None))
+
+
+@cache  # many fine-tunings have the same
+def _digest_of_versions(task: type[AnyTask], data: str, versions: tuple[object, ...]) -> str | None:
     return with_files(task(), FinetuneConfig(model="", train=data)).data_sha256
