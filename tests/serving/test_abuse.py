@@ -20,7 +20,7 @@ Random: TypeAlias = np.random.Generator
 Ending: TypeAlias = Literal["wait", "half-close", "leave", "reset"]
 
 GOOD = b'{"inputs": "a b"}'
-HEAD = b"POST /embed HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n"
+HEAD = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
 WHOLE = HEAD + b"Content-Length: 17\r\n\r\n" + GOOD
 SLOW = HEAD + b"Content-Length: 10000\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -33,14 +33,14 @@ def _post(body: bytes) -> bytes:
 
 def _get(target: bytes, *headers: bytes) -> bytes:
     return b"\r\n".join(
-        (b"GET " + target + b" HTTP/1.1", b"Host: a", b"Connection: close", *headers, b"", b"")
+        (b"GET " + target + b" HTTP/1.1", b"Host: localhost", b"Connection: close", *headers, b"", b"")
     )
 
 
 ANSWERED = {
     "a good one": (WHOLE, {200}),
     "not HTTP": (b"\x00\xff\r\n\r\n", {400}),
-    "HTTP 9.9": (b"GET / HTTP/9.9\r\nHost: a\r\nConnection: close\r\n\r\n", {200, 400, 505}),
+    "HTTP 9.9": (b"GET / HTTP/9.9\r\nHost: localhost\r\nConnection: close\r\n\r\n", {200, 400, 505}),
     "a long target": (_get(b"/" + b"a" * 70_000), {400, 404}),
     "a long header": (_get(b"/info", b"X: " + b"b" * 70_000), {200, 400}),
     "many headers": (_get(b"/info", *(b"X%d: b" % i for i in range(9_000))), {200, 400}),

@@ -14,6 +14,8 @@ from cloze.inference.explain import STEPS, Attributions
 from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.tag import EntityTagger
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
 from cloze.serving.models import ServedModel
 from cloze.tasks.multiple_choice import Question
 from cloze.tasks.texts import LabelledText
@@ -99,14 +101,14 @@ def test_explain_adds_up(post: Post, models: Mapping[str, ServedModel]) -> None:
 
 
 def test_what_takes_long_to_explain_leaves_others_their_turn(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
+    models: Mapping[str, ServedModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explain, "_MAX_TOKENS", 16)
     monkeypatch.setattr(Attributions, "has_converged", False)
-    engine = client.app.state.engine
-    before = engine.batches
-    assert client.post("/explain", json={"inputs": "a b c"}).json()[0]["steps"] == 512
-    assert engine.batches - before > len(STEPS) + 2
+    app = create_app(models, Limits(batch_tokens=160))
+    with TestClient(app) as client:
+        assert client.post("/explain", json={"inputs": "a b c"}).json()[0]["steps"] == 512
+    assert app.state.engine.batches >= 5 * sum(STEPS) // 160  # [CLS] a b c [SEP]
 
 
 def test_the_model_is_chosen_by_name_or_is_the_first_that_can(client: TestClient) -> None:

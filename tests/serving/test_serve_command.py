@@ -121,7 +121,8 @@ def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
 
 
 def test_a_port_that_is_taken_is_told_before_models_are_read(capsys: pytest.CaptureFixture[str]) -> None:
-    with _listen(_bind("127.0.0.1", 0)) as listening:
+    with _bind("127.0.0.1", 0) as listening:
+        _listen(listening)
         port = str(listening.getsockname()[1])
         assert main(["serve", "-m", "nowhere", "--port", port]) == 1
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
@@ -159,7 +160,7 @@ def test_wrong_use(
 
 
 def test_no_answer_waits_for_what_comes_before_it_to_be_acknowledged() -> None:
-    with _listen(_bind("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
-        connection, _ = listening.accept()
-        with connection:
+    with _bind("127.0.0.1", 0) as listening:
+        _listen(listening)
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

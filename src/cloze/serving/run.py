@@ -55,29 +55,29 @@ def serve(
     for path in watched.values():
         if not path.is_dir():
             raise InputError("no such run", where=path)
-    listening = _bind(host, port)
-    models = load_models(directories, device=device)
-    runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
-    is_local = ip_address(listening.getsockname()[0]).is_loopback
-    hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
-    app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
-    config = uvicorn.Config(
-        app,
-        http="h11",  # httptools, which is faster, reads heads without end into memory
-        loop="asyncio",  # uvloop's connections fail with a traceback where the client has gone
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=int(limits.drain_seconds),
-    )
-    server = _Server(config, app.state.engine)
-    # Remembered from here on, whatever is under way. A handler that raises would not do: in a finalizer, of which the
-    # collection below runs many, what it raises is lost, and the server would go on for ever.
-    signal.signal(signal.SIGTERM, server.handle_exit)
-    # What is here now stays; to look through it for garbage again and again stops all requests for 0.1 s and more
-    gc.collect()
-    gc.freeze()
-    with _listen(listening):
+    with _bind(host, port) as listening:
+        models = load_models(directories, device=device)
+        runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
+        is_local = ip_address(listening.getsockname()[0]).is_loopback
+        hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
+        app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
+        config = uvicorn.Config(
+            app,
+            http="h11",  # httptools, which is faster, reads heads without end into memory
+            loop="asyncio",  # uvloop's connections fail with a traceback where the client has gone
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=int(limits.drain_seconds),
+        )
+        server = _Server(config, app.state.engine)
+        # Remembered from here on, whatever is under way. A handler that raises would not do: in a finalizer, of which
+        # the collection below runs many, what it raises is lost, and the server would go on for ever.
+        signal.signal(signal.SIGTERM, server.handle_exit)
+        # What is here now stays; to look through it for garbage again and again stops all requests for 0.1 s and more
+        gc.collect()
+        gc.freeze()
+        _listen(listening)
         address, own_port = listening.getsockname()[:2]
         tell(f"http://{f'[{address}]' if ':' in address else address}:{own_port}")
         server.run(sockets=[listening])
@@ -107,13 +107,13 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _listen(bound: socket.socket) -> socket.socket:
+def _listen(bound: socket.socket) -> None:
+    """Answer there from now on."""
     with _taken(bound, "{}:{}".format(*bound.getsockname()[:2])):
         bound.listen(_BACKLOG)
     # For its connections, too. Else a body waits until its head is acknowledged, which clients put off by 40 ms, and
     # asyncio sees to that only for sockets whose protocol is named, as it is not here.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return bound
 
 
 @contextmanager
