@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module, metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from cloze.errors import ClozeError
@@ -100,11 +100,12 @@ def _run_verb(verb: str, arguments: list[str]) -> int:
         print("error: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError as error:
-        if _flush_or_forget_stdout():  # it is not that the reader of our output has left, as `| head` does
-            with suppress(OSError):
-                print(f"error: {_in_one_line(error)}", file=sys.stderr)
-            return EXIT_FAILURE
-        return 0
+        if _is_unread(sys.stdout):  # as `| head` leaves
+            _flush_or_forget_stdout()
+            return 0
+        with suppress(OSError):
+            print(f"error: {_in_one_line(error)}", file=sys.stderr)
+        return EXIT_FAILURE
     except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()
@@ -128,14 +129,26 @@ def _in_one_line(error: Exception) -> "ClozeError":
     return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
 
 
-def _flush_or_forget_stdout() -> bool:
-    """Keep Python from failing at its end to write what is left for stdout; say whether that could be written."""
+def _is_unread(stream: TextIO) -> bool:
+    """Say whether a stream is a pipe that nobody reads any more."""
+    import select
+
+    try:
+        asked = select.poll()
+        asked.register(stream.fileno(), 0)
+        return any(event & select.POLLERR for _, event in asked.poll(0))
+    except io.UnsupportedOperation:  # no file at all
+        return False
+    except AttributeError:  # a system that cannot say; it is nearly always so
+        return True
+
+
+def _flush_or_forget_stdout() -> None:
+    """Keep Python from failing at its end to write what is left for stdout, with a traceback of its own."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
 
 
 def _unknown_verb(word: str) -> int:
