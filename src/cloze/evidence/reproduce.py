@@ -132,6 +132,8 @@ class Reproduction:
 
     def as_text(self) -> str:
         """Return the table aligned, below what its numbers are, above what is missing and what it was computed of."""
+        if not self.columns:
+            return "\n".join(self.caption)
         cells = self.cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         rows = [

@@ -73,13 +73,13 @@ class Origin:
         Raises:
             InputError: a source cannot be read, or two do not belong together.
         """
-        checkpoints = [resolve_checkpoint(source) for source in self.sources]
         made_of = [each if isinstance(each, str) else to_table(each) for each in self._made_of()]
         artifacts.write_text(directory / _ORIGIN, json.dumps({self.kind: made_of}, indent=1) + "\n")
         if self.kind == "checkpoint":
-            return checkpoints[0]
+            return resolve_checkpoint(self.sources[0])
         start = directory / _START
         if not start.exists():
+            checkpoints = [resolve_checkpoint(source) for source in self.sources]
             model = combine(self.kind, [load_model(checkpoint) for checkpoint in checkpoints], seed)
             with artifacts.write_directory(start, kind=KIND) as temporary:
                 write_model_files(temporary, model, Tokenizer.load(checkpoints[0]))
