@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import lzma
 import os
 import socket
 from collections.abc import Iterator
@@ -147,3 +148,19 @@ def google_nano() -> GoogleNano:
         read("expected_forward.npz"),
         json.loads((directory / "trajectory.json").read_text()),
     )
+
+
+@pytest.fixture(scope="session")
+def uncased_pieces() -> list[str]:
+    """The vocabulary of BERT-Base, Uncased."""
+    packed = TESTS / "golden" / "tokenization" / "bert-base-uncased-vocab.txt.xz"
+    return lzma.decompress(packed.read_bytes()).decode().removesuffix("\n").split("\n")
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other over little work take minutes on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

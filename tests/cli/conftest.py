@@ -1,11 +1,10 @@
 """One of everything that the verbs read: text, vocabulary, data set, run, labelled data, classifier. All tiny."""
 
-import lzma
-
 import pytest
-from shop import NANO, NANO_TASK, REPOSITORY, Shop
+from shop import NANO, NANO_TASK, Shop
 
 from cloze.cli import main
+from helpers import novel_paragraphs, write_novel
 
 
 @pytest.fixture(scope="session")
@@ -14,12 +13,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     shop = Shop(
         *(place / name for name in ("novel.txt", "vocab", "data", "run", "reviews.tsv", "classifier"))
     )
-    novel = REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
-    with lzma.open(novel, "rt", encoding="utf-8-sig") as stream:
-        paragraphs = [line.strip() for line in stream if len(line) > 80][:200]
-    groups = ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
-    shop.text.write_text("\n\n".join(groups) + "\n", encoding="utf-8")
-    rows = [f"{paragraph[:40]}\t{number % 2}\n" for number, paragraph in enumerate(paragraphs[:40])]
+    write_novel(shop.text, 200)
+    rows = [f"{paragraph[:40]}\t{number % 2}\n" for number, paragraph in enumerate(novel_paragraphs(40))]
     shop.table.write_text("text\tlabel\n" + "".join(rows), encoding="utf-8")
     corpus = ("--format", "paragraphs", "--workers", "1", "--validation-fraction", "0.1")
     pretraining = (

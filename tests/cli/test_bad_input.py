@@ -30,6 +30,7 @@ from shop import NANO, NANO_TASK, Shop
 
 from cloze import artifacts
 from cloze.cli import main
+from helpers import flip_a_bit
 
 LIMIT_SECONDS = 5
 LINE = b"It was a dark and stormy night. The rain fell in torrents.\n"
@@ -80,12 +81,6 @@ def copy_of(what: str, change: Callable[[Path], object]) -> Callable[[Path, Shop
         change(Path(shutil.copytree(getattr(shop, what), tmp / "copy")))
 
     return spoil
-
-
-def flip_a_bit(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 4
-    file.write_bytes(content)
 
 
 def cut_short(file: Path) -> None:

@@ -2,23 +2,19 @@
 
 import json
 import shlex
-from pathlib import Path
 
 import pytest
 from shop import Shop
 
 from cloze.cli import main
 from cloze.corpus.store import Dataset
+from helpers import files_of
 
 
 def run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     code = main(shlex.split(command))
     printed = capsys.readouterr()
     return code, printed.out, printed.err
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
 def test_the_vocabulary_is_that_of_a_run(shop: Shop, tmp_path, capsys):

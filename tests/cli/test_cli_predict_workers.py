@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from shop import Shop
 
 from cloze.cli import main
@@ -18,14 +17,10 @@ from cloze.training.workers import find_workplace
 
 
 @pytest.fixture(autouse=True)
-def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _small_parts_in_one_thread(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process and each worker compute with one: how a sum is parted decides on its last bit."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(predictor, "_EXAMPLES_AT_ONCE", 3)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

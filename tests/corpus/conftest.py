@@ -1,6 +1,5 @@
 """Small corpora, and a real vocabulary."""
 
-import lzma
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -19,13 +18,6 @@ MakeDocuments = Callable[[Sequence[Sequence[Sequence[int]]]], Documents]
 @pytest.fixture(scope="session")
 def golden_instances() -> Path:
     return GOLDEN / "instances"
-
-
-@pytest.fixture(scope="session")
-def uncased_pieces() -> list[str]:
-    """The vocabulary of BERT-Base, Uncased."""
-    packed = GOLDEN / "tokenization" / "bert-base-uncased-vocab.txt.xz"
-    return lzma.decompress(packed.read_bytes()).decode().removesuffix("\n").split("\n")
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from cloze.corpus.stage import Task
 from cloze.corpus.store import Dataset, write_shard
 from cloze.errors import InputError, RunError
 from cloze.text.tokenizer import Tokenizer
+from helpers import files_of
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", ".", "and", "##s", "dog"]
 
@@ -43,10 +44,6 @@ def text(tmp_path: Path) -> Path:
         lines.append("")
     (tmp_path / "text.txt").write_text("\n".join(lines))
     return tmp_path / "text.txt"
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
 def test_text_comes_out_as_pieces(tmp_path, vocabulary):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cloze.corpus.vocabulary import train_vocabulary
+from helpers import files_of
 
 NOVELS = Path(__file__).resolve().parents[2] / "src/cloze/demo/data"
 SECONDS_A_PART = 0.02
@@ -69,10 +70,6 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
 def kill_again_and_again(

@@ -14,20 +14,10 @@ from cloze.corpus.documents import Document
 from cloze.corpus.tables import read_arrow, read_hub, read_parquet, row_group_bytes
 from cloze.errors import InputError
 from cloze.progress import SILENT
+from helpers import CountingBar
 
 ROWS = ["One.\nTwo.", None, "  ", "König 👑"]
 TEXTS = {1: ("One.", "Two."), 4: ("König 👑",)}
-
-
-class CountingBar:
-    def __init__(self) -> None:
-        self.done = 0.0
-
-    def advance(self, amount: float) -> None:
-        self.done += amount
-
-    def show(self, **fields: object) -> None:
-        pass
 
 
 def expected(file: Path, repeats: int = 1) -> list[Document]:

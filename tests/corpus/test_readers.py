@@ -11,20 +11,10 @@ from cloze.corpus.documents import Document
 from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import ReadingConfig, plan_stretches, total_bytes
 from cloze.errors import InputError
+from helpers import CountingBar
 
 TEXT = "One sentence. Another one.\n\tA second paragraph. Two.  \n\n \n\nA new document. It is.\n"
 LINES = [("One sentence. Another one.", "A second paragraph. Two."), ("A new document. It is.",)]
-
-
-class CountingBar:
-    def __init__(self) -> None:
-        self.done = 0.0
-
-    def advance(self, amount: float) -> None:
-        self.done += amount
-
-    def show(self, **fields: object) -> None:
-        pass
 
 
 def read(file: Path, **reading: object) -> list[Document]:

@@ -21,6 +21,7 @@ from cloze.corpus.store import Dataset, Documents
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.text.tokenizer import Tokenizer
+from helpers import files_of
 
 WORDS = [f"w{n}" for n in range(60)]
 Rows = list[list[list[int]]]
@@ -54,10 +55,6 @@ def rows_of(found: Documents) -> Rows:
 
 def rows(data: Path) -> Rows:
     return rows_of(Dataset.open(data).documents)
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
 PARAGRAPHS = ReadingConfig(text_format="paragraphs")

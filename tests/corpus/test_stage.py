@@ -17,6 +17,7 @@ from cloze.corpus.sources import ReadingConfig, Stretch, plan_stretches
 from cloze.corpus.stage import Stage, Task, begin, is_sealed, reopen
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
+from helpers import flip_a_bit
 
 SETTINGS = {"language": "en"}
 READING = ReadingConfig(text_format="sentences")
@@ -124,12 +125,6 @@ def test_what_is_missing_is_named(tmp_path, texts):
         found.parts()
     with pytest.raises(InputError, match="no parts"):
         reopen(tmp_path / "elsewhere")
-
-
-def flip_a_bit(part: Path) -> None:
-    content = bytearray(part.read_bytes())
-    content[len(content) // 2] ^= 1
-    part.write_bytes(content)
 
 
 @pytest.mark.parametrize(

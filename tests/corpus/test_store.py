@@ -10,6 +10,7 @@ import pytest
 from cloze import artifacts
 from cloze.corpus.store import Dataset, Documents, Facts, Shard, shard_name, write_facts, write_shard
 from cloze.errors import InputError
+from helpers import flip_a_bit
 
 ROWS = [[[[1, 2], [3]], [[4, 5, 6]]], [[[7], [8, 9], [10]]], [[[11], [12]], [[13], [14, 15]], [[16], [17]]]]
 """Three shards of documents of sentences of pieces."""
@@ -92,12 +93,6 @@ def test_counting_pieces_counts_those_of_the_split(tmp_path):
         documents = dataset.split(name)
         pieces = [piece for row in rows_of(documents) for sentence in row for piece in sentence]
         assert documents.piece_counts(20).tolist() == np.bincount(pieces, minlength=20).tolist()
-
-
-def flip_a_bit(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 4
-    file.write_bytes(data)
 
 
 def cut_short(file: Path) -> None:

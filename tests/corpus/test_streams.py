@@ -15,6 +15,7 @@ import zstandard
 from cloze.corpus import streams
 from cloze.corpus.streams import Lines, is_compressed, open_bytes, put_back
 from cloze.errors import InputError
+from helpers import CountingBar
 
 PACK = {
     ".txt": bytes,
@@ -24,17 +25,6 @@ PACK = {
     ".zst": zstandard.compress,
 }
 COMPRESSED = [suffix for suffix in PACK if suffix != ".txt"]
-
-
-class CountingBar:
-    def __init__(self) -> None:
-        self.done = 0.0
-
-    def advance(self, amount: float) -> None:
-        self.done += amount
-
-    def show(self, **fields: object) -> None:
-        pass
 
 
 def content_of(file: Path) -> bytes:

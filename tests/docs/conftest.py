@@ -1,7 +1,6 @@
 """One of everything that the pages speak of, tiny, so that their commands take a second each."""
 
 import json
-import lzma
 import shlex
 import sys
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import zstandard
 from safetensors.torch import load_file
 
 from cloze.cli import main
+from helpers import grouped, novel_paragraphs
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path += [
@@ -71,10 +71,7 @@ def old_model(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _write_texts(place: Path) -> None:
-    novel = REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
-    with lzma.open(novel, "rt", encoding="utf-8-sig") as stream:
-        paragraphs = [line.strip() for line in stream if len(line) > 80][:400]
-    groups = ["\n".join(paragraphs[i : i + 5]) + "\n" for i in range(0, len(paragraphs), 5)]
+    groups = [f"{document}\n" for document in grouped(novel_paragraphs(400))]
     (place / "texts").mkdir()
     (place / "texts" / "first.txt").write_text("\n".join(groups[:60]), "utf-8")
     (place / "texts" / "second.txt").write_text("\n".join(groups[60:]), "utf-8")
@@ -84,7 +81,7 @@ def _write_texts(place: Path) -> None:
     rows = "".join(json.dumps({"text": f"Page {i}. {group}"}) + "\n" for i, group in enumerate(groups[:20]))
     (place / "crawl").mkdir()
     (place / "crawl" / "page.jsonl.zst").write_bytes(zstandard.compress(rows.encode()))
-    lines = [paragraph[:60] for paragraph in paragraphs[:20]]
+    lines = [paragraph[:60] for paragraph in novel_paragraphs(20)]
     (place / "lines.txt").write_text("\n".join(lines) + "\n", "utf-8")
     table = "".join(f"{line}\t{('negative', 'positive')[i % 2]}\n" for i, line in enumerate(lines))
     (place / "reviews.tsv").write_text("text\tlabel\n" + table, "utf-8")

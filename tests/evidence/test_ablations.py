@@ -1,7 +1,6 @@
 """Ablations at a nano size: every kind of variant is made and fine-tuned, goes on when stopped, stands in a table."""
 
 import json
-import lzma
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from cloze.model.bilstm_on_top import BiLSTMOnBert
 from cloze.model.checkpoint import load_model
 from cloze.model.two_way import TwoWayBert
 from cloze.tasks.config import FinetuneConfig
+from helpers import write_novel
 
 KEPT = ("run.toml", "outcome.json", "origin.json", "environment.json", "metrics.jsonl")
 """Of a run, as docs/ablations.md says."""
@@ -97,11 +97,7 @@ precision = "float32"
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("ablation")
-    source = REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
-    with lzma.open(source, "rt", encoding="utf-8-sig") as stream:
-        paragraphs = [line.strip() for line in stream if len(line) > 80][:150]
-    groups = ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
-    (directory / "novel.txt").write_text("\n\n".join(groups) + "\n", encoding="utf-8")
+    write_novel(directory / "novel.txt", 150)
     train_vocabulary([directory / "novel.txt"], directory / "vocab", size=300)
     config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
     build_dataset([directory / "novel.txt"], directory / "vocab", directory / "data", config)

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 
 from cloze.cli import main
 from cloze.corpus.build import build_dataset
@@ -36,13 +35,7 @@ from cloze.training.cost import Workload, pretraining_step_flops
 NANO = PretrainBenchmark(size="tiny", batch_size=6, max_seq_length=24, vocab_size=300)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Threads that wait for each other over so little work take minutes on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

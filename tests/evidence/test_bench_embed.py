@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from cloze.cli import main
 from cloze.errors import InputError
@@ -13,12 +12,7 @@ from cloze.evidence.bench.embed import EmbedBenchmark, bench_embed
 LINES = [f"Text number {number}" + ", and more of it" * (number % 4) for number in range(24)]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from cloze.model.checkpoint import KIND, write_model_files
 from cloze.model.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.text.pieces import SPECIAL_PIECES
 from cloze.text.tokenizer import Tokenizer
+from helpers import flip_a_bit
 
 PIECES = [*SPECIAL_PIECES, "[unused0]", *"abcdefghijklmnop", "."]
 
@@ -76,12 +77,6 @@ def run(tmp_path, checkpoint):
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (path / "run.toml").write_text('data = "wiki"\n[model]\nsize = "tiny"\n[[phases]]\nbatch_size = 64\n')
     return path
-
-
-def flip_a_bit(file):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
 
 
 def test_checkpoint(checkpoint):

@@ -1,7 +1,6 @@
 """A study at a nano size: what it runs, in which order, what its record says, and that a kill loses nothing."""
 
 import json
-import lzma
 import shutil
 import signal
 import subprocess
@@ -29,6 +28,7 @@ from cloze.evidence.study_results import Compared
 from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
+from helpers import write_novel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUDIES = sorted((REPOSITORY / "src/cloze/recipes/studies").glob("*.toml"))
@@ -75,12 +75,7 @@ next_sentence = false
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("study")
-    text = directory / "novel.txt"
-    source = REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
-    with lzma.open(source, "rt", encoding="utf-8-sig") as stream:
-        paragraphs = [line.strip() for line in stream if len(line) > 80][:200]
-    groups = ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
-    text.write_text("\n\n".join(groups) + "\n", encoding="utf-8")
+    text = write_novel(directory / "novel.txt", 200)
     train_vocabulary([text], directory / "vocab", size=400)
     config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
     build_dataset([text], directory / "vocab", directory / "data", config)

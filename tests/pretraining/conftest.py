@@ -1,6 +1,5 @@
 """A small data set of real text, and settings of a run over it that takes seconds."""
 
-import lzma
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
+from helpers import write_novel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NANO = """
@@ -50,14 +50,7 @@ log_every_steps = 1
 @pytest.fixture(scope="session")
 def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some chapters, every few paragraphs a document."""
-    path = tmp_path_factory.mktemp("text") / "novel.txt"
-    with lzma.open(
-        REPOSITORY / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz", "rt", encoding="utf-8-sig"
-    ) as stream:
-        paragraphs = [line.strip() for line in stream if len(line) > 80][:400]
-    groups = ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
-    path.write_text("\n\n".join(groups) + "\n", encoding="utf-8")
-    return path
+    return write_novel(tmp_path_factory.mktemp("text") / "novel.txt", 400)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from threading import Thread
 from typing import Any
 
 import pytest
-import torch
 
 from cloze.errors import InputError
 from cloze.executor import Workers
@@ -40,12 +39,7 @@ def config(nano_checkpoint: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
     )
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def summary_of(run: Path) -> dict[str, Any]:
