@@ -20,6 +20,12 @@ def begin(*arguments: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def run_to_its_end(*arguments: object) -> None:
+    process = begin(*arguments)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+
+
 def kill_when(process: "subprocess.Popen[str]", there: Path, seconds: float) -> bool:
     """Kill a process some time after a file is there; return whether it was still at work."""
     deadline = time.monotonic() + 120
@@ -42,7 +48,7 @@ def test_fine_tunings_of_several_seeds_go_on(shop: Shop, tmp_path: Path) -> None
     settings = ("-m", shop.run, "-d", shop.table, "--epochs", 3, "--seeds", 2, *NANO_TASK)
     saving = ("--set", "checkpoints.every_steps=1")
     whole, run = tmp_path / "whole", tmp_path / "killed"
-    assert begin("finetune", "classification", *settings, *saving, "-o", whole).wait() == 0
+    run_to_its_end("finetune", "classification", *settings, *saving, "-o", whole)
     chance, at_work = random.Random(2), 0
     for number in range(8):
         how = ("--resume",) if number else (*settings, *saving)
@@ -51,7 +57,7 @@ def test_fine_tunings_of_several_seeds_go_on(shop: Shop, tmp_path: Path) -> None
         if (run / "trials.json").exists():
             break
     assert at_work >= 2
-    assert begin("finetune", "classification", "-o", run, "--resume").wait() == 0
+    run_to_its_end("finetune", "classification", "-o", run, "--resume")
     for ours, expected in zip(scores(run), scores(whole), strict=True):
         assert ours["results"] == expected["results"]
 
@@ -65,5 +71,5 @@ def test_vectors_are_whole_or_not_there(shop: Shop, tmp_path: Path) -> None:
         kill_when(process, tmp_path / "texts.txt", chance.uniform(2.0, 6.0))
         assert not output.exists() or len(np.load(output)) == 30_000
         output.unlink(missing_ok=True)
-    assert begin("embed", tmp_path / "texts.txt", "-m", shop.run, "-o", output).wait() == 0
+    run_to_its_end("embed", tmp_path / "texts.txt", "-m", shop.run, "-o", output)
     assert len(np.load(output)) == 30_000
