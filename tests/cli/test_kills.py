@@ -26,17 +26,17 @@ def run_to_its_end(*arguments: object) -> None:
     assert process.returncode == 0, errors
 
 
-def kill_when(process: "subprocess.Popen[str]", there: Path, seconds: float) -> bool:
-    """Kill a process some time after a file is there; return whether it was still at work."""
-    deadline = time.monotonic() + 120
-    while not there.exists() and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    time.sleep(seconds)
+def kill(process: "subprocess.Popen[str]") -> bool:
+    """Return whether it was still at work."""
     was_at_work = process.poll() is None
     process.kill()
     process.communicate()
     return was_at_work
+
+
+def progress_of(run: Path) -> list[str]:
+    """Return what the newest checkpoint of every seed is."""
+    return [pointer.read_text() for pointer in sorted(run.glob("trials/*/latest"))]
 
 
 def scores(run: Path) -> Any:
@@ -45,18 +45,23 @@ def scores(run: Path) -> Any:
 
 @pytest.mark.timeout(600)
 def test_fine_tunings_of_several_seeds_go_on(shop: Shop, tmp_path: Path) -> None:
-    settings = ("-m", shop.run, "-d", shop.table, "--epochs", 3, "--seeds", 2, *NANO_TASK)
+    settings = ("-m", shop.run, "-d", shop.table, "--epochs", 3, "--seeds", 2, "--batch-size", 2, *NANO_TASK)
     saving = ("--set", "checkpoints.every_steps=1")
     whole, run = tmp_path / "whole", tmp_path / "killed"
     run_to_its_end("finetune", "classification", *settings, *saving, "-o", whole)
-    chance, at_work = random.Random(2), 0
-    for number in range(8):
-        how = ("--resume",) if number else (*settings, *saving)
-        process = begin("finetune", "classification", "-o", run, *how)
-        at_work += kill_when(process, run / "run.toml", chance.uniform(2.0, 5.0) if number else 0.5)
-        if (run / "trials.json").exists():
-            break
-    assert at_work >= 2
+    chance = random.Random(2)
+    for number in range(6):
+        before = progress_of(run)
+        process = begin(
+            "finetune", "classification", "-o", run, *(("--resume",) if number else (*settings, *saving))
+        )
+        deadline = time.monotonic() + 120
+        while progress_of(run) == before:
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0, 0.1))
+        assert kill(process)
     run_to_its_end("finetune", "classification", "-o", run, "--resume")
     for ours, expected in zip(scores(run), scores(whole), strict=True):
         assert ours["results"] == expected["results"]
@@ -68,7 +73,8 @@ def test_vectors_are_whole_or_not_there(shop: Shop, tmp_path: Path) -> None:
     chance, output = random.Random(3), tmp_path / "vectors.npy"
     for _ in range(4):
         process = begin("embed", tmp_path / "texts.txt", "-m", shop.run, "-o", output)
-        kill_when(process, tmp_path / "texts.txt", chance.uniform(2.0, 6.0))
+        time.sleep(chance.uniform(2.0, 6.0))
+        kill(process)
         assert not output.exists() or len(np.load(output)) == 30_000
         output.unlink(missing_ok=True)
     run_to_its_end("embed", tmp_path / "texts.txt", "-m", shop.run, "-o", output)
