@@ -711,9 +711,9 @@ def test_one_line_says_what_is_wrong(
     capsys.readouterr()
     before, shop_before = contents(tmp_path), contents(shop.text.parent)
     arguments = shlex.split(fill_in(case.command, names))
-    started = time.process_time()
+    started = time.monotonic()
     code = main([*arguments, "--quiet"])
-    assert time.process_time() - started < LIMIT_SECONDS
+    assert time.monotonic() - started < LIMIT_SECONDS
     printed = capsys.readouterr()
     line = one_line_of(printed.err)
     for words in case.says:
@@ -949,6 +949,19 @@ def test_stdout_that_takes_nothing(shop: Shop, tmp_path: Path) -> None:
     with os.fdopen(writing, "wb") as nobody:
         done = run_cloze(command + " --overwrite", names, stdout=nobody)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_data_set_of_the_hub_without_its_package(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)  # nor is it asked for where it is installed
+    assert (
+        main(["corpus", "hf:imdb", "--vocab", str(shop.vocab), "-o", str(tmp_path / "out"), "--quiet"]) == 2
+    )
+    line = one_line_of(capsys.readouterr().err)
+    assert "hf:imdb: needs the package datasets" in line
+    assert "cloze-bert[hub]" in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_pipe_within_the_work_that_breaks_is_a_failure(
