@@ -17,8 +17,9 @@ from cloze.evidence import ablations, study_tasks
 from cloze.evidence import study as studies
 from cloze.evidence.ablations import ABLATIONS, AblationConfig, ablation, begin_ablation
 from cloze.evidence.score_rows import as_table, score_rows
-from cloze.evidence.study import plan_study, run_study
+from cloze.evidence.study import run_study
 from cloze.evidence.study_file import read_study
+from cloze.evidence.study_plan import plan_study
 from cloze.evidence.study_published import Published, published_tables
 from cloze.evidence.study_record import write_study_record
 from cloze.evidence.study_results import Compared, TaskScores

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cloze.errors import InputError, RunError
-from cloze.evidence.bench.serve import Load, Memory, Second, ServeBenchmark, ServeFinding, bench_serve
+from cloze.evidence.bench.http_load import Load, Second
+from cloze.evidence.bench.serve import Memory, ServeBenchmark, ServeFinding, bench_serve
 
 STEADY = Load(70, 70, 70, {200: 140}, 3, 9, None, (Second(68, 7.0), Second(72, 9.0)))
 FINDING = ServeFinding(

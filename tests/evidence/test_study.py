@@ -21,8 +21,9 @@ from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
 from cloze.evidence import study
-from cloze.evidence.study import plan_study, run_study
+from cloze.evidence.study import run_study
 from cloze.evidence.study_file import read_study
+from cloze.evidence.study_plan import plan_study
 from cloze.evidence.study_record import write_study_record
 from cloze.evidence.study_results import Compared
 from cloze.locate import resolve_checkpoint

@@ -126,7 +126,7 @@ def _ablation(
     flags: Flags,
 ) -> None:
     from cloze.evidence.ablations import begin_ablation, plan_ablation, reproduce_ablation
-    from cloze.evidence.study import describe_plan
+    from cloze.evidence.study_plan import describe_plan
     from cloze.training.memory import keep_freed_memory
 
     keep_freed_memory()

@@ -48,8 +48,9 @@ def run(
         dry_run: say what would be run and how long it takes, and stop.
         flags: flags of every verb.
     """
-    from cloze.evidence.study import describe_plan, plan_study, run_study, runs_of_seeds
+    from cloze.evidence.study import run_study
     from cloze.evidence.study_file import read_study
+    from cloze.evidence.study_plan import describe_plan, plan_study, runs_of_seeds
     from cloze.evidence.study_time import describe_seconds, plan_seconds
     from cloze.training.memory import keep_freed_memory
 

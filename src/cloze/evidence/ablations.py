@@ -13,8 +13,9 @@ from types import MappingProxyType
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.errors import InputError
-from cloze.evidence.study import PlannedRun, plan_study, run_study
+from cloze.evidence.study import run_study
 from cloze.evidence.study_file import Study, check_study, read_study
+from cloze.evidence.study_plan import PlannedRun, plan_study
 from cloze.evidence.study_time import describe_seconds, plan_seconds
 from cloze.model.bert import SIZES
 from cloze.pretraining.plan import plan_pretraining

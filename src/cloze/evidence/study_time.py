@@ -9,8 +9,8 @@ from pathlib import Path
 from cloze import artifacts
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.store import Dataset
-from cloze.evidence.study import PlannedRun
 from cloze.evidence.study_origins import combine
+from cloze.evidence.study_plan import PlannedRun
 from cloze.evidence.study_tasks import PlannedTask
 from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
