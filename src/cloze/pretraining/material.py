@@ -104,17 +104,7 @@ def _instances(
     """Draw a phase's instances as they are read, or build Google's and keep them with the run."""
     google = config.google_instances
     if google is None:
-        return DrawnInstances(
-            material.train,
-            material.tokenizer,
-            max_seq_length=phase.max_seq_length,
-            max_predictions_per_seq=phase.max_predictions_per_seq,
-            pairs=config.pairs,
-            masking=config.masking,
-            seed=config.seed,
-            phase=number,
-            targets=TARGETS[config.model.attends_to],
-        )
+        return _drawn(config, phase, material.train, material.tokenizer, seed=config.seed, number=number)
     directory = run / "instances" / f"phase-{number + 1}"
     settings = GoogleSettings(
         max_seq_length=phase.max_seq_length,
@@ -135,6 +125,29 @@ def _instances(
     return MaterialisedInstances.open(directory)
 
 
+def _drawn(
+    config: PretrainConfig,
+    phase: PhaseConfig,
+    documents: Documents,
+    tokenizer: Tokenizer,
+    *,
+    seed: int,
+    number: int,
+) -> DrawnInstances:
+    """Draw instances as a phase has them."""
+    return DrawnInstances(
+        documents,
+        tokenizer,
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq,
+        pairs=config.pairs,
+        masking=config.masking,
+        seed=seed,
+        phase=number,
+        targets=TARGETS[config.model.attends_to],
+    )
+
+
 def _held_out_batches(
     config: PretrainConfig, documents: Documents, tokenizer: Tokenizer, *, data: str
 ) -> list[PackedBatch]:
@@ -147,18 +160,7 @@ def _held_out_batches(
             "Build it of more documents: --format paragraphs makes one of all that stands between blank lines"
         )
         raise InputError(what, where=data, remedy=remedy)
-    phase = config.phases[-1]
-    source = DrawnInstances(
-        documents,
-        tokenizer,
-        max_seq_length=phase.max_seq_length,
-        max_predictions_per_seq=phase.max_predictions_per_seq,
-        pairs=config.pairs,
-        masking=config.masking,
-        seed=_HELD_OUT_SEED,
-        phase=0,
-        targets=TARGETS[config.model.attends_to],
-    )
+    source = _drawn(config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0)
     count, attends_to = config.evaluation.max_instances, config.model.attends_to
     return held_out_batches(source, count, attends_to, config.micro_batch_tokens)
 
