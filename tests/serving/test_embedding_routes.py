@@ -117,13 +117,21 @@ def test_tokenize_and_decode(post: Post) -> None:
         ("/embed", {"model": "classifier", "inputs": "a " * 39}, 40),
         ("/predict", {"model": "classifier", "inputs": "a " * 30}, 24),
         ("/rerank", {"query": "a?", "texts": ["a " * 30]}, None),  # read in windows
+        (
+            "/similarity",
+            {"model": "classifier", "inputs": {"source_sentence": "a", "sentences": ["a " * 39]}},
+            40,
+        ),
     ],
 )
 def test_what_would_be_cut_is_refused_where_it_must_not_be(
     client: TestClient, route: str, request_: dict[str, object], reads: int | None
 ) -> None:
     assert client.post(route, json=request_).status_code == 200
-    response = client.post(route, json={**request_, "truncate": False})
+    refusal: dict[str, object] = {"truncate": False}
+    response = client.post(
+        route, json=request_ | ({"parameters": refusal} if route == "/similarity" else refusal)
+    )
     if reads is None:
         assert response.status_code == 200
     else:

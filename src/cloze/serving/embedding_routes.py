@@ -56,7 +56,10 @@ def _add_vectors(router: APIRouter, service: Service) -> None:
     async def similarity(request: schema.SimilarityRequest) -> Response:
         """Return the cosine of the text's vector and that of each sentence."""
         served = service.find(request.model, "embed")
-        texts: list[str | list[int]] = [request.inputs.source_sentence, *request.inputs.sentences]
+        compared = [request.inputs.source_sentence, *request.inputs.sentences]
+        truncate = request.parameters.truncate if request.parameters else True
+        await service.refuse_long(served.refuse_cut_texts, compared, truncate=truncate)
+        texts: list[str | list[int]] = [*compared]
         found = await service.batched(served.embed, texts, [[text] for text in texts])
         vectors = _normalized(np.stack([each.vector for each in found]))
         return respond(vectors[1:] @ vectors[0])

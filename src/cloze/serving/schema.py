@@ -4,7 +4,7 @@ A key that no route reads is refused; those that clients of others send as a mat
 change nothing.
 """
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -44,8 +44,10 @@ class Asked(BaseModel):
     """One that /info names; without it, the first that can answer."""
 
 
-class Cut(Asked):
+class Cut(BaseModel):
     """What is said of texts that are too long."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     truncate: bool | None = True
     """Cut them; otherwise they are refused."""
@@ -53,7 +55,7 @@ class Cut(Asked):
     """They lose their end."""
 
 
-class EmbedRequest(Cut):
+class EmbedRequest(Asked, Cut):
     """Texts that want a vector each."""
 
     inputs: Text | Texts
@@ -63,7 +65,7 @@ class EmbedRequest(Cut):
     """Keep so many numbers of each vector, from the first."""
 
 
-class EmbedAllRequest(Cut):
+class EmbedAllRequest(Asked, Cut):
     """Texts that want a vector for each token."""
 
     inputs: Text | Texts
@@ -82,10 +84,10 @@ class SimilarityRequest(Asked):
     """Texts whose vectors are compared, by their cosine."""
 
     inputs: SimilarityInputs
-    parameters: dict[str, Any] | None = None
+    parameters: Cut | None = None
 
 
-class PredictRequest(Cut):
+class PredictRequest(Asked, Cut):
     """A text; a list of two, which are a pair; or a list of such lists, or of one text and such lists."""
 
     inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MOST_INPUTS)]
@@ -93,7 +95,7 @@ class PredictRequest(Cut):
     """Scores are probabilities, or of a regression what it says."""
 
 
-class RerankRequest(Cut):
+class RerankRequest(Asked, Cut):
     """A query and passages."""
 
     query: Text
