@@ -151,6 +151,50 @@ def test_files_of_another_directory_are_not_taken_for_sent(
     assert bucket.cat_file("library/again/of-the-user") == b"stays"
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_files_of_others_are_not_replaced(bucket: Any, tmp_path: Path, overwrite: bool) -> None:
+    directory = a_directory(tmp_path / "one", "text")
+    bucket.pipe_file("library/others/part-1", b"of somebody else")
+    what = "holds files that cloze did not write, so nothing there is replaced"
+    with pytest.raises(InputError, match=f"s3://library/others: {what}"):
+        publish(directory, "s3://library/others", overwrite=overwrite)
+    with pytest.raises(InputError, match=what):
+        write_to("s3://library/others", print, asked=lambda: 1, room=tmp_path, overwrite=overwrite)
+    with pytest.raises(InputError, match="is a file, and a directory shall be written"):
+        publish(directory, "s3://library/others/part-1", overwrite=overwrite)
+    assert bucket.cat_file("library/others/part-1") == b"of somebody else"
+    assert [Path(name).name for name in bucket.find("library/others")] == ["part-1"]
+    bucket.pipe_file("library/repository/.gitattributes", b"")
+    publish(directory, "s3://library/repository", overwrite=overwrite)
+
+
+def test_replacing_that_was_cut_off_is_gone_on_with(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = a_directory(tmp_path / "old", "text")
+    with artifacts.write_directory(tmp_path / "new", kind="dataset") as new:
+        (new / "other").write_text("new")
+    publish(old, "s3://library/cut")
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket, "rm_file", fails_after(2, bucket.rm_file))  # the manifest and a file are gone
+        with pytest.raises(RunError, match="Connection reset"):
+            publish(tmp_path / "new", "s3://library/cut", overwrite=True)
+    publish(tmp_path / "new", "s3://library/cut")
+    assert {Path(name).name for name in bucket.find("library/cut")} == {"manifest.json", "other"}
+
+
+def fails_after(times: int, does: Any) -> Any:
+    """Do what `does` does so many times, and then fail."""
+    left = iter(range(times))
+
+    def do(*args: Any, **kwargs: Any) -> Any:
+        if next(left, None) is None:
+            raise OSError("Connection reset by peer")
+        return does(*args, **kwargs)
+
+    return do
+
+
 def test_a_directory_that_could_not_be_sent_is_named(
     bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -164,7 +164,7 @@ def publish(directory: Path, url: str, *, overwrite: bool = False) -> None:
         overwrite: replace what is there.
 
     Raises:
-        InputError: something else is there.
+        InputError: something else is there, or files that cloze did not write.
         RunError: the store refuses.
     """
     manifest = artifacts.read_manifest(directory)
@@ -172,20 +172,21 @@ def publish(directory: Path, url: str, *, overwrite: bool = False) -> None:
     with store_errors(url, writing=True):
         system, path = _system(url)
         last, begun = f"{path}/{artifacts.MANIFEST}", f"{path}/{_BEGUN}"
-        replaced: set[str] = set()
-        if system.exists(last):
-            old = system.cat_file(last)
-            if old == text:
-                return
-            refuse_existing_url(url, overwrite=overwrite)
-            replaced = _files_of(old)
-            system.rm_file(last)  # from here on the old one is none
         found = {name: info["size"] for name, info in system.find(path, detail=True).items()}
-        if begun in found and system.cat_file(begun) == text:
+        old = system.cat_file(last) if last in found else None
+        if old == text:
+            return
+        _refuse_found(found, path, url, overwrite=overwrite)
+        if old is not None:
+            system.pipe_file(begun, old)  # cut off from here on, its files are still known to be cloze's
+            system.rm_file(last)  # from here on the old one is none
+        elif begun in found:
+            old = system.cat_file(begun)
+        if old == text:
             sent = found
         else:  # a file of another directory may be as long as one of this: of none is it known that it was sent
             sent = {}
-            for name in {*manifest.files, *replaced}:
+            for name in {*manifest.files, *(_files_of(old) if old else ())}:
                 if f"{path}/{name}" in found:
                     system.rm_file(f"{path}/{name}")
             system.pipe_file(begun, text)
@@ -205,16 +206,29 @@ def _files_of(manifest: bytes) -> set[str]:
 
 
 def refuse_existing_url(url: str, *, overwrite: bool) -> None:
-    """Raise where something is at a URL that shall be written, and may not be overwritten.
+    """Raise where something is at the URL of a directory that shall be written, and may not be overwritten.
+
+    What a copy that was cut off has put there may be, and hidden files, as those of a new repository of hf://.
 
     Raises:
-        InputError: it is, or the store does not answer.
+        InputError: it is, or files that cloze did not write are there, or the store does not answer.
     """
     with store_errors(url):
         system, path = _system(url)
-        there = system.exists(f"{path}/{artifacts.MANIFEST}") or system.isfile(path)
-    if there and not overwrite:
-        raise InputError("exists already", where=url, remedy="Choose another name or say --overwrite")
+        found = system.find(path)
+    _refuse_found(found, path, url, overwrite=overwrite)
+
+
+def _refuse_found(found: Collection[str], path: str, url: str, *, overwrite: bool) -> None:
+    if path in found:
+        what = "is a file, and a directory shall be written"
+        raise InputError(what, where=url, remedy="Choose another name")
+    if f"{path}/{artifacts.MANIFEST}" in found:
+        if not overwrite:
+            raise InputError("exists already", where=url, remedy="Choose another name or say --overwrite")
+    elif f"{path}/{_BEGUN}" not in found and any(_is_shown(file, path) for file in found):
+        what = "holds files that cloze did not write, so nothing there is replaced"
+        raise InputError(what, where=url, remedy="Choose another name, or delete them yourself")
 
 
 def refuse_existing_file(output: Place, *, overwrite: bool, source: Place) -> None:
@@ -231,8 +245,8 @@ def refuse_existing_file(output: Place, *, overwrite: bool, source: Place) -> No
     place = as_place(output)
     if isinstance(place, Path):
         artifacts.refuse_existing(place, overwrite=overwrite, inputs=[source], directory=False)
-    else:
-        refuse_existing_url(place, overwrite=overwrite)
+    elif is_file(place) and not overwrite:
+        raise InputError("exists already", where=place, remedy="Choose another name or say --overwrite")
 
 
 @contextmanager

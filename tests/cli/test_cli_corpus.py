@@ -51,6 +51,42 @@ def test_a_job_array_makes_the_data_set_of_one_command(shop: Shop, tmp_path, cap
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
+def test_a_task_replaces_nothing(shop: Shop, tmp_path, capsys):
+    build = f"corpus {shop.text} --vocab {shop.vocab} --workers 1 --format paragraphs -o {tmp_path}/data"
+    assert run(build, capsys)[0] == 0
+    code, _, err = run(f"{build} --task 1/1 --overwrite", capsys)
+    assert code == 2
+    assert "--overwrite: does not go with --task. Leave it out, and say it to cloze corpus merge" in err
+    assert run(f"{build} --task 1/1", capsys)[0] == 0
+    code, _, err = run(f"corpus merge {tmp_path}/data", capsys)
+    assert code == 2
+    assert "exists already" in err
+    assert run(f"corpus merge {tmp_path}/data --overwrite", capsys)[0] == 0
+
+
+def test_a_copy_that_waits_for_its_store_is_known_by_what_made_it(shop: Shop, tmp_path, monkeypatch, capsys):
+    asked: list[object] = []
+    monkeypatch.setattr("cloze.stores.write_to", lambda *args, **how: asked.append(how["asked"]()))
+    (tmp_path / "own_splitter.py").write_text("def cut(text):\n    return [text]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    commands = (
+        f"corpus {shop.text} --vocab {shop.vocab} --splitter own_splitter:cut -o s3://library/data",
+        f"vocab {shop.text} -o s3://library/vocab",
+    )
+    for command in commands:
+        run(command, capsys)
+        run(command, capsys)
+        assert repr(asked[-1]) == repr(asked[-2])
+    with (tmp_path / "own_splitter.py").open("a") as stream:
+        stream.write("# mended\n")
+    run(commands[0], capsys)
+    assert repr(asked[-1]) != repr(asked[0])
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "another")
+    for command, before in zip(commands, (asked[-1], asked[2]), strict=True):
+        run(command, capsys)
+        assert repr(asked[-1]) != repr(before)
+
+
 def test_more_text_is_appended(shop: Shop, tmp_path, capsys):
     more = "It was a dark and stormy night. The rain fell in torrents.\nThe end of it was near.\n"
     (tmp_path / "more").write_text(more)

@@ -224,6 +224,39 @@ def test_another_vocabulary_in_the_same_place_is_another(tmp_path, vocabulary, t
     assert files_of(tmp_path / "data") == files_of(tmp_path / "expected")
 
 
+def test_parts_of_another_tokenizer_are_not_gone_on_with(tmp_path, vocabulary, text):
+    build_task([text], vocabulary, tmp_path / "data", task=Task(1, 2))
+    stage = tmp_path / "data.parts"
+    Tokenizer.from_pieces(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS[::-1]]).save(stage)
+    build._tokenizer.cache_clear()  # as in another process
+    with pytest.raises(
+        InputError, match=r"data\.parts: the tokenizer in it is not the one that it was begun with"
+    ):
+        build_dataset([text], vocabulary, tmp_path / "data")
+    Tokenizer.load(vocabulary).save(stage)
+    build_dataset([text], vocabulary, tmp_path / "data")
+
+
+def test_what_is_read_is_not_replaced(tmp_path, vocabulary, text):
+    data = tmp_path / "data"
+    build_dataset([text], vocabulary, data)
+    text.rename(data / "text.txt")
+    before = files_of(data)
+    for inputs, vocab in (([data / "*.txt"], vocabulary), ([vocabulary / "vocab.txt"], data)):
+        for append in (False, True) if vocab is vocabulary else (False,):
+            with pytest.raises(
+                InputError, match=r"data.*: is to be read, and replaced\. Choose another --output"
+            ):
+                build_dataset(inputs, vocab, data, append=append, overwrite=not append)
+        with pytest.raises(InputError, match="is to be read, and replaced"):
+            build_task(inputs, vocab, data, task=Task(1, 2))
+    with pytest.raises(
+        InputError, match=r"is to be read, and the output .* is in it\. Choose an output outside of it"
+    ):
+        build_dataset([tmp_path], vocabulary, data, overwrite=True)
+    assert files_of(data) == before
+
+
 def test_what_is_there_stays(tmp_path, vocabulary, text):
     build_dataset([text], vocabulary, tmp_path / "data")
     before = files_of(tmp_path / "data")

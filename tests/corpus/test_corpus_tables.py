@@ -43,6 +43,20 @@ def from_arrow(file: Path, text_field: str = "text") -> list[Document]:
     return documents
 
 
+def test_a_row_over_the_limit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_DOCUMENT_BYTES", 3_000_000)
+    long = "ä" * 1_500_000
+    rows = pa.table({"text": ["One.", long, f"{long}."]})
+    pq.write_table(rows.slice(0, 2), tmp_path / "a.parquet")
+    assert [len(d.lines[0]) for d in from_parquet(tmp_path / "a.parquet")] == [4, 1_500_000]
+    pq.write_table(rows, tmp_path / "a.parquet")
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    for read, file in ((from_parquet, "a.parquet"), (from_arrow, "a.arrow")):
+        with pytest.raises(InputError, match=rf"{file}:row 3: a document of over 3 MB\. Split it"):
+            read(tmp_path / file)
+
+
 @pytest.mark.parametrize(
     "kind",
     [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())],

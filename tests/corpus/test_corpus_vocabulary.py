@@ -45,6 +45,15 @@ def test_a_vocabulary_directory_is_whole_and_loads(tmp_path, text):
     assert loaded.lowercase
 
 
+def test_a_text_that_would_be_replaced_is_not_read(tmp_path, text):
+    train_vocabulary([text], tmp_path / "v", size=300)
+    text.rename(tmp_path / "v" / "text.txt")
+    with pytest.raises(InputError, match=r"text.txt: is to be read, and replaced"):
+        train_vocabulary([tmp_path / "v/text.txt"], tmp_path / "v", size=200, overwrite=True)
+    with pytest.raises(InputError, match=r"and the output .* is in it"):
+        train_vocabulary([tmp_path], tmp_path / "w", size=200)
+
+
 def test_cased(tmp_path, text):
     tokenizer = train_vocabulary([text], tmp_path / "v", size=300, lowercase=False)
     assert not Tokenizer.load(tmp_path / "v").lowercase

@@ -16,5 +16,6 @@ def test_parts_are_whole_documents_wherever_they_end(monkeypatch):
 
 def test_a_document_gives_its_sentences():
     line = " ".join(SENTENCES)
-    assert Document((line,), "file:1", "sentences").sentences(str.split) == [line]
-    assert Document((line, "One."), "file:1", "paragraphs").sentences(str.split) == [*line.split(), "One."]
+    assert Document((line,), "file:1", "sentences").sentences_of_lines(str.split) == [[line]]
+    paragraphs = Document((line, "One."), "file:1", "paragraphs")
+    assert paragraphs.sentences_of_lines(str.split) == [line.split(), ["One."]]

@@ -39,6 +39,15 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def test_a_text_that_would_be_replaced_is_not_read(tmp_path, vocabulary, text):
+    extend_vocabulary(vocabulary, tmp_path / "new", inputs=[text], number=1)
+    text.rename(tmp_path / "new" / "text.txt")
+    with pytest.raises(InputError, match=r"new/text.txt: is to be read, and replaced"):
+        extend_vocabulary(
+            vocabulary, tmp_path / "new", inputs=[tmp_path / "new/te*.txt"], number=1, overwrite=True
+        )
+
+
 def test_words_of_a_file(tmp_path, vocabulary):
     words = write(tmp_path / "words", "Glyptos\nsat\n\n  Éland\nglyptos\nzebra\n")
     extension = extend_vocabulary(vocabulary, tmp_path / "new", words=words)

@@ -17,6 +17,7 @@ PARAGRAPH = (
     "stick which our visitor had left behind him the night before. It was a fine, thick piece of wood."
 )
 SENTENCES = PARAGRAPH.replace(". I", ".\nI", 2).split("\n")
+LONG_LINE = " ".join([PARAGRAPH] * (400_000 // len(PARAGRAPH)))
 SPEECH = '"Well, Watson, what do you make of it?"'
 GERMAN = (
     "In den alten Zeiten, wo das Wünschen noch geholfen hat, lebte ein König, dessen Töchter waren alle schön; aber "
@@ -89,6 +90,21 @@ def test_a_large_text_without_a_blank_line_has_a_document_a_line(size_bytes, exp
     assert judge_text(head[:HEAD_BYTES], size_bytes) == expected
     with_a_chapter = head[: HEAD_BYTES - 1000] + f"\n{PARAGRAPH}\n".encode() * 9
     assert judge_text(with_a_chapter[:HEAD_BYTES], size_bytes) == "paragraphs"
+
+
+@pytest.mark.parametrize(
+    ("lines", "size_bytes", "expected"),
+    [
+        ([LONG_LINE], 400_000, "paragraphs"),
+        (["The Hound of the Baskervilles", LONG_LINE], 400_000, "paragraphs"),
+        (["The Hound of the Baskervilles", "", LONG_LINE], 400_000, "files"),
+        ([LONG_LINE] * 3, 1_200_000, "paragraphs"),
+        ([LONG_LINE] * 20, 8_000_000, "lines"),
+    ],
+)
+def test_a_line_that_is_longer_than_what_is_looked_at_is_not_overlooked(lines, size_bytes, expected):
+    head = "".join(f"{line}\n" for line in lines).encode()[:HEAD_BYTES]
+    assert judge_text(head, size_bytes) == expected
 
 
 @pytest.mark.parametrize("width", [40, 60, 72, 100])

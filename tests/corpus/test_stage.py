@@ -14,7 +14,7 @@ import pytest
 from cloze.corpus import documents, sources, stage
 from cloze.corpus.documents import Document
 from cloze.corpus.sources import ReadingConfig, Stretch, plan_stretches
-from cloze.corpus.stage import Stage, Task, begin, is_sealed, reopen
+from cloze.corpus.stage import Stage, Task, begin, is_sealed, refuse_to_read, reopen
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from helpers import flip_a_bit
@@ -150,6 +150,37 @@ def test_a_damaged_part_is_made_again(tmp_path, texts, damage, capsys):
     assert contents(stage) == EXPECTED
     assert "1 parts are damaged and made again, the first is " in capsys.readouterr().err
     assert stage.discard_damaged() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[1", b"\xff"])
+def test_where_a_stretch_does_not_say_how_many_parts_it_has_it_is_read_again(tmp_path, texts, content):
+    stage, stretches = begun(tmp_path, texts)
+    work(stage, stretches)
+    counted = stage.directory / f"{stage.keys[2]}.json"
+    counted.write_bytes(content)
+    with pytest.raises(InputError, match="1 of 5 stretches of text are not finished"):
+        stage.parts()
+    assert work(stage, stretches) == []
+    assert counted.read_text() == "3"
+    assert contents(stage) == EXPECTED
+
+
+@pytest.mark.parametrize("given", ["texts", "texts/*", "texts/deep/out/a", "texts/deep/out.parts"])
+def test_what_is_read_and_the_output_do_not_hold_one_another(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("out", "out.parts"):
+        (tmp_path / "texts" / "deep" / folder).mkdir(parents=True)
+        (tmp_path / "texts" / "deep" / folder / "a").write_text("text")
+    message = (
+        r"is to be read, and (the output .* is in it\. Choose an output outside|replaced\. Choose another)"
+    )
+    for name in (given, tmp_path / given):
+        with pytest.raises(InputError, match=message):
+            refuse_to_read(Path("texts/deep/out"), [name])
+    inputs = [given, "-", "hf:texts", "s3://texts/deep", "texts/nowhere"]
+    refuse_to_read(Path("texts-2"), inputs)
+    refuse_to_read(Path("texts/.cache/out"), ["texts"])
+    refuse_to_read(Path("texts/deep/out/a/b"), ["texts/deep/out/a"])  # a file: nothing can be in it
 
 
 def test_other_settings_are_refused(tmp_path, texts):

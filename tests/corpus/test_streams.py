@@ -94,6 +94,17 @@ def test_an_empty_file_has_no_lines(tmp_path, suffix):
     assert lines_of(file) == []
 
 
+@pytest.mark.parametrize("first", [0x50, 0x5F])
+def test_zst_as_pzstd_writes_it(tmp_path, first):
+    skipped = bytes([first]) + b"\x2a\x4d\x18" + (2000).to_bytes(4, "little") + b"\x07" * 2000
+    frames = [skipped + zstandard.compress(text) for text in (b"one\n", b"two\n")]
+    (tmp_path / "text.zst").write_bytes(b"".join([*frames, skipped]))
+    assert content_of(tmp_path / "text.zst") == b"one\ntwo\n"
+    (tmp_path / "text.zst").write_bytes(frames[0] + skipped[:-1])
+    with pytest.raises(InputError, match="cut short"):
+        content_of(tmp_path / "text.zst")
+
+
 def test_zst_without_its_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     (tmp_path / "text.zst").write_bytes(zstandard.compress(b"text"))

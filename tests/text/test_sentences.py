@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import example, given
@@ -161,6 +162,21 @@ def test_no_such_splitter(own):
     }.items():
         with pytest.raises(InputError, match=f"--splitter {name}: {message}"):
             sentence_spans("a", splitter=name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No." + " " * 100_000 + "a",
+        "Said I." + " " * 100_000 + "a",
+        "He left. — She stayed. " * 200_000,
+    ],
+)
+def test_the_time_does_not_grow_with_the_square_of_the_length(text):
+    """Measured: under a second. What is quadratic took a minute for the dashes and two for the blanks."""
+    before = process_time()
+    split_sentences(text)
+    assert process_time() - before < 20
 
 
 # GUM: sentences as people have marked them

@@ -198,6 +198,17 @@ def test_a_tokenizer_json_alone_is_enough(tmp_path):
     assert Tokenizer.load(tmp_path) == Tokenizer.from_pieces(PIECES, lowercase=False)
 
 
+def test_words_added_beside_a_vocab_txt_are_refused(tmp_path):
+    Tokenizer.from_pieces(PIECES).save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    added = tmp_path / "added_tokens.json"
+    added.write_text(json.dumps({"[CLS]": PIECES.index("[CLS]")}))  # transformers writes them, too
+    assert Tokenizer.load(tmp_path) == Tokenizer.from_pieces(PIECES)
+    added.write_text(json.dumps({"[CLS]": PIECES.index("[CLS]"), "glyptos": len(PIECES)}))
+    with pytest.raises(InputError, match=r"added_tokens\.json: adds the words glyptos beside its WordPiece"):
+        Tokenizer.load(tmp_path)
+
+
 def test_nothing_there(tmp_path):
     with pytest.raises(InputError, match=r"no tokenizer here: neither tokenizer\.json nor vocab\.txt"):
         Tokenizer.load(tmp_path)

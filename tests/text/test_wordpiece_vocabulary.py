@@ -142,6 +142,25 @@ def test_the_message_says_what_is_possible():
         learn_vocabulary(COUNTS, size=most + 1)
 
 
+@pytest.mark.parametrize("letters", [900, 3000])
+def test_what_is_possible_takes_the_alphabet_of_a_smaller_size(letters):
+    """As in Hangul: of many letters, a smaller vocabulary has fewer, and leaves the words with others out."""
+    hangul = [chr(0xAC00 + number) for number in range(letters)]
+    weights = [1 / rank for rank in range(1, letters + 1)]
+    drawn = random.Random(0).choices(hangul, weights, k=120_000)
+    counts = Counter(map("".join, zip(*[iter(drawn)] * 3, strict=True)))
+    with pytest.raises(InputError, match="smaller one, ") as error:
+        learn_vocabulary(counts, size=30_522)
+    most = int(str(error.value).split("smaller one, ")[1].split(" ")[0])
+    assert len(learn_vocabulary(counts, size=most)) == most
+
+
+def test_where_a_smaller_alphabet_spells_no_word_no_size_is_named():
+    counts = {chr(0xAC00 + number % 100) + chr(0xAD00 + number): 2 for number in range(1000)}
+    with pytest.raises(InputError, match=r"occur 2 times or more\. Give more text\.$"):
+        learn_vocabulary(counts, size=30_522)
+
+
 def test_too_small_and_empty():
     with pytest.raises(InputError, match="size: 10 pieces cannot hold 5 reserved ones and an alphabet of"):
         learn_vocabulary(COUNTS, size=10)

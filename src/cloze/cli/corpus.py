@@ -60,7 +60,7 @@ def run(
     if reading.dry_run or reading.validate:
         look(corpus, reading, workers=pool(), flags=flags)
         return
-    from cloze.corpus.build import BuildConfig, build_dataset, build_task
+    from cloze.corpus.build import BuildConfig, build_dataset, build_task, settings_of
     from cloze.corpus.inputs import versions_of
     from cloze.corpus.stage import Task
     from cloze.locate import resolve_checkpoint
@@ -79,6 +79,9 @@ def run(
         raise InputError(what, where="--validation-fraction", remedy="Leave it out")
     if append and overwrite:
         raise InputError("does not go with --append", where="--overwrite", remedy="Leave one of them out")
+    if task is not None and overwrite:
+        remedy = "Leave it out, and say it to cloze corpus merge, which replaces the output"
+        raise InputError("does not go with --task", where="--overwrite", remedy=remedy)
     if is_url(output) and (append or task is not None):
         what = (
             "--append and --task work on a data set of this machine, or of a file system that machines share"
@@ -93,7 +96,6 @@ def run(
             task=Task.parse(task),
             append=append,
             workers=pool(),
-            overwrite=overwrite,
             progress=flags.progress,
         )
         flags.print({"directory": output, "task": task}, f"task {task} of {output} is through")
@@ -116,7 +118,8 @@ def run(
         warn_if_nothing_is_held_out(directory, flags)
 
     def asked() -> object:
-        return versions_of(corpus), vocab, vocab and versions_of([str(resolve_checkpoint(vocab))]), config
+        vocabulary = vocab and versions_of([str(resolve_checkpoint(vocab))])
+        return versions_of(corpus), vocab, vocabulary, config, settings_of(config)
 
     write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
     if made:

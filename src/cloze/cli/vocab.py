@@ -34,7 +34,7 @@ def run(
         look(corpus, reading, workers=pool(), flags=flags)
         return
     from cloze.corpus.inputs import versions_of
-    from cloze.corpus.vocabulary import train_vocabulary
+    from cloze.corpus.vocabulary import train_vocabulary, versions
     from cloze.stores import cache_directory, write_to
 
     output = required(output, "--output", verb="vocab")
@@ -52,7 +52,7 @@ def run(
         )
 
     def asked() -> object:
-        return versions_of(corpus), reading.config, size, cased
+        return versions_of(corpus), reading.config, size, cased, versions()
 
     write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
     flags.print({"directory": output}, f"wrote {output}")

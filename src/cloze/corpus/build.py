@@ -100,8 +100,14 @@ def build_dataset(
         RunError: the disk is full, or a worker died.
     """
     output = Path(output)
+    stages.refuse_to_read(output, inputs)
     if not (append or stages.is_sealed(output)):
-        artifacts.refuse_existing(output, overwrite=overwrite, resume_hint=", add to it with --append")
+        artifacts.refuse_existing(
+            output,
+            overwrite=overwrite,
+            inputs=[vocabulary],
+            resume_hint=", add to it with --append",
+        )
     stage, stretches = _begin(
         inputs, vocabulary, output, config, append=append, overwrite=overwrite, progress=progress
     )
@@ -124,7 +130,6 @@ def build_task(
     task: Task,
     append: bool = False,
     workers: Workers = 1,
-    overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> None:
     """Do the share of one task of a job array: the parts that are its own. `merge_tasks` makes a data set of all.
@@ -139,8 +144,9 @@ def build_task(
     output = Path(output)
     if STDIN in map(str, inputs):
         raise InputError("can be read by one task alone", where="stdin", remedy="Name files")
-    if not append:
-        artifacts.refuse_existing(output, overwrite=overwrite, resume_hint=", add to it with --append")
+    stages.refuse_to_read(output, inputs)
+    if not append:  # whether it may be replaced is for `merge_tasks` to ask, which does it
+        artifacts.refuse_existing(output, overwrite=True, inputs=[vocabulary])
     stage, stretches = _begin(
         inputs, vocabulary, output, config, append=append, is_task=True, progress=progress
     )
@@ -191,29 +197,31 @@ def _begin(
     stretches = plan_stretches(inputs, config.reading)
     for line in describe_formats(stretches):
         progress.note(line)
-    left_out = config.reading.cleaning.without
     stage = stages.begin(
         output,
         stretches,
-        settings={
-            "kind": _KIND,
-            "vocabulary": _hash(tokenizer),
-            "language": config.language,
-            "splitter": None if config.splitter is None else [config.splitter, source_of(config.splitter)],
-            "without": sorted({*left_out} - {*_STEPS_OF_SEALING}),
-            **{name: metadata.version(name) for name in _PACKAGES},
-        },
+        settings={"kind": _KIND, "vocabulary": _hash(tokenizer), **settings_of(config)},
         sealing={
             "inputs": list(map(str, inputs)),
             "validation_fraction": config.validation_fraction,
             "append": append,
-            "without": sorted({*left_out} & {*_STEPS_OF_SEALING}),
+            "without": sorted({*config.reading.cleaning.without} & {*_STEPS_OF_SEALING}),
         },
         fill=tokenizer.save,
         is_task=is_task,
         overwrite=overwrite,
     )
     return stage, stretches
+
+
+def settings_of(config: BuildConfig) -> dict[str, Any]:
+    """Return what decides on the bytes of a part, beside its text and the vocabulary."""
+    return {
+        "language": config.language,
+        "splitter": None if config.splitter is None else [config.splitter, source_of(config.splitter)],
+        "without": sorted({*config.reading.cleaning.without} - {*_STEPS_OF_SEALING}),
+        **{name: metadata.version(name) for name in _PACKAGES},
+    }
 
 
 def _choose_tokenizer(vocabulary: Path | None, appended_to: Path | None) -> Tokenizer:
@@ -230,7 +238,10 @@ def _choose_tokenizer(vocabulary: Path | None, appended_to: Path | None) -> Toke
 
 def _hash(tokenizer: Tokenizer) -> str:
     """Hash all that decides on the ids of a text."""
-    table = {**asdict(tokenizer), "model_max_length": None}
+    added = sorted(
+        tokenizer.added_pieces, key=tokenizer.pieces.index
+    )  # in which order they stand is all the same
+    table = {**asdict(tokenizer), "added_pieces": added, "model_max_length": None}
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -255,11 +266,7 @@ def _make_part(
     tokenizer = _tokenizer(directory, vocabulary)
     cleaned, done = clean_all(documents, config.reading.cleaning)
     split = partial(split_sentences, language=config.language, splitter=config.splitter)
-    sentences_of_lines = [
-        [line] if document.kind == "sentences" else split(line)
-        for document in cleaned
-        for line in document.lines
-    ]
+    sentences_of_lines = [some for document in cleaned for some in document.sentences_of_lines(split)]
     pieces, lengths = tokenizer.ids([sentence for some in sentences_of_lines for sentence in some])
     rows, shard = _assemble(cleaned, list(map(len, sentences_of_lines)), pieces, lengths)
     write_shard(path, shard, vocab_size=tokenizer.vocab_size)
@@ -329,8 +336,20 @@ def _runs(documents: Sequence[Document]) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1)  # a worker sees many parts of one data set: no word is tokenised twice
 def _tokenizer(directory: Path, vocabulary: str) -> Tokenizer:
-    """Load the tokenizer of a stage; `vocabulary` tells those apart that were in the same place."""
-    return Tokenizer.load(directory)
+    """Load the tokenizer of a stage.
+
+    Args:
+        directory: of the stage.
+        vocabulary: its hash. It also tells those apart that were in the same place.
+
+    Raises:
+        InputError: it is not the tokenizer that the parts were begun with.
+    """
+    tokenizer = Tokenizer.load(directory)
+    if _hash(tokenizer) != vocabulary:
+        what = "the tokenizer in it is not the one that it was begun with"
+        raise InputError(what, where=directory, remedy="Copy the files of the vocabulary there, or delete it")
+    return tokenizer
 
 
 def _seal(stage: Stage, *, overwrite: bool, progress: Progress) -> Summary:
@@ -338,7 +357,7 @@ def _seal(stage: Stage, *, overwrite: bool, progress: Progress) -> Summary:
     dataset = Dataset.open(stage.output) if sealing["append"] else None
     summary = seal(
         stage,
-        Tokenizer.load(stage.directory),
+        _tokenizer(stage.directory, stage.plan["settings"]["vocabulary"]),
         validation_fraction=sealing["validation_fraction"],
         left_out=sealing["without"],
         dataset=dataset,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["sentences", "paragraphs"]
+MAX_DOCUMENT_BYTES = 32_000_000
 _PART_CHARACTERS = 4_000_000
 
 
@@ -19,11 +20,9 @@ class Document:
     kind: Kind
     """What a line is."""
 
-    def sentences(self, split: Callable[[str], list[str]]) -> list[str]:
-        """Return the sentences; `split` cuts a paragraph into its own."""
-        if self.kind == "sentences":
-            return list(self.lines)
-        return [sentence for line in self.lines for sentence in split(line)]
+    def sentences_of_lines(self, split: Callable[[str], list[str]]) -> list[list[str]]:
+        """Return the sentences of each line; `split` cuts a paragraph into its own."""
+        return [[line] if self.kind == "sentences" else split(line) for line in self.lines]
 
 
 def in_parts(documents: Iterable[Document]) -> Iterator[list[Document]]:

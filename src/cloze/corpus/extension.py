@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cloze import artifacts
+from cloze.corpus.inputs import paths_on_disk
 from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import ReadingConfig, plan_stretches
 from cloze.corpus.vocabulary import KIND
@@ -84,7 +85,7 @@ def extend_vocabulary(
         RunError: the disk is full.
     """
     output = Path(output)
-    artifacts.refuse_existing(output, overwrite=overwrite, inputs=[vocabulary, words])
+    artifacts.refuse_existing(output, overwrite=overwrite, inputs=[vocabulary, words, *paths_on_disk(inputs)])
     if (words is None) == (number is None):
         raise InputError(
             "one of --words FILE and --add N is needed", remedy="cloze vocab extend --help tells more"

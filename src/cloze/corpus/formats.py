@@ -130,15 +130,15 @@ def judge_text(head: bytes, size_bytes: float) -> FileFormat:
     """
     lines = [line.strip() for line in head.decode("utf-8", "replace").split("\n")]
     is_whole = len(head) < HEAD_BYTES
-    if not is_whole:
-        lines.pop()  # it is cut
+    uncut = lines if is_whole else lines[:-1]
+    # Of a line that is cut the beginning shows well enough what it holds, and it may be all there is.
     blocks = [list(block) for full, block in groupby(lines[:_LINES_LOOKED_AT], key=bool) if full]
     full = [line for block in blocks for line in block]
-    if wrapped_width(lines):
+    if wrapped_width(uncut):
         return "files"
     if sum(map(_holds_many_sentences, full)) <= _PARAGRAPHS_SHARE * len(full):
         return "sentences"
-    if all(lines) and not is_whole and size_bytes > _DOCUMENT_BYTES:
+    if all(uncut) and not is_whole and size_bytes > _DOCUMENT_BYTES:
         return "lines"
     lone = [block[0] for block in blocks if len(block) == 1]
     if len(blocks) > 1 and len(lone) >= _LONE_SHARE * len(blocks):

@@ -5,14 +5,14 @@ import json
 import os
 import stat
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cloze.corpus.streams import STDIN, file_version
 from cloze.corpus.tables import HUB
 from cloze.errors import InputError
-from cloze.stores import files_at, is_url
+from cloze.stores import as_place, files_at, is_url
 
 _SPLITS = "dataset_dict.json"
 _STATE = "state.json"
@@ -58,6 +58,15 @@ def versions_of(given: Sequence[str]) -> dict[str, object]:
     files = [file for each in given if each not in from_hub for file in find_files(each)]
     known = {file: uuid.uuid4().hex if file == STDIN else file_version(file) for file in files}
     return {**from_hub, **known}
+
+
+def paths_on_disk(inputs: Iterable[str | Path]) -> Iterator[Path]:
+    """Yield the files and folders of this machine that inputs stand for, folders as they are."""
+    for given in map(str, inputs):
+        place = as_place(given)
+        if given == STDIN or given.startswith(HUB) or not isinstance(place, Path):
+            continue
+        yield from [place] if os.path.lexists(place) else map(Path, glob.glob(str(place), recursive=True))
 
 
 def _below(match: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ shard of instances is in memory.
 """
 
 import random
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -102,9 +103,9 @@ def materialise(
             _write(path, _columns(shard, tokenizer.vocab_size))
             count += len(shard)
             bar.advance(len(shard))
-        order = list(range(count))
+        order = array("q", range(count))
         rng.shuffle(order)  # just as it would shuffle the instances
-        _write(temporary / _ORDER, {"order": pa.array(order, pa.int64())})
+        _write(temporary / _ORDER, {"order": pa.array(np.asarray(order), pa.int64())})
 
 
 def _draw(
@@ -113,7 +114,7 @@ def _draw(
     """Yield the instances in the order in which they are made, before the last shuffle."""
     if not len(documents):
         raise InputError("no document to make instances of", where="corpus", remedy="Give more text")
-    order = list(range(len(documents)))
+    order = array("q", range(len(documents)))
     rng.shuffle(order)
     for _ in range(settings.dupe_factor):
         for place in range(len(order)):

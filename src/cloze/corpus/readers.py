@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from html import unescape
 from itertools import islice
 
-from cloze.corpus.documents import Document, Kind
+from cloze.corpus.documents import MAX_DOCUMENT_BYTES, Document, Kind
 from cloze.corpus.formats import HEAD_BYTES, IN_WORDS, FileFormat, judge_text, paragraphs_of, tell_apart
 from cloze.corpus.rows import field_of, text_document
 from cloze.corpus.sources import Span, Stretch
@@ -16,7 +16,6 @@ from cloze.corpus.tables import read_arrow, read_hub, read_parquet
 from cloze.errors import InputError
 from cloze.progress import Bar
 
-MAX_DOCUMENT_BYTES = 32_000_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 
 from cloze import artifacts
 from cloze.corpus.documents import Document, in_parts
+from cloze.corpus.inputs import paths_on_disk
 from cloze.corpus.readers import read_documents
 from cloze.corpus.sources import Stretch, total_bytes
 from cloze.corpus.streams import STDIN, file_version
@@ -258,14 +259,16 @@ class Stage:
             yield from _unfinished_parts(share, self.directory, bar)
 
     def _is_through(self, key: str, names: set[str], share: _Share | None = None) -> bool:
-        if f"{key}.json" not in names:
+        try:
+            total = self._num_parts(key)
+        except (OSError, ValueError):  # it was not read to its end, or the file that says so is damaged
             return False
         remainder, modulus = (share.remainder, share.modulus) if share else (0, 1)
-        numbers = range(remainder, self._num_parts(key), modulus)
+        numbers = range(remainder, total, modulus)
         return all(f"{_part_name(key, number)}.json" in names for number in numbers)
 
     def _num_parts(self, key: str) -> int:
-        return int(json.loads((self.directory / f"{key}.json").read_text("utf-8")))
+        return int((self.directory / f"{key}.json").read_text("utf-8"))
 
     def _missing_tasks(self, names: set[str]) -> str:
         """Say which tasks are not through, where others of the same array are."""
@@ -331,6 +334,24 @@ def begin(
                 remedy += ", or say --overwrite"
             raise InputError(f"was begun with {reason}", where=directory, remedy=remedy)
     return reopen(output)
+
+
+def refuse_to_read(output: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse inputs that hold the output, whose parts would be taken for text, or that would be replaced by it.
+
+    Raises:
+        InputError: there is such a one.
+    """
+    written, parts = output.resolve(), _directory(output).resolve()
+    for given in paths_on_disk(inputs):
+        read = given.resolve()
+        if read.is_relative_to(written) or read.is_relative_to(parts):
+            raise InputError("is to be read, and replaced", where=given, remedy="Choose another --output")
+        if not (read.is_dir() and written.is_relative_to(read)):
+            continue
+        if not any(name.startswith(".") for name in written.relative_to(read).parts):  # hidden: not read
+            what = f"is to be read, and the output {output} is in it"
+            raise InputError(what, where=given, remedy="Choose an output outside of it")
 
 
 def reopen(output: Path) -> Stage:

@@ -91,8 +91,15 @@ _DECOMPRESSORS: Mapping[str, Callable[[], Any]] = MappingProxyType(
         ".zst": _ZstdDecompressor,
     }
 )
+_ZSTD_SKIPPED = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+"""A frame that is passed over; pzstd writes one before each of text."""
 _MAGIC = MappingProxyType(
-    {".gz": b"\x1f\x8b\x08", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+    {
+        ".gz": (b"\x1f\x8b\x08",),
+        ".bz2": (b"BZh",),
+        ".xz": (b"\xfd7zXZ\0",),
+        ".zst": (b"\x28\xb5\x2f\xfd", *_ZSTD_SKIPPED),
+    }
 )
 _MAGIC_BYTES = 6
 COMPRESSED = tuple(_DECOMPRESSORS)

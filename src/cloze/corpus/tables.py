@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cloze.corpus.documents import Document
+from cloze.corpus.documents import MAX_DOCUMENT_BYTES, Document
 from cloze.corpus.rows import field_of, no_field, text_document
 from cloze.errors import InputError
 from cloze.extras import require
@@ -104,7 +104,7 @@ def read_hub(name: str, text_field: str) -> Iterator[Document]:
         rows = datasets.load_dataset(path, config or None, split=split or "train", streaming=True)
         for number, row in enumerate(rows, 1):
             where = f"{name}:row {number}"
-            if (document := text_document(field_of(row, text_field), where)) is not None:
+            if (document := _document(field_of(row, text_field), where)) is not None:
                 yield document
     except InputError as error:
         raise InputError(error.what, where=where, remedy=error.remedy) from None
@@ -170,8 +170,15 @@ def _documents(batch: pa.RecordBatch, text_field: str, file: str, rows_before: i
     for name in path[1:]:
         column = pc.struct_field(column, name)
     for row, text in enumerate(_texts(column, file, rows_before), rows_before + 1):
-        if text and (document := text_document(text, f"{file}:row {row}")) is not None:
+        if text and (document := _document(text, f"{file}:row {row}")) is not None:
             yield document
+
+
+def _document(text: str, where: str) -> Document | None:
+    if len(text) > MAX_DOCUMENT_BYTES // 4 and len(text.encode("utf-8", "replace")) > MAX_DOCUMENT_BYTES:
+        what = f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB"
+        raise InputError(what, where=where, remedy="Split it into several rows")
+    return text_document(text, where)
 
 
 def _texts(column: pa.Array, file: str, rows_before: int) -> list[str | None]:

@@ -63,6 +63,7 @@ def train_vocabulary(
     if size <= (reserved := len(reserved_pieces(size))):
         what = f"{size} pieces leave no room beside the {reserved} reserved ones"
         raise InputError(what, where="size", remedy="Use some thousands")
+    stages.refuse_to_read(output, inputs)
     if not stages.is_sealed(output):
         artifacts.refuse_existing(output, overwrite=overwrite)
     stretches = plan_stretches(inputs, reading)
@@ -75,7 +76,7 @@ def train_vocabulary(
             "kind": "vocab",
             "lowercase": lowercase,
             "without": sorted(reading.cleaning.without),
-            **{name: metadata.version(name) for name in _PACKAGES},
+            **versions(),
         },
         sealing={"size": size},
         overwrite=overwrite,
@@ -111,6 +112,11 @@ def train_vocabulary(
             tokenizer.save(directory)
     stage.remove()
     return tokenizer
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what decides on the counts, beside the text and the settings."""
+    return {name: metadata.version(name) for name in _PACKAGES}
 
 
 def _count_part(

@@ -47,7 +47,8 @@ _LIKE_A_NUMBER = re.compile(r"([。！？।॥؟۔])[0-9a-z]")
 _NEVER_FIRST = frozenset(".,;:!?…)]}%，。、；：！？）")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 """Behind an initial the library steps one byte over a space, and falls into the middle of one that has several."""
-_DASHES = "—–- "
+_DASHES = "—– -"
+_NO_DASH = re.compile(f"[^{_DASHES}]")
 _LONGEST_NUMBER = 5
 _NUMBER = re.compile(r"[(\"“]?(?:\d+|\w)\.\)?")
 
@@ -75,8 +76,8 @@ _ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
 )
 """Abbreviations that the library does not know."""
 
-_PRONOUN = r"(?<=[a-z] I\.)(?=\s+\W*[A-Z][a-z])"  # said I. The; but I. M. Pei
-_ANSWER = r"(?<=\bNo\.)(?=\s+\W*(?:[A-Z][a-z]|I\b))"  # No. I think; but No. 7 and No. V
+_PRONOUN = r"(?<=[a-z] I\.)(?=\s\W*[A-Z][a-z])"  # said I. The; but I. M. Pei
+_ANSWER = r"(?<=\bNo\.)(?=\s\W*(?:[A-Z][a-z]|I\b))"  # No. I think; but No. 7 and No. V
 _ENDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"en": (_PRONOUN, _ANSWER)})
 
 _INITIAL = r"(?<=\b[A-ZÀ-ÖØ-ÞĄ-ŽА-ЯЁІЇЄҐ]\.)(?=\s)"  # M. Dupont
@@ -232,5 +233,6 @@ def _goes_on(shown: str, stop: int, end: int, *, has_marks: bool) -> bool:
     """
     first = shown[end]
     if first in _DASHES:
-        return shown[end:].lstrip(_DASHES)[:1].islower()
+        behind = _NO_DASH.search(shown, end)
+        return behind is not None and behind[0].islower()
     return first in _NEVER_FIRST or (first.islower() and (has_marks or shown[stop - 1] != "."))

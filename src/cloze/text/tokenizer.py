@@ -29,6 +29,8 @@ from cloze.text.vocabulary import MOST_BYTES, check_pieces, read_vocabulary
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+ADDED_TOKENS_FILE = "added_tokens.json"
+"""What a tokenizer of transformers without a `tokenizer.json` knows beside `vocab.txt`."""
 MAX_INPUT_CHARS_PER_WORD = 100
 """Longer words become [UNK]. Differs: Google's code has 200; BERT's tokenizer.json files all say 100."""
 
@@ -150,6 +152,9 @@ class Tokenizer:
             what = f"no tokenizer here: neither {TOKENIZER_FILE} nor {VOCAB_FILE}"
             raise InputError(what, where=directory, remedy="Give the directory of a vocabulary or of a model")
         pieces = read_vocabulary(directory / VOCAB_FILE)
+        added = directory / ADDED_TOKENS_FILE
+        known = frozenset(pieces)
+        _refuse_added_words([word for word in _read_json(added) or {} if word not in known], added)
         return cls(
             pieces=tuple(pieces),
             lowercase=bool(config.get("do_lower_case", _looks_uncased(pieces))),
@@ -381,9 +386,7 @@ def _from_library_json(library: dict[str, Any], path: Path, model_max_length: in
         raise InputError("the ids of the vocabulary have gaps or repeat", where=path)
     check_pieces(pieces, where=path)
     plain = [token["content"] for token in added if not token["special"]]
-    if plain:
-        what = f"adds the words {', '.join(plain[:5])} beside its WordPiece vocabulary"
-        raise InputError(what, where=path, remedy="Only special pieces can be added to a BERT tokenizer")
+    _refuse_added_words(plain, path)
     longest = int(model.get("max_input_chars_per_word", MAX_INPUT_CHARS_PER_WORD))
     if not 0 < longest <= _LONGEST_WORD:
         raise InputError(f"max_input_chars_per_word is {longest}, not in 1..{_LONGEST_WORD:,}", where=path)
@@ -396,6 +399,12 @@ def _from_library_json(library: dict[str, Any], path: Path, model_max_length: in
         added_pieces=tuple(t["content"] for t in added if t["content"] not in SPECIAL_PIECES),
         max_input_chars_per_word=longest,
     )
+
+
+def _refuse_added_words(words: Sequence[str], path: Path) -> None:
+    if words:
+        what = f"adds the words {', '.join(words[:5])} beside its WordPiece vocabulary"
+        raise InputError(what, where=path, remedy="Only special pieces can be added to a BERT tokenizer")
 
 
 def _strip_accents(settings: dict[str, Any], path: Path) -> bool | None:

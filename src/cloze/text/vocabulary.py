@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cloze.artifacts import read_file
 from cloze.errors import InputError
-from cloze.progress import SILENT, Progress
+from cloze.progress import SILENT, Bar, Progress
 from cloze.text.learner import LEAST_COUNT, Words, learn_pieces
 from cloze.text.pieces import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_PIECES, UNK, UNUSED
 
@@ -95,9 +95,8 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
     """
     reserved = reserved_pieces(size)
     usable = {w: n for w, n in word_counts.items() if len(w) <= MAX_WORD_CHARS and w != UNK}
-    alphabet = _alphabet(usable, limit=min(max(MIN_ALPHABET, size // 20), MAX_ALPHABET))
-    letters = frozenset(alphabet)
-    words = sorted(word for word in usable if len(word) == 1 or letters.issuperset(word))
+    alphabet = _alphabet(usable, size)
+    words = _made_of(alphabet, usable)
     left_out = sum(word_counts.values()) - sum(usable[word] for word in words)
     if left_out:
         reason = f"over {MAX_WORD_CHARS} characters long or with characters too rare for the alphabet"
@@ -110,14 +109,13 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
         what = f"{size} pieces cannot hold {len(reserved)} reserved ones and an alphabet of {len(forms)}"
         raise InputError(what, where="size", remedy=f"Use at least {size - wanted}")
     with progress.bar("vocabulary", total=None, unit="thresholds tried") as bar:
-        learned = learn_pieces(
-            Words.of(words, [usable[word] for word in words]), list(map(ord, alphabet)), wanted, bar
-        )
-    if len(learned) < wanted:
-        most = len(forms) + len(learned)
-        most += len(reserved_pieces(most))
-        what = f"{size:,} pieces asked for, the text has {most:,} that occur {LEAST_COUNT} times or more"
-        raise InputError(what, where="size", remedy=f"Use a smaller one, {most} at most, or more text")
+        learned = _learn(words, usable, alphabet, wanted, bar)
+        if len(learned) < wanted:
+            there = _with_reserved(len(forms) + len(learned))
+            most = _largest_size(usable, alphabet, there, bar)
+            what = f"{size:,} pieces asked for, the text has {there:,} that occur {LEAST_COUNT} times or more"
+            remedy = f"Use a smaller one, {most} at most, or more text" if most else "Give more text"
+            raise InputError(what, where="size", remedy=remedy)
     return [*reserved, *forms, *learned]
 
 
@@ -151,8 +149,49 @@ def extend_pieces(pieces: Sequence[str], words: Sequence[str], keep: Collection[
     return extended
 
 
-def _alphabet(word_counts: Mapping[str, int], *, limit: int) -> list[str]:
-    """Return the most frequent characters of words of several characters, by code point."""
+def _largest_size(word_counts: Mapping[str, int], alphabet: list[str], size: int, bar: Bar) -> int | None:
+    """Return a size that the text has pieces enough for, where it has `size` of them with this alphabet.
+
+    A smaller vocabulary has a smaller alphabet, and so fewer words to learn from: None where none is left.
+    """
+    while (fewer := _alphabet(word_counts, size)) != alphabet:
+        alphabet = fewer
+        words = _made_of(alphabet, word_counts)
+        if not words:
+            return None
+        learned = _learn(words, word_counts, alphabet, size, bar)
+        there = _with_reserved(2 * len(alphabet) + len(learned))
+        if there >= size:
+            break
+        size = there
+    return size
+
+
+def _with_reserved(number: int) -> int:
+    return number + len(reserved_pieces(number))
+
+
+def _learn(
+    words: Sequence[str], word_counts: Mapping[str, int], alphabet: Sequence[str], number: int, bar: Bar
+) -> list[str]:
+    counted = Words.of(words, [word_counts[word] for word in words])
+    return learn_pieces(counted, list(map(ord, alphabet)), number, bar)
+
+
+def _made_of(alphabet: Sequence[str], word_counts: Mapping[str, int]) -> list[str]:
+    """Return the words that can be learned from, in their order: of the alphabet, or of a character alone."""
+    letters = frozenset(alphabet)
+    return sorted(word for word in word_counts if len(word) == 1 or letters.issuperset(word))
+
+
+def _alphabet(word_counts: Mapping[str, int], size: int) -> list[str]:
+    """Return the most frequent characters of words of several characters, by code point.
+
+    Args:
+        word_counts: the words.
+        size: of the vocabulary.
+    """
+    limit = min(max(MIN_ALPHABET, size // 20), MAX_ALPHABET)
     counts: Counter[str] = Counter()
     for word, count in word_counts.items():
         if len(word) > 1:

@@ -167,7 +167,8 @@ class _TransformersPipeline:
 
     def _split(self, lines: list[str]) -> list[str]:
         document = Document(tuple(lines), str(self._file), self._kind)
-        return document.sentences(partial(split_sentences, language=_LANGUAGE))
+        of_lines = document.sentences_of_lines(partial(split_sentences, language=_LANGUAGE))
+        return [sentence for some in of_lines for sentence in some]
 
     def _write(self, writer: Any, schema: Any, sentences: list[str]) -> None:
         ids = self._tokenizer(
