@@ -53,6 +53,46 @@ def test_existing_output_is_refused_unless_told(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_where_a_link_stands_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    _write(tmp_path / "disk/data")
+    (tmp_path / "out").symlink_to("disk/data")
+    _write(tmp_path / "out", text="new", overwrite=True)
+    assert (tmp_path / "out").is_symlink()
+    assert (tmp_path / "disk/data/a.txt").read_text() == "new"
+    assert os.listdir(tmp_path / "disk") == ["data"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a umask")
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o700), (0o002, 0o775)])
+def test_who_may_read_is_for_the_umask_to_say(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        _write(tmp_path / "out")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == mode
+
+
+def test_a_directory_is_cleared_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path / "out/inside")
+    (tmp_path / "out/run.toml").write_text("")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "out/link").symlink_to(tmp_path / "kept")
+    monkeypatch.chdir(tmp_path / "out")
+    artifacts.clear_directory(Path())
+    assert os.listdir(tmp_path / "out") == []
+    assert (tmp_path / "kept").is_dir()
+    artifacts.clear_directory(tmp_path / "none")
+
+
+def test_a_card_may_be_edited(tmp_path: Path) -> None:
+    with artifacts.write_directory(tmp_path / "out", kind="thing") as directory:
+        (directory / artifacts.CARD).write_text("as written")
+    (tmp_path / "out" / artifacts.CARD).write_text("edited")
+    assert artifacts.CARD in artifacts.verify(tmp_path / "out").files
+
+
 def test_what_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     def write_slowly() -> None:
         with artifacts.write_directory(tmp_path / "out", kind="dataset") as directory:

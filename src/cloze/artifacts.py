@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -24,9 +25,15 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 RUN_CONFIG = "run.toml"
 """A run has no manifest, since it grows; its settings tell that it is one."""
+CARD = "README.md"
+"""For people, to read and to edit: nothing is read from it, so it is not checked either."""
 _TEMPORARY_PREFIX = ".writing-"
 _MOST_MANIFEST_BYTES = 1 << 26  # of a data set of a hundred thousand shards
 _HERE, _RENAME_EXCHANGE = -100, 2  # of Linux's renameat2: relative to the working directory; swap
+
+
+class DamageError(InputError):
+    """Files are not as they were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,7 @@ def write_directory(
     """Fill the yielded directory; on leaving it becomes `path` in one step, on an error nothing is left.
 
     Args:
-        path: where the directory shall be.
+        path: where the directory shall be; where that is a link, it is what the link leads to.
         kind: what it is ("dataset", "checkpoint", "vocabulary"): the manifest says so and readers ask for it.
         overwrite: replace what is there now.
         room: where to fill it, on the same disk; None is beside `path`. A kill leaves there what is half-written.
@@ -160,11 +167,13 @@ def write_directory(
         RunError: the disk is full or cannot be written.
     """
     path = Path(path)
+    if path.is_symlink():  # else the link would be replaced, and what it leads to would stay as it was
+        path = path.resolve()
     refuse_existing(path, overwrite=overwrite)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{path.name}-", dir=room or path.parent))
-        temporary.chmod(0o755)
+        temporary = (room or path.parent) / f"{_TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(8)}"
+        temporary.mkdir()  # what tempfile makes is closed to others, whatever the umask says
     try:
         with disk_errors(path):
             yield temporary
@@ -218,6 +227,19 @@ def _exchange(one: Path, other: Path) -> bool:
     if rename is None:
         return False
     return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+
+
+def clear_directory(path: Path) -> None:
+    """Delete what is in a directory, where there is one; it stays: it may be a mount point, or where the user is."""
+    if not path.is_dir():
+        return
+    with disk_errors(path):
+        # the settings last: by them a run that is half deleted is still known as one
+        for entry in sorted(path.iterdir(), key=lambda entry: entry.name == RUN_CONFIG):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
 
 def remove_directory(path: Path) -> None:
@@ -275,7 +297,8 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         kind: what it must be; None takes anything.
 
     Raises:
-        InputError: there is no manifest, it is damaged, of another kind or of a newer format.
+        DamageError: there is no manifest, or it is damaged.
+        InputError: it is of another kind or of a newer format.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -289,9 +312,9 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         manifest = Manifest(raw["kind"], raw["format_version"], files)
     except FileNotFoundError:
         what = f"not a {kind or 'directory'} written by cloze: it has no {MANIFEST}"
-        raise InputError(what, where=directory) from None
+        raise DamageError(what, where=directory) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(
+        raise DamageError(
             f"damaged manifest ({error})", where=file, remedy="Write the directory anew"
         ) from error
     for name in manifest.files:
@@ -307,25 +330,28 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
 def verify(directory: Path, *, kind: str | None = None, names: Collection[str] | None = None) -> Manifest:
     """Check every file of a directory against its manifest, or those with some names, where it lists them.
 
+    The card is left out: people edit it.
+
     Raises:
-        InputError: a file is missing, has another size, or another SHA-256 than when it was written.
+        DamageError: a file is missing, has another size, or another SHA-256 than when it was written.
+        InputError: as `read_manifest`.
     """
     directory = Path(directory)
     manifest = read_manifest(directory, kind=kind)
     for name, record in manifest.files.items():
-        if names is not None and name not in names:
+        if name == CARD or (names is not None and name not in names):
             continue
         file = directory / name
         if not file.is_file():
-            raise InputError(
+            raise DamageError(
                 "missing", where=file, remedy=f"The manifest of {directory} lists it: write it anew"
             )
         size = file.stat().st_size
         if size != record.bytes:
             what = f"{size:,} bytes, the manifest says {record.bytes:,}"
-            raise InputError(what, where=file, remedy="The file is damaged: copy or write it anew")
+            raise DamageError(what, where=file, remedy="The file is damaged: copy or write it anew")
         if sha256_of(file) != record.sha256:
-            raise InputError(
+            raise DamageError(
                 "its SHA-256 is not the manifest's",
                 where=file,
                 remedy="The file is damaged: copy or write it anew",

@@ -149,6 +149,22 @@ def test_a_flag_says_another_length_than_the_file(
         assert sum(line.startswith(("steps =", "budget_seconds =")) for line in lines) == 1
 
 
+def test_a_length_beside_the_flag_is_one_too_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["pretrain", "--data", "D", "--print-config"]
+    for both in (["--steps", "3", "--set=budget_seconds=60"], ["--budget", "60s", "--set=steps=3"]):
+        assert main([*command, *both]) == 2
+        assert "either steps or a budget" in capsys.readouterr().err
+
+
+def test_only_a_run_needs_an_output(shop: Shop, capsys: Capture) -> None:
+    command = ["pretrain", "--data", str(shop.data), "--steps", "2", *NANO, "--quiet"]
+    assert main([*command, "--print-config"]) == 0
+    assert main([*command, "--dry-run"]) == 0
+    for lacking in (command, ["pretrain", "--resume"]):
+        assert main(lacking) == 2
+        assert "the flag --output is missing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in (REPOSITORY / "src/cloze/recipes").glob("*.toml")))
 def test_recipes_are_found_by_name(name: str, tmp_path: Path, capsys: Capture) -> None:
     command = ["pretrain", "-o", str(tmp_path / "out"), "--data", "D", "--config", name, "--print-config"]

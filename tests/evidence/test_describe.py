@@ -217,6 +217,23 @@ def test_weights_that_are_cut_short(tmp_path, tokenizer):
         describe(tmp_path)
 
 
+def test_a_card_that_was_edited_is_no_damage(tmp_path, tokenizer):
+    with artifacts.write_directory(tmp_path / "model", kind=KIND) as directory:
+        write_model_files(directory, tiny(BertForPreTraining), tokenizer)
+        (directory / "README.md").write_text("# A card\n")
+    (tmp_path / "model/README.md").write_text("# A better card\n")
+    assert describe(tmp_path / "model").checked == {str(tmp_path / "model"): 5}
+
+
+@pytest.mark.parametrize("state", ["{}", "[", "[]", '{"step": 3}'])
+def test_a_training_state_that_is_none(tmp_path, tokenizer, state):
+    write_model_files(tmp_path, tiny(BertForPreTraining), tokenizer)
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training/state.json").write_text(state)
+    with pytest.raises(InputError, match="holds no training state"):
+        describe(tmp_path)
+
+
 def test_neither_this_nor_that(tmp_path):
     with pytest.raises(InputError, match="not a checkpoint, data set, vocabulary or run"):
         describe(tmp_path)

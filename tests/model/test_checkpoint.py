@@ -14,6 +14,7 @@ from cloze.model import checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import load_config, load_labels, load_model, write_model_files
 from cloze.model.heads import BertForPreTraining, BertForSequenceClassification
+from cloze.model.hugging_face import load_hugging_face
 from cloze.model.packed import pack_padded
 from cloze.text.tokenizer import Tokenizer
 
@@ -147,6 +148,20 @@ def test_every_damaged_byte_is_found(saved):
     with pytest.raises(InputError, match="SHA-256"):
         load_model(saved)
     load_model(saved, verify=False)
+
+
+def test_what_only_training_reads_does_not_keep_a_model_from_being_read(
+    pretraining_model, tokenizer, tmp_path
+):
+    with write_directory(tmp_path / "model", kind=checkpoint.KIND) as directory:
+        write_model_files(directory, pretraining_model, tokenizer)
+        (directory / "training").mkdir()
+        (directory / "training/optimizer.safetensors").write_bytes(b"averages")
+        (directory / "README.md").write_text("# A card\n")
+    (tmp_path / "model/training/optimizer.safetensors").write_bytes(b"damaged")
+    (tmp_path / "model/README.md").write_text("# A card\nedited\n")
+    load_model(tmp_path / "model")
+    load_hugging_face(tmp_path / "model")
 
 
 @pytest.mark.parametrize("keep", [0, 5, 1000, -1])

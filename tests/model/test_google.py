@@ -27,6 +27,11 @@ def nano(shared, tmp_path):
     return directory
 
 
+def test_a_checkpoint_is_imported_by_its_prefix_where_it_lies(nano, tmp_path, monkeypatch):
+    monkeypatch.chdir(nano)
+    assert main(["import", "bert_model.ckpt", "-o", str(tmp_path / "ours"), "--quiet"]) == 0
+
+
 def test_import_and_then_fill(nano, tmp_path, capsys, google_nano):
     assert main(["import", str(nano), "-o", str(tmp_path / "ours"), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -144,6 +144,7 @@ def test_a_checkpoint_of_masked_words_alone_goes_on_with_these(nano: PretrainCon
     [
         ({"optimizer": OptimizerConfig(muon=MuonConfig(learning_rate=1e-3))}, "optimizer.muon"),
         ({"averaging": AveragingConfig(tail_fraction=0.5)}, "averaging"),
+        ({"optimizer": OptimizerConfig(bias_correction=True)}, "optimizer.bias_correction"),
         ({"model": ModelConfig(size="tiny", max_position_embeddings=64)}, "model"),
     ],
 )
@@ -156,6 +157,69 @@ def test_a_run_cannot_go_on_as_another(
     file.write_text(configuration.to_toml(replace(settings, steps=4, **change)))
     with pytest.raises(InputError, match=rf"run\.toml: {named} is not as the run began. Put it back"):
         resume_pretraining(tmp_path / "run")
+
+
+@pytest.mark.parametrize("change", [{"hidden_dropout_prob": 0.3}, {"num_hidden_layers": 1}])
+def test_a_run_that_began_with_a_checkpoint_cannot_go_on_with_another_model(
+    nano: PretrainConfig, tmp_path: Path, change: dict[str, object]
+) -> None:
+    pretrain(replace(nano, steps=2), tmp_path / "first")
+    pretrain(replace(nano, steps=2, init=str(tmp_path / "first")), tmp_path / "second")
+    resume_pretraining(tmp_path / "second")
+    file = tmp_path / "second/run.toml"
+    settings = configuration.load(PretrainConfig, file)
+    file.write_text(configuration.to_toml(replace(settings, model=replace(settings.model, **change))))
+    with pytest.raises(InputError, match=r"run\.toml: model is not as the run began"):
+        resume_pretraining(tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"seed": 4}, "seed"), ({"google_instances": GoogleInstancesConfig(dupe_factor=3)}, "dupe_factor")],
+)
+def test_a_run_cannot_go_on_with_other_instances(
+    nano: PretrainConfig, tmp_path: Path, change: dict[str, object], named: str
+) -> None:
+    pretrain(replace(nano, steps=2, google_instances=GoogleInstancesConfig(dupe_factor=1)), tmp_path / "run")
+    resume_pretraining(tmp_path / "run")
+    file = tmp_path / "run/run.toml"
+    file.write_text(configuration.to_toml(replace(configuration.load(PretrainConfig, file), **change)))
+    with pytest.raises(InputError, match=rf"run\.toml: {named}, with which the instances were built, is not"):
+        resume_pretraining(tmp_path / "run")
+
+
+def test_a_run_may_be_made_where_the_user_stands(
+    nano: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pretrain(replace(nano, steps=2), Path())
+    assert read_state(resolve_checkpoint(tmp_path)).step == 2
+
+
+@pytest.mark.parametrize(
+    ("released", "size"),
+    [(ModelConfig(size="mini"), "mini"), (ModelConfig(size="mini", hidden_size=128), None)],
+)
+def test_an_encoder_that_is_there_is_called_by_its_size(released: ModelConfig, size: str | None) -> None:
+    encoder = released.encoder(vocab_size=7)
+    written = ModelConfig().of(encoder)
+    assert written.size == size
+    assert written.encoder(vocab_size=7) == encoder
+    with pytest.raises(ValueError, match="without a size all of num_hidden_layers"):
+        ModelConfig(size=None)
+
+
+def test_longer_sequences_than_those_of_the_default_model_are_for_the_checkpoint_to_refuse(
+    nano: PretrainConfig, tmp_path: Path
+) -> None:
+    overrides = ["data=somewhere", "steps=10", "phases=[{max_seq_length=1024, fraction=1.0}]"]
+    assert (
+        configuration.load(PretrainConfig, None, [*overrides, "init=there"]).phases[0].max_seq_length == 1024
+    )
+    pretrain(replace(nano, steps=2), tmp_path / "run")
+    phases = (replace(nano.phases[0], max_seq_length=65, fraction=1.0),)
+    with pytest.raises(InputError, match=r"phases: max_seq_length 65, .*run takes 64"):
+        pretrain(replace(nano, init=str(tmp_path / "run"), phases=phases), tmp_path / "longer")
 
 
 def test_masks_made_beforehand_cannot_grow_fewer() -> None:
@@ -235,6 +299,8 @@ def test_the_original_recipe_is_the_papers_and_googles() -> None:
     [
         ("steps=0", "positive"),
         ("budget_seconds=60", "either steps or a budget"),
+        ("optimizer.max_grad_norm=nan", "max_grad_norm"),
+        ("optimizer.muon.weight_decay=nan", "weight_decay"),
         ("model.size=huge", "is not a choice"),
         ("model.hidden_size=25", "multiple"),
         ("phases=[{max_seq_length=128, fraction=0.5}]", "add up to 1"),
@@ -250,6 +316,12 @@ def test_the_original_recipe_is_the_papers_and_googles() -> None:
 def test_wrong_settings_are_one_line(override: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         configuration.load(PretrainConfig, None, ["data=somewhere", "steps=10", override])
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "0"])
+def test_a_time_that_is_none_is_refused(seconds: str) -> None:
+    with pytest.raises(InputError, match=r"budget_seconds .* is not positive and finite"):
+        configuration.load(PretrainConfig, None, ["data=somewhere", f"budget_seconds={seconds}"])
 
 
 def test_the_model_card_is_written_from_the_run(nano: PretrainConfig, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The training loop on a small regression: saving, resuming, stopping, surviving NaN."""
 
+import json
 import math
 import os
 import signal
@@ -13,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cloze import artifacts
-from cloze.errors import RunError
+from cloze.errors import InputError, RunError
 from cloze.locate import resolve_checkpoint
 from cloze.progress import SILENT
 from cloze.training.budget import Budget, Clock, Steps, parse_duration
@@ -126,7 +127,7 @@ def _rows(run: Path, kind: str) -> list[tuple[int, float]]:
 
 
 def _kept(run: Path) -> list[int]:
-    return sorted(int(path.name.removeprefix("step-")) for path in (run / "checkpoints").iterdir())
+    return sorted(int(path.name.removeprefix("step-")) for path in (run / "checkpoints").glob("step-*"))
 
 
 def _best_step(run: Path) -> int:
@@ -275,6 +276,24 @@ def test_nan_without_end_stops_the_run_with_the_weights_kept(tmp_path: Path) -> 
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
 
 
+def test_nothing_is_saved_while_steps_are_skipped(tmp_path: Path) -> None:
+    """Weights that are spoilt must not push out the last good ones."""
+    work = LineWork()
+    work.poison = set(range(3 * 19, 1000))
+    with pytest.raises(RunError, match="3 times in a row"):
+        _train(tmp_path, work, every_steps=1)
+    assert _kept(tmp_path)[-2:] == [18, 19]
+    assert [step for step, _ in _rows(tmp_path, "validation")] == [10]
+
+
+def test_a_run_whose_last_step_is_skipped_still_has_its_end(tmp_path: Path) -> None:
+    work = LineWork()
+    work.poison = {3 * 29}
+    _train(tmp_path, work)
+    assert _kept(tmp_path)[-1] == 30
+    assert [step for step, _ in _rows(tmp_path, "validation")] == [10, 20, 30]
+
+
 def test_a_damaged_newest_checkpoint_is_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,27 +319,34 @@ def test_a_damaged_newest_checkpoint_does_not_outlive_what_is_saved_next(tmp_pat
     later.mkdir()
     _train(tmp_path, budget=Steps(40), resume=True, keep_newest=1)
     assert not later.exists()
+    assert (tmp_path / "checkpoints" / "damaged-step-00000099").is_dir()
     assert resolve_checkpoint(tmp_path).name == "step-00000040"
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_keeps_what_it_saves_when_it_begins_again(
-    tmp_path: Path,
-) -> None:
-    expected = _train(tmp_path / "whole")
-    _train(tmp_path / "cut")
-    for checkpoint in (tmp_path / "cut/checkpoints").iterdir():
+def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_again_by_itself(tmp_path: Path) -> None:
+    _train(tmp_path)
+    for checkpoint in (tmp_path / "checkpoints").iterdir():
         (checkpoint / "model.safetensors").write_bytes(b"")
-    (tmp_path / "cut/checkpoints/step-of-mine").mkdir()
-    work = LineWork()
-    work.poison = set(range(40, 1000))
-    trainer, checkpoint = _trainer(tmp_path / "cut", work, every_steps=4, resume=True)
-    assert checkpoint is None
-    with pytest.raises(RunError):
-        trainer.train()
-    assert resolve_checkpoint(tmp_path / "cut").name == "step-00000012"
-    resumed = _train(tmp_path / "cut", resume=True)
-    assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
-    assert (tmp_path / "cut/checkpoints/step-of-mine").is_dir()
+    kept = _kept(tmp_path)
+    with pytest.raises(
+        InputError,
+        match=r"step-00000030/model\.safetensors: 0 bytes.*no other checkpoint is whole. --overwrite begins anew",
+    ):
+        newest_checkpoint(tmp_path, SILENT)
+    assert _kept(tmp_path) == kept
+
+
+def test_a_checkpoint_of_another_format_is_not_passed_over(tmp_path: Path) -> None:
+    _train(tmp_path)
+    manifest = resolve_checkpoint(tmp_path) / artifacts.MANIFEST
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 2}))
+    with pytest.raises(InputError, match="format version 2, this cloze reads 1"):
+        newest_checkpoint(tmp_path, SILENT)
+
+
+def test_a_run_without_checkpoints_begins_again(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints/step-of-mine").mkdir(parents=True)
+    assert newest_checkpoint(tmp_path, SILENT) is None
 
 
 def test_every_evaluation_is_made(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Google's optimizer and schedule, against Google's own trajectory and against the formulae."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,13 @@ from cloze.training.distribution import World
 from cloze.training.loop import EvaluationConfig, Trainer
 from cloze.training.measures import Measures
 from cloze.training.metrics_log import read_metrics
-from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients, learning_rate_at
+from cloze.training.optimizer import (
+    OptimizerConfig,
+    build_optimizer,
+    clip_gradients,
+    learning_rate_at,
+    with_whole_warmup_steps,
+)
 from cloze.training.work import StepData
 
 
@@ -163,6 +170,24 @@ def test_rate_rises_then_falls_on_a_line_from_step_zero() -> None:
     assert rates[20] == 0.0
 
 
+def test_a_warm_up_in_steps_has_whole_ones() -> None:
+    """As Google's int(num_train_steps * warmup_proportion)."""
+    config = OptimizerConfig(learning_rate=1.0e-3, warmup_fraction=0.1)
+    whole = with_whole_warmup_steps(config, 25)
+    rates = [learning_rate_at(step / 25, whole) * 1e3 for step in range(4)]
+    assert rates == pytest.approx([0, 0.5, 1 - 2 / 25, 1 - 3 / 25])
+    assert learning_rate_at(0, with_whole_warmup_steps(config, 9)) == 1.0e-3
+
+
+def test_gradients_that_need_no_scaling_are_left_alone() -> None:
+    parameter = nn.Parameter(torch.zeros(2))
+    for gradient in (torch.tensor([3.0, 4.0]), torch.zeros(2)):
+        for most in (math.inf, 1e30, 5.0):
+            parameter.grad = gradient.clone()
+            clip_gradients([parameter], most)
+            assert torch.equal(parameter.grad, gradient)
+
+
 def test_clipping_scales_to_the_global_norm_and_leaves_small_gradients_alone() -> None:
     parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(3))]
     for parameter, value in zip(parameters, (3.0, 4.0), strict=True):
@@ -175,7 +200,17 @@ def test_clipping_scales_to_the_global_norm_and_leaves_small_gradients_alone() -
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"learning_rate": 0.0}, {"warmup_fraction": 1.0}, {"beta2": 1.0}, {"epsilon": 0.0}]
+    "wrong",
+    [
+        {"learning_rate": 0.0},
+        {"warmup_fraction": 1.0},
+        {"beta2": 1.0},
+        {"epsilon": 0.0},
+        {"epsilon": math.nan},
+        {"weight_decay": math.inf},
+        {"max_grad_norm": 0.0},
+        {"max_grad_norm": math.nan},
+    ],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):

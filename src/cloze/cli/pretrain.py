@@ -8,18 +8,19 @@ from cloze.cli.common import (
     Flags,
     OptionalInteger,
     OptionalName,
+    OptionalOutput,
     OptionalPath,
-    Output,
     Settings,
     find_recipe,
     refuse_beside_resume,
+    required,
 )
 from cloze.errors import InputError
 
 
 def run(
     *,
-    output: Output,
+    output: OptionalOutput = None,
     data: OptionalPath = None,
     model: Annotated[
         Literal["tiny", "mini", "small", "medium", "base", "large"] | None,
@@ -42,7 +43,7 @@ def run(
     Settings come from the paper, then --config, then --set, then the flags.
 
     Args:
-        output: directory of the run.
+        output: directory of the run; --print-config and --dry-run do without.
         data: the data set that `cloze corpus` wrote.
         model: tiny, mini, small, medium, base or large; base where nothing says otherwise.
         config: a TOML file, or the name of a recipe that comes with cloze: original, laptop.
@@ -68,9 +69,8 @@ def run(
     if init is not None and model is not None:
         remedy = "Leave one of them out: what goes on keeps its size"
         raise InputError("does not go with --init", where="--model", remedy=remedy)
-    of_model = [
-        key for key in (setting.partition("=")[0] for setting in settings) if key.startswith("model.")
-    ]
+    said = configuration.read_table(overrides=settings)
+    of_model = [f"model.{key}" for key in said["model"]] if isinstance(said.get("model"), dict) else []
     if init is not None and (unused := [key for key in of_model if key not in SET_BESIDE_INIT]):
         raise InputError(
             "does not go with --init: it is the checkpoint's", where=unused[0], remedy="Leave it out"
@@ -92,12 +92,13 @@ def run(
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run with --init"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
+        output = required(output, "--output", verb="pretrain")
         result = resume_pretraining(output, progress=flags.progress)
     else:
         recipe = find_recipe(config)
         table = configuration.read_table(recipe, overrides)
         for flag, other in ((steps, "budget_seconds"), (parsed_budget, "steps")):
-            if flag is not None and None in (steps, budget):
+            if flag is not None and None in (steps, budget) and other not in said:
                 table.pop(other, None)  # of the file: the flag says another length of the run
         resolved = configuration.from_table(
             PretrainConfig, table, where=configuration.name_of(recipe, overrides)
@@ -108,6 +109,7 @@ def run(
         if dry_run:
             print_plan(plan_pretraining(resolved, progress=flags.progress), flags)
             return
+        output = required(output, "--output", verb="pretrain")
         result = pretrain(resolved, output, overwrite=overwrite, progress=flags.progress)
     text = "\n".join([f"wrote {output}", *(f"  {name:<24} {value:.4f}" for name, value in result.items())])
     flags.print({"run": str(output), **result}, text)

@@ -17,9 +17,9 @@ from cloze.locate import find_shipped, follow
 from cloze.model.checkpoint import CONFIG_FILE, load_config, load_labels, read_weight_headers
 from cloze.tasks.trials import TRIALS_FOLDER
 from cloze.text.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
+from cloze.training.checkpoints import STATE_FILE, read_state
 from cloze.training.metrics_log import METRICS
 
-_STATE = "training/state.json"
 _REMEDY = "Give a directory that cloze wrote, or a Hugging Face model"
 
 
@@ -33,7 +33,7 @@ class Description:
     facts: Mapping[str, Any]
     """By name; tables may hold tables."""
     checked: Mapping[str, int] = field(default_factory=dict)
-    """By directory with a manifest: how many files it lists, each of which is as it was written."""
+    """By directory with a manifest: how many of its files are as they were written, which is all but the card."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as what JSON can say."""
@@ -42,7 +42,7 @@ class Description:
 
 
 def describe(directory: Path) -> Description:
-    """Say what a checkpoint, data set, vocabulary or run is; check every file that a manifest lists.
+    """Say what a checkpoint, data set, vocabulary or run is; check what its manifest lists.
 
     Directories of others, as Hugging Face tools write them, are described; nothing says what their files
     should be, so nothing is checked.
@@ -59,8 +59,7 @@ def describe(directory: Path) -> Description:
         return _describe_run(directory)
     checked = {}
     if (directory / artifacts.MANIFEST).is_file():
-        manifest = artifacts.verify(directory)
-        kind, checked = manifest.kind, {str(directory): len(manifest.files)}
+        kind, checked = artifacts.read_manifest(directory).kind, {str(directory): _check(directory)}
     elif (directory / CONFIG_FILE).is_file():
         kind = "checkpoint"
     elif (directory / VOCAB_FILE).is_file() or (directory / TOKENIZER_FILE).is_file():
@@ -69,6 +68,11 @@ def describe(directory: Path) -> Description:
         raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=_REMEDY)
     facts_of = _FACTS.get(kind, _no_facts)
     return Description(directory, kind, facts_of(directory), checked)
+
+
+def _check(directory: Path, kind: str | None = None) -> int:
+    """Check a directory against its manifest; return how many files were checked."""
+    return len(artifacts.verify(directory, kind=kind).files.keys() - {artifacts.CARD})
 
 
 def _checkpoint_facts(directory: Path) -> dict[str, Any]:
@@ -88,9 +92,9 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     }
     if labels := load_labels(directory):
         facts["labels"] = list(labels)
-    if (directory / _STATE).is_file():
-        state = json.loads((directory / _STATE).read_text("utf-8"))
-        facts |= {"steps trained": state["step"], "tokens trained": state["tokens"]}
+    if (directory / STATE_FILE).is_file():
+        state = read_state(directory)
+        facts |= {"steps trained": state.step, "tokens trained": state.tokens}
     return facts | _tokenizer_facts(directory)
 
 
@@ -135,7 +139,7 @@ def _describe_run(run: Path) -> Description:
     checkpoints = [
         path for own in folders for path in sorted((own / "checkpoints").glob("step-*")) if path.is_dir()
     ]
-    checked = {str(path): len(artifacts.verify(path, kind="checkpoint").files) for path in checkpoints}
+    checked = {str(path): _check(path, kind="checkpoint") for path in checkpoints}
     facts: dict[str, Any] = {"checkpoints": [_name_in(run, path) for path in checkpoints]}
     for pointer in ("latest", "best"):
         if (run / pointer).is_file():

@@ -28,6 +28,8 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
 TORCH_WEIGHTS_FILE = "pytorch_model.bin"
+TRAINING_FOLDER = "training"
+"""What a run goes on with; no model is read from it."""
 
 _OUR_ACTIVATIONS = {
     "gelu": "gelu",
@@ -139,15 +141,15 @@ def load_model(
         head: builds the head on an encoder (`BertForPreTraining`, or a `partial` that knows the number of
             labels); its weights must be there. None, or a head without weights, reads the encoder and leaves the
             heads of the file out.
-        verify: check every file against the manifest, where there is one.
+        verify: as `verify_model` does.
 
     Raises:
         InputError: a file is missing or damaged; weights are missing, unexpected, not finite or of another shape
             than the config says; there are more word pieces than embeddings.
     """
     directory = Path(directory)
-    if verify and (directory / artifacts.MANIFEST).exists():
-        artifacts.verify(directory, kind=KIND)
+    if verify:
+        verify_model(directory)
     config = load_config(directory)
     _check_vocabulary(directory, config)
     with torch.device("meta"):  # shapes only: the file brings the values
@@ -176,6 +178,19 @@ def load_model(
         {name.removeprefix(prefix): weight.float() for name, weight in weights.items()}, assign=True
     )
     return model.eval()
+
+
+def verify_model(directory: Path) -> None:
+    """Check the files of a model against the manifest, where there is one: all but what only training goes on with.
+
+    Raises:
+        InputError: a file is not as it was written, or the manifest is not that of a checkpoint.
+    """
+    if not (directory / artifacts.MANIFEST).exists():
+        return
+    listed = artifacts.read_manifest(directory, kind=KIND).files
+    names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
+    artifacts.verify(directory, kind=KIND, names=names)
 
 
 def new_encoder(config: BertConfig) -> BertModel:

@@ -9,12 +9,10 @@ from pickle import UnpicklingError
 import torch
 from torch import Tensor, nn
 
-from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.bert import BertConfig, initialize_weights
 from cloze.model.checkpoint import (
     CONFIG_FILE,
-    KIND,
     TORCH_WEIGHTS_FILE,
     WEIGHTS_FILE,
     WEIGHTS_INDEX_FILE,
@@ -22,6 +20,7 @@ from cloze.model.checkpoint import (
     load_labels,
     read_json,
     read_weights,
+    verify_model,
 )
 from cloze.model.foreign import ForeignModel, Head, assemble, encoder_alone, load_tokenizer
 from cloze.model.heads import (
@@ -48,8 +47,7 @@ def load_hugging_face(directory: Path) -> ForeignModel:
     Raises:
         InputError: a file is missing or damaged, holds more than tensors, or is of no BERT.
     """
-    if (directory / artifacts.MANIFEST).exists():
-        artifacts.verify(directory, kind=KIND)
+    verify_model(directory)
     config = load_config(directory)
     tokenizer = load_tokenizer(directory, config)
     weights = _read_weights_in_any_form(directory)

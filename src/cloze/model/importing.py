@@ -30,7 +30,9 @@ def import_model(
         InputError: a file is missing or damaged, or the output exists.
         RunError: the disk is full or cannot be written.
     """
-    source = find_shipped(source)
+    # the prefix of a TensorFlow checkpoint is the name of no file
+    if not Path(f"{source}.index").is_file():
+        source = find_shipped(source)
     artifacts.refuse_existing(output, overwrite=overwrite, inputs=[source])
     if (source / CONFIG_FILE).is_file():
         if hidden_act is not None:

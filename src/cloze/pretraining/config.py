@@ -1,7 +1,8 @@
 """The settings of a pre-training run; every default is the paper's BERT-base."""
 
+import math
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
@@ -18,13 +19,16 @@ from cloze.training.precision import Precision
 Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
 SET_BESIDE_INIT = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "model.attends_to")
 """What of the encoder is said where a run goes on from a checkpoint, which has all else."""
+_WIDTHS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+"""What tells the released sizes apart."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig:
     """The encoder: a released size, and what shall differ from it."""
 
-    size: Size = "base"
+    size: Size | None = "base"
+    """None: none of the released, the four widths below say it."""
     num_hidden_layers: int | None = None
     hidden_size: int | None = None
     num_attention_heads: int | None = None
@@ -45,10 +49,11 @@ class ModelConfig:
 
     def encoder(self, *, vocab_size: int) -> BertConfig:
         """Return the encoder's architecture for a vocabulary."""
-        widths = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-        given = {name: getattr(self, name) for name in widths if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in _WIDTHS if getattr(self, name) is not None}
+        if self.size is None and len(given) < len(_WIDTHS):
+            raise ValueError(f"without a size all of {', '.join(_WIDTHS)} must be given")
         return replace(
-            SIZES[self.size],
+            BertConfig() if self.size is None else SIZES[self.size],
             vocab_size=vocab_size,
             hidden_act=self.hidden_act,
             hidden_dropout_prob=self.hidden_dropout_prob,
@@ -61,12 +66,12 @@ class ModelConfig:
 
     def of(self, encoder: BertConfig) -> "ModelConfig":
         """Return the settings of an encoder that is there, with the dropout of these."""
+        widths = {name: getattr(encoder, name) for name in _WIDTHS}
+        fitting = (size for size in get_args(Size) if replace(SIZES[size], **widths) == SIZES[size])
         return replace(
             self,
-            num_hidden_layers=encoder.num_hidden_layers,
-            hidden_size=encoder.hidden_size,
-            num_attention_heads=encoder.num_attention_heads,
-            intermediate_size=encoder.intermediate_size,
+            size=next(fitting, None),
+            **widths,
             hidden_act=encoder.hidden_act,
             max_position_embeddings=encoder.max_position_embeddings,
             initializer_range=encoder.initializer_range,
@@ -162,10 +167,10 @@ class PretrainConfig:
         )
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("a run takes either steps or a budget: say --steps 10000 or --budget 30m")
-        if (self.steps is not None and self.steps < 1) or (
-            self.budget_seconds is not None and self.budget_seconds <= 0
-        ):
-            raise ValueError("steps and budget_seconds must be positive")
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"steps {self.steps} is not positive")
+        if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
+            raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
         if self.init is not None and self.model.positions != "learned":
             raise ValueError("model.positions: a checkpoint to go on from has its own")
         if self.google_instances is not None:
@@ -179,7 +184,8 @@ class PretrainConfig:
         if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
             raise ValueError("the fractions of the phases do not add up to 1")
         longest = max(phase.max_seq_length for phase in self.phases)
-        if longest > self.model.max_position_embeddings:
+        # that of a checkpoint to go on from is known when it is read
+        if self.init is None and longest > self.model.max_position_embeddings:
             limit = self.model.max_position_embeddings
             raise ValueError(f"max_seq_length {longest} is more than model.max_position_embeddings {limit}")
         if self.micro_batch_tokens < longest:

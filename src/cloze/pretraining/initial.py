@@ -7,7 +7,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertModel
+from cloze.model.bert import BertConfig, BertModel
 from cloze.model.heads import BertForPreTraining
 from cloze.model.new_rows import set_new_rows
 from cloze.model.sinusoidal import fix_positions
@@ -36,14 +36,7 @@ def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progre
         what = f"attends to {model.config.attends_to}, the settings say {config.model.attends_to}"
         remedy = f"Say --set model.attends_to={model.config.attends_to}"
         raise InputError(what, where=config.init, remedy=remedy)
-    longest = max(phase.max_seq_length for phase in config.phases)
-    positions = model.config.max_position_embeddings
-    if longest > positions:
-        what = f"max_seq_length {longest}, {config.init} takes {positions}"
-        remedy = (
-            "Give phases with shorter sequences in a TOML file; those of --config laptop have 128 at most"
-        )
-        raise InputError(what, where="phases", remedy=remedy)
+    check_lengths(config, model.config)
     model = _with_dropout_of(config.model, model)
     rows = old_pieces_of_new(Tokenizer.load(checkpoint), tokenizer, where=config.data)
     if rows:
@@ -52,6 +45,22 @@ def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progre
             f"{len(rows):,} pieces are new to {config.init}: each begins as the mean of its old pieces"
         )
     return model
+
+
+def check_lengths(config: PretrainConfig, encoder: BertConfig) -> None:
+    """Refuse longer sequences than the checkpoint takes that the run goes on from.
+
+    Raises:
+        InputError: a phase has such.
+    """
+    longest = max(phase.max_seq_length for phase in config.phases)
+    positions = encoder.max_position_embeddings
+    if longest > positions:
+        what = f"max_seq_length {longest}, {config.init} takes {positions}"
+        remedy = (
+            "Give phases with shorter sequences in a TOML file; those of --config laptop have 128 at most"
+        )
+        raise InputError(what, where="phases", remedy=remedy)
 
 
 def _with_dropout_of(settings: ModelConfig, model: BertForPreTraining) -> BertForPreTraining:

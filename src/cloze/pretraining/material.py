@@ -1,7 +1,8 @@
 """What a run is made from besides its weights: its text, its instances, and what it is measured on."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch
 from cloze.corpus.original import GoogleSettings, MaterialisedInstances, materialise
 from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
 from cloze.errors import InputError
+from cloze.model.checkpoint import read_json
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.pretraining.objective import TARGETS, PretrainingWork, held_out_batches
 from cloze.progress import Progress
 from cloze.text.tokenizer import Tokenizer
+from cloze.training.checkpoints import not_as_begun
 from cloze.training.distribution import World
 
 _HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
@@ -116,13 +119,28 @@ def _instances(
         seed=config.seed,
     )
 
+    made_with = directory.with_suffix(".json")
+
     def build() -> None:
-        if not directory.exists():
-            artifacts.remove_leftovers(directory.parent)
-            materialise(material.train, material.tokenizer, directory, settings, progress=progress)
+        if directory.exists():
+            _check_made_with(made_with, settings, run)
+            return
+        artifacts.remove_leftovers(directory.parent)
+        artifacts.write_text(made_with, json.dumps(asdict(settings), indent=1) + "\n")
+        materialise(material.train, material.tokenizer, directory, settings, progress=progress)
 
     material.world.by_first(build)
     return MaterialisedInstances.open(directory)
+
+
+def _check_made_with(file: Path, settings: GoogleSettings, run: Path) -> None:
+    """Refuse to go on with instances that were built with other settings; runs of old did not write theirs down."""
+    if not file.exists():
+        return
+    began = read_json(file)
+    for name, value in asdict(settings).items():
+        if began.get(name) != value:
+            raise not_as_begun(f"{name}, with which the instances were built,", run)
 
 
 def _drawn(

@@ -1,6 +1,5 @@
 """A pre-training run from its settings to its last checkpoint."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +8,13 @@ from torch import nn
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.errors import InputError
+from cloze.model.bert import BertConfig
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
 from cloze.model.sinusoidal import fix_positions
 from cloze.pretraining.card import card_facts
-from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.initial import initial_model
+from cloze.pretraining.config import ModelConfig, PretrainConfig
+from cloze.pretraining.initial import check_lengths, initial_model
 from cloze.pretraining.material import Material, fingerprint, gather, open_dataset, work_of
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget, Clock, Steps
@@ -72,8 +72,7 @@ def pretrain(
 
 
 def _begin(config: PretrainConfig, run: Path) -> None:
-    if run.exists():
-        shutil.rmtree(run)
+    artifacts.clear_directory(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, configuration.to_toml(config))
 
 
@@ -90,7 +89,8 @@ def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, f
     """Go on with a run from its newest checkpoint that is whole, with the settings it was started with.
 
     Raises:
-        InputError: `run` is not a run of `pretrain`, or its data set is not the one it began with.
+        InputError: `run` is not a run of `pretrain`, its data set or a setting is not the one it began with, or it has
+            checkpoints of which none is whole.
     """
     run = Path(run)
     if not (run / artifacts.RUN_CONFIG).is_file():
@@ -108,14 +108,24 @@ def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress)
     material = gather(config, dataset, world)
     checkpoint = world.by_first(lambda: newest_checkpoint(run, progress))
     if checkpoint is None:
-        model = initial_model(config, material.tokenizer, progress)
-        return _train(config, run, material, model, TrainingState(), None, progress)
-    model = load_model(checkpoint, BertForPreTraining, verify=False)
-    if config.init is None and model.config != config.model.encoder(vocab_size=model.config.vocab_size):
-        raise not_as_begun("model", run)
-    if config.model.positions == "sinusoidal":
-        fix_positions(model.bert)  # the same again, and not to be learned
-    return _train(config, run, material, model, read_state(checkpoint), checkpoint, progress)
+        model, state = initial_model(config, material.tokenizer, progress), TrainingState()
+    else:
+        model, state = load_model(checkpoint, BertForPreTraining, verify=False), read_state(checkpoint)
+        if not _is_of(config.model, model.config):
+            raise not_as_begun("model", run)
+        if config.model.positions == "sinusoidal":
+            fix_positions(model.bert)  # the same again, and not to be learned
+    if config.init is not None:
+        check_lengths(config, model.config)
+        config = replace(config, model=config.model.of(model.config))
+    return _train(config, run, material, model, state, checkpoint, progress)
+
+
+def _is_of(settings: ModelConfig, encoder: BertConfig) -> bool:
+    """Return whether an encoder is as the settings say; what they cannot say is as in the checkpoint of `init`."""
+    said = settings.encoder(vocab_size=encoder.vocab_size)
+    unsaid = {name: getattr(encoder, name) for name in ("type_vocab_size", "layer_norm_eps")}
+    return replace(said, **unsaid) == encoder
 
 
 def _train(

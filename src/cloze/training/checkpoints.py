@@ -19,16 +19,17 @@ from torch import Tensor, nn
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.locate import follow
-from cloze.model.checkpoint import write_weights
+from cloze.model.checkpoint import KIND, TRAINING_FOLDER, write_weights
 from cloze.progress import Progress
-from cloze.training.optimizer import OptimizerConfig
+from cloze.training.optimizer import OptimizerConfig, corrects_bias
 from cloze.training.replicas import like
 
+STATE_FILE = f"{TRAINING_FOLDER}/state.json"
 _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
-_AVERAGE = "training/average.safetensors"
-_OPTIMIZER = "training/optimizer.safetensors"
-_STATE = "training/state.json"
+_PASSED_OVER = "damaged-"
+_AVERAGE = f"{TRAINING_FOLDER}/average.safetensors"
+_OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,13 +96,13 @@ def save_checkpoint(
         RunError: the disk is full or cannot be written; earlier checkpoints stand.
     """
     path = run / _checkpoint_name(state.step)
-    with artifacts.write_directory(path, kind="checkpoint", overwrite=True) as directory:
+    with artifacts.write_directory(path, kind=KIND, overwrite=True) as directory:
         write_model(directory)
-        (directory / "training").mkdir()
+        (directory / TRAINING_FOLDER).mkdir()
         write_weights(dict(averages), directory / _OPTIMIZER)
         if average is not None:
             write_weights(dict(average), directory / _AVERAGE)
-        (directory / _STATE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
+        (directory / STATE_FILE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     point_to_checkpoints(run, state)
 
 
@@ -114,11 +115,18 @@ def point_to_checkpoints(run: Path, state: TrainingState) -> None:
             artifacts.write_text(run / pointer, _checkpoint_name(step) + "\n")
 
 
-def remove_later_checkpoints(run: Path, step: int) -> None:
-    """Delete what a run that goes on from a step had saved after it: these were found to be damaged."""
+def set_aside_later_checkpoints(run: Path, step: int) -> None:
+    """Rename what a run that goes on from a step had saved after it: these were found to be damaged.
+
+    Somebody may yet mend them; under their own names they would be taken for the newest.
+    """
     for path in _checkpoints_of(run):
         if _step_of(path) > step:
-            artifacts.remove_directory(path)
+            aside = path.with_name(f"{_PASSED_OVER}{path.name}")
+            if aside.exists():  # from when the run came this far before
+                artifacts.remove_directory(aside)
+            with artifacts.disk_errors(path):
+                path.rename(aside)
 
 
 def _checkpoint_name(step: int) -> str:
@@ -157,24 +165,37 @@ def keep_best_checkpoint(run: Path) -> None:
 
 
 def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
-    """Return the newest checkpoint whose every file is as it was written, or None; damaged ones are named."""
+    """Return the newest checkpoint whose every file is as it was written; damaged ones are named. None without any.
+
+    Raises:
+        InputError: none is whole, or one is of another format: to begin anew would cost what it holds.
+    """
+    newest_damage = None
     for path in reversed(_checkpoints_of(run)):
         try:
-            artifacts.verify(path, kind="checkpoint")
-        except InputError as error:
+            artifacts.verify(path, kind=KIND)
+        except artifacts.DamageError as error:
+            newest_damage = newest_damage or error
             progress.note(f"warning: passed over a damaged checkpoint: {error}")
         else:
             return path
+    if newest_damage is not None:
+        what, remedy = f"{newest_damage.what}, and no other checkpoint is whole", "--overwrite begins anew"
+        raise InputError(what, where=newest_damage.where, remedy=remedy)
     return None
 
 
 def read_state(checkpoint: Path) -> TrainingState:
-    """Read what `save_checkpoint` wrote of the run's state."""
+    """Read what `save_checkpoint` wrote of the run's state.
+
+    Raises:
+        InputError: it is not there, or damaged.
+    """
     try:
-        raw = json.loads((checkpoint / _STATE).read_text("utf-8"))
+        raw = json.loads((checkpoint / STATE_FILE).read_text("utf-8"))
         position, merit = Position(**raw["position"]), tuple(raw["best_merit"])
         return replace(TrainingState(**raw), position=position, best_merit=merit)
-    except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
+    except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError) as error:
         what = f"holds no training state to resume from ({error})"
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
 
@@ -193,10 +214,13 @@ def load_optimizer(
     Raises:
         InputError: they are those of another optimizer.
     """
-    parameters = dict(model.named_parameters())
+    run, parameters = checkpoint.parent.parent, dict(model.named_parameters())
     averages = safetensors.torch.load_file(checkpoint / _OPTIMIZER)
     if averages and (config.muon is not None) != any(name.startswith("momentum/") for name in averages):
-        raise not_as_begun("optimizer.muon", checkpoint.parent.parent)
+        raise not_as_begun("optimizer.muon", run)
+    steps = [tensor for name, tensor in averages.items() if name.startswith("step/")]
+    if any(corrects_bias(step) != config.bias_correction for step in steps):
+        raise not_as_begun("optimizer.bias_correction", run)
     for key_and_name, tensor in averages.items():
         key, name = key_and_name.split("/", 1)
         optimizer.state[parameters[name]][key] = like(parameters[name], tensor)

@@ -21,7 +21,7 @@ def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> di
     return {
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in _PACKAGES},
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",  # the rest may name a machine
         "processor": _processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),

@@ -25,7 +25,7 @@ from cloze.corpus.hashing import mix
 from cloze.errors import RunError
 from cloze.progress import Bar, Progress
 from cloze.training.averaging import AveragingConfig, TailAverage
-from cloze.training.budget import Budget
+from cloze.training.budget import Budget, Clock
 from cloze.training.checkpoints import (
     CheckpointConfig,
     TrainingState,
@@ -35,8 +35,8 @@ from cloze.training.checkpoints import (
     point_to_checkpoints,
     prune_checkpoints,
     read_average,
-    remove_later_checkpoints,
     save_checkpoint,
+    set_aside_later_checkpoints,
 )
 from cloze.training.distribution import DistributionConfig, World
 from cloze.training.interrupts import Interrupted, StopRequest, catch_signals
@@ -49,6 +49,7 @@ from cloze.training.optimizer import (
     clip_gradients,
     learning_rate_at,
     set_learning_rate,
+    with_whole_warmup_steps,
 )
 from cloze.training.precision import autocast, training_arithmetic
 from cloze.training.replicas import Replica, gather, replicate
@@ -160,11 +161,14 @@ class Trainer(Generic[Batch]):
             if asked_to_stop:
                 raise _StopAskedFor
             due = self._evaluations_due(used)
-            if due > evaluations:
-                measured, evaluations = self._evaluate(stop), due
-            elif save_due:
-                self._save()
-            if used >= self.budget.total:
+            is_over = used >= self.budget.total
+            # weights that make steps be skipped may be spoilt: they must not push out the checkpoints before them
+            if is_over or not self._skipped_in_a_row:
+                if due > evaluations:
+                    measured, evaluations = self._evaluate(stop), due
+                elif save_due:
+                    self._save()
+            if is_over:
                 return measured
             self._step(used / self.budget.total, stop)
             now_used, save_due, asked_to_stop = self._agree(stop)
@@ -175,7 +179,7 @@ class Trainer(Generic[Batch]):
 
     def _open_log(self) -> None:
         artifacts.remove_leftovers(self.run / "checkpoints")
-        remove_later_checkpoints(self.run, self.state.step)
+        set_aside_later_checkpoints(self.run, self.state.step)
         point_to_checkpoints(self.run, self.state)
         self._log = MetricsLog(self.run, resume_step=self.state.step)
 
@@ -208,7 +212,7 @@ class Trainer(Generic[Batch]):
     def _step(self, progress: float, stop: StopRequest) -> None:
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
         started = time.monotonic()
-        learning_rate = learning_rate_at(progress, self.optimizer_config)
+        learning_rate = learning_rate_at(progress, self._schedule)
         data = self._step_data(progress, self._micro_batch_tokens)
         while True:
             found = self._loss_of(data, stop)
@@ -234,6 +238,13 @@ class Trainer(Generic[Batch]):
             tokens=self.state.tokens + data.num_tokens,
             position=data.next_position,
         )
+
+    @property
+    def _schedule(self) -> OptimizerConfig:
+        """As the settings say; a warm-up that is measured in steps has whole ones."""
+        if isinstance(self.budget, Clock):
+            return self.optimizer_config
+        return with_whole_warmup_steps(self.optimizer_config, int(self.budget.total))
 
     @property
     def _micro_batch_tokens(self) -> int:
@@ -291,7 +302,7 @@ class Trainer(Generic[Batch]):
         self._record("skipped", self.state.step + 1, reason=what)
         self.progress.note(f"warning: {what}: the step was skipped")
         if self._skipped_in_a_row > _SKIPPED_STEPS_ALLOWED:
-            remedy = "The checkpoints hold the weights before it; lower optimizer.learning_rate"
+            remedy = "The checkpoints are of before it; lower optimizer.learning_rate"
             raise RunError(f"{what}, {self._skipped_in_a_row} times in a row", where=self.run, remedy=remedy)
 
     def _write_log(self, bar: Bar) -> None:

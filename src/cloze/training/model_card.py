@@ -12,11 +12,12 @@ from typing import Any
 
 from torch import nn
 
+from cloze import artifacts
 from cloze.training.checkpoints import TrainingState
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
 
-CARD = "README.md"
+CARD = artifacts.CARD
 UNKNOWN_LICENSE = "unknown"
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _MOST_ROWS = 12

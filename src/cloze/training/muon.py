@@ -3,6 +3,7 @@
 Shapes: K matrices of one shape, M rows, N columns, M <= N.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,8 +41,8 @@ class MuonConfig:
             raise ValueError(f"learning_rate {self.learning_rate} is not between 0 and 1")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum {self.momentum} is not in [0, 1)")
-        if self.weight_decay < 0 or self.newton_schulz_steps < 1:
-            raise ValueError("weight_decay must not be negative, newton_schulz_steps must be positive")
+        if not 0 <= self.weight_decay < math.inf or self.newton_schulz_steps < 1:
+            raise ValueError("weight_decay must be finite and not negative, newton_schulz_steps positive")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Google's optimizer and schedule: Adam without bias correction, decoupled decay, a clipped global norm."""
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ class OptimizerConfig:
     bias_correction: bool = False
     """Adam's own correction of its young averages, which Google's code leaves out."""
     max_grad_norm: float = 1.0
-    """Gradients whose global norm is larger are scaled down to it."""
+    """Gradients whose global norm is larger are scaled down to it; inf leaves them as they are."""
     muon: MuonConfig | None = None
     """Train the matrices in the encoder's layers with Muon; the settings above are then for all else."""
 
@@ -45,8 +46,10 @@ class OptimizerConfig:
             raise ValueError(f"warmup_fraction {self.warmup_fraction} is not in [0, 1)")
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
             raise ValueError(f"beta1 {self.beta1} and beta2 {self.beta2} must be in [0, 1)")
-        if self.epsilon <= 0 or self.max_grad_norm <= 0 or self.weight_decay < 0:
-            raise ValueError("epsilon and max_grad_norm must be positive, weight_decay not negative")
+        if not (0 < self.epsilon < math.inf and 0 <= self.weight_decay < math.inf):
+            raise ValueError("epsilon must be positive, weight_decay not negative, and both finite")
+        if not self.max_grad_norm > 0:
+            raise ValueError(f"max_grad_norm {self.max_grad_norm} is not positive")
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
@@ -80,6 +83,11 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
     return Muon(matrices, optimizer, config.muon, relative_rate=relative_rate)
 
 
+def corrects_bias(step: Tensor) -> bool:
+    """Return whether a step, as AdamW counts them for a parameter, is that of an optimizer with bias correction."""
+    return step.item() < _PAST_BIAS_CORRECTION_STEP
+
+
 def _hidden_matrices(model: nn.Module) -> Iterator[HiddenMatrix]:
     """Yield the trainable matrices of the encoder's layers; embeddings, pooler and heads stand outside of these."""
     for name, parameter in model.named_parameters():
@@ -91,6 +99,14 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Give AdamW's parameters a rate, and Muon's theirs in proportion."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("relative_rate", 1.0)
+
+
+def with_whole_warmup_steps(config: OptimizerConfig, total_steps: int) -> OptimizerConfig:
+    """Return the settings with a warm-up of whole steps, for a run that is measured in steps.
+
+    Source: google-research/bert run_classifier.py `main` @eedf571.
+    """
+    return replace(config, warmup_fraction=int(total_steps * config.warmup_fraction) / total_steps)
 
 
 def learning_rate_at(progress: float, config: OptimizerConfig) -> float:
@@ -111,6 +127,6 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Tenso
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
     norm = assembled(torch.nn.utils.get_total_norm(gradients))
-    scale = max_norm / torch.clamp(norm, min=max_norm)
+    scale = torch.clamp(max_norm / norm, max=1.0)  # a norm of 0 makes it infinite first, then 1
     torch._foreach_mul_(gradients, scale)
     return norm

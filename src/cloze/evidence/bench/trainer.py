@@ -24,7 +24,7 @@ from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.predict import predict
 from cloze.tasks.run import Prepared
 from cloze.tasks.task import AnyTask
-from cloze.training.optimizer import build_optimizer, learning_rate_at
+from cloze.training.optimizer import build_optimizer, learning_rate_at, with_whole_warmup_steps
 
 _NO_LABEL = -100  # what transformers asks nothing of
 
@@ -123,12 +123,13 @@ def train_with_trainer(
         for feature in own
     ]
     steps = -(-len(rows) // config.batch_size) * config.epochs
-    optimizer = build_optimizer(padded.model, config.optimizer)
+    rates = with_whole_warmup_steps(config.optimizer, steps)
+    optimizer = build_optimizer(padded.model, rates)
     for group in optimizer.param_groups:
-        group["lr"] = config.optimizer.learning_rate
+        group["lr"] = rates.learning_rate
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
-        lambda step: learning_rate_at(step / steps, config.optimizer) / config.optimizer.learning_rate,
+        lambda step: learning_rate_at(step / steps, rates) / rates.learning_rate,
     )
 
     class InOurOrder(transformers.Trainer):  # type: ignore[misc, name-defined]
