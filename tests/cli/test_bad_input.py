@@ -426,7 +426,7 @@ CASES = {
     "neither steps nor a budget": Case("pretrain -o {out} --data {data}", ("--steps 10000 or --budget 30m",)),
     "a budget that is none": of_settings("--budget soon", "--budget: cannot read 'soon' as a time", "30m"),
     "a budget of nothing": of_settings("--budget 0m", "--budget: cannot read '0m'"),
-    "no steps": of_settings("--steps 0", "steps and budget_seconds must be positive"),
+    "no steps": of_settings("--steps 0", "steps 0 is not positive"),
     "a negative seed": of_settings("--seed=-1", "seed -1 is not in 0..2147483647"),
     "no such device": of_settings("--set device=abacus", "device 'abacus' is not to be had", "cpu, cuda"),
     "a device that computes nothing": of_settings("--set device=meta", "device 'meta' is not to be had"),
@@ -453,6 +453,10 @@ CASES = {
     "another encoder beside a model to start from": Case(
         GO_ON + "{run} --set model.num_hidden_layers=7 --data {data}",
         ("model.num_hidden_layers: does not go with --init: it is the checkpoint's",),
+    ),
+    "another size beside a model to start from": Case(
+        GO_ON + "{run} --set 'model={size=\"tiny\"}' --data {data}",
+        ("model.size: does not go with --init: it is the checkpoint's",),
     ),
     "appending with another share held out": Case(
         "corpus {text} -o {data} --append --validation-fraction 0.5",

@@ -145,6 +145,19 @@ def test_a_gold_label_that_the_task_does_not_know(place: Path, tmp_path: Path, c
     assert "gold.tsv:3: label 'perhaps' is none of the task's. It knows entail" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", [["predict", "mnli", "FILE"], ["evaluate", "mnli", "-d", "FILE"]])
+def test_a_bad_line_is_told_before_a_good_one_is_answered(
+    place: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, verb: list[str]
+) -> None:
+    gold = tmp_path / "gold.tsv"
+    gold.write_text("sentence1\tsentence2\tgold_label\n" + "a\tb\tneutral\n" * 600 + "a\tb\n")
+    monkeypatch.setattr("cloze.inference.predictor.predict", lambda *_, **__: pytest.fail("answered"))
+    command = [str(gold) if word == "FILE" else word for word in verb]
+    assert main([*command, "-m", str(place / "run"), "-o", str(tmp_path / "out"), "--debug"]) == 2
+    assert "gold.tsv:602: 2 cells" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_validate_reads_everything_and_writes_nothing(place: Path, tmp_path: Path, capsys: Capture) -> None:
     base = ["finetune", "mnli", "-m", str(place / "model"), "-o", str(tmp_path / "run"), *NANO, "--quiet"]
     assert main([*base, "-d", str(place / "data"), "--validate", "--json"]) == 0
@@ -177,7 +190,7 @@ def test_seeds_and_grid_are_told(place: Path, tmp_path: Path, capsys: Capture) -
 def test_recipes_are_found_by_name(recipe: Path, capsys: Capture) -> None:
     content = recipe.read_text()
     task = content.split('task = "')[1].split('"')[0] if "task = " in content else "cola"
-    command = ["finetune", task, "-c", recipe.stem, "-m", "M", "-d", "D", "-o", "none", "--print-config"]
+    command = ["finetune", task, "-c", recipe.stem, "-m", "M", "-d", "D", "--print-config"]
     assert main(command) == 0
     assert f'task = "{task}"' in capsys.readouterr().out
 

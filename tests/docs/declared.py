@@ -47,16 +47,11 @@ PAGES = {
         },
         replaced={
             "--budget 60m": "--steps 4",
-            'cloze.train_vocabulary(["my-texts"], "vocab")': (
-                'from cloze import config\ncloze.train_vocabulary(["my-texts"], "vocab", size=500, overwrite=True)'
+            'cloze.train_vocabulary(["my-texts"], "my-vocab")': (
+                'cloze.train_vocabulary(["my-texts"], "my-vocab", size=500)'
             ),
-            'cloze.build_dataset(["my-texts"], "vocab", "data")': (
-                'cloze.build_dataset(["my-texts"], "vocab", "data", overwrite=True)'
-            ),
-            'cloze.pretrain(cloze.PretrainConfig(data="data", steps=100_000), "run")': (
-                "cloze.pretrain(config.load(cloze.PretrainConfig, None, "
-                f'["data=data", "steps=2", *{[each.removeprefix("--set=") for each in NANO]}]), '
-                '"run", overwrite=True)'
+            '["data=my-data", "budget_seconds=3600"]': (
+                f'["data=my-data", "steps=2", *{[each.removeprefix("--set=") for each in NANO]}]'
             ),
         },
         not_run={

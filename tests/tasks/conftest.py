@@ -65,7 +65,9 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
         label = int(rng.integers(2))
         word = [["bad", "awful"], ["good", "fine"]][label][number % 2]
         thing = ["film", "book"][int(rng.integers(2))]
-        rows.append(f'the "{thing} was {"very " * int(rng.integers(4))}{word} .\t{["no", "yes"][label]}\n')
+        very = "very " * int(rng.integers(4))
+        end = " " * number  # says nothing, and makes each text another
+        rows.append(f'the "{thing} was {very}{word} .{end}\t{["no", "yes"][label]}\n')
     path = tmp_path_factory.mktemp("data") / "reviews.tsv"
     path.write_text("review\tliked\n" + "".join(rows))
     return path

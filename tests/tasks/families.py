@@ -213,7 +213,9 @@ def _(task: TextPairs, feature: PairFeature) -> Array:
 
 @gold_output.register
 def _(task: MultiLabel, feature: TextFeature) -> Array:
-    return 9 * (2 * np.array(feature.target, np.float32) - 1)
+    logits = np.full(len(task.labels), -9, np.float32)
+    logits[feature.target] = 9
+    return logits
 
 
 @gold_output.register

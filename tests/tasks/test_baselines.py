@@ -165,7 +165,9 @@ def test_learning_curve(write: Write, capsys: Capture) -> None:
 
 
 def test_without_dev_data_a_tenth_is_held_out(write: Write, capsys: Capture) -> None:
-    assert main(["baseline", "classification", "-d", str(write("a.tsv", LABELLED)), "--json"]) == 0
+    rows = "".join(f"{GOOD} {n}\tup\n{BAD} {n}\tdown\n{GOOD} . {n}\tup\n" for n in range(10))
+    path = write("a.tsv", f"text\tlabel\n{rows}")
+    assert main(["baseline", "classification", "-d", str(path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["examples"], result["baselines"][0]["train_examples"]) == (3, 27)
 

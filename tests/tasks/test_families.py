@@ -8,18 +8,22 @@ import pytest
 import torch
 from torch.nn import functional
 
+from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.tasks.choice import OwnChoices
 from cloze.tasks.classification import Classification
+from cloze.tasks.cola import CoLA
 from cloze.tasks.config import load_finetuning
+from cloze.tasks.data import read_examples
 from cloze.tasks.finetune import finetune
 from cloze.tasks.multi_label import LabelSet, MultiLabel
 from cloze.tasks.multiple_choice import Choice, Question
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.regression import Regression
+from cloze.tasks.sequence_classification import Prediction
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
 
@@ -34,6 +38,30 @@ def test_classes_are_balanced_by_their_share() -> None:
     mean = np.mean([task.class_weights[task.labels.index(label)] for label in "abbbcc"])
     assert mean == pytest.approx(1.0)
     assert task.fitted(_texts("a", "b", "c")) == task  # a run that goes on has the weights that it began with
+
+
+def test_who_finds_the_rare_class_has_learned() -> None:
+    true = _texts(*["rare"] * 5, *["common"] * 95)
+    found = [Prediction(label, 1.0, {}) for label in ["rare"] * 15 + ["common"] * 85]
+    task = Classification(labels=("common", "rare"))
+    assert task.score(true, found)["accuracy"] < task.score(true, found)["majority_accuracy"]
+    assert task.collapse(true, found) == "no better than the majority"  # by its main metric, the accuracy
+    cola = CoLA()
+    found = [Prediction(label, 1.0, {}) for label in ["0"] * 15 + ["1"] * 85]
+    assert cola.collapse(_texts(*["0"] * 5, *["1"] * 95), found) is None  # by Matthews
+    assert cola.collapse(_texts("0", "1", "1"), [Prediction("1", 1.0, {})] * 3) == "one class only"
+
+
+@pytest.mark.parametrize("pair", [None, "b"])
+def test_what_stands_there_twice_is_learned_or_scored(tmp_path: Path, pair: str | None) -> None:
+    task = Classification(pair_column=None if pair is None else "pair")
+    names = "text\tlabel" if pair is None else "text\tpair\tlabel"
+    rows = [[f"text {n % 50}", *([] if pair is None else [pair]), "xy"[n % 2]] for n in range(200)]
+    (tmp_path / "a.tsv").write_text("\n".join([names, *("\t".join(row) for row in rows)]) + "\n")
+    _, train, dev = read_examples(task, tmp_path / "a.tsv", None)
+    assert len(train) + len(dev) == 200
+    assert dev
+    assert not {example.text for example in train} & {example.text for example in dev}
 
 
 def test_weights_weigh_the_loss(tokenizer: Tokenizer) -> None:
@@ -60,7 +88,7 @@ def test_labels_of_a_set_may_be_a_list(tmp_path: Path) -> None:
     examples = list(MultiLabel().examples(tmp_path / "a.jsonl"))
     task = MultiLabel().fitted(examples)
     assert task.labels == ("a", "b")
-    assert [task.target(example) for example in examples] == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+    assert [task.target(example) for example in examples] == [[0, 1], [], [0, 1]]
     with pytest.raises(TypeError, match="labels is 'a, b', not a list"):
         task.from_json({"labels": "a, b"})
 
@@ -68,7 +96,8 @@ def test_labels_of_a_set_may_be_a_list(tmp_path: Path) -> None:
 def test_labels_of_a_set_are_parted_as_said() -> None:
     task = MultiLabel(separator="|").fitted(_texts("b | a,a", "", "c|b"))
     assert task.labels == ("a,a", "b", "c")
-    assert [task.target(text) for text in _texts("c|b", "")] == [[0.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
+    assert [task.target(text) for text in _texts("c|b", "")] == [[1, 2], []]
+    assert task.targets([[1, 2], [], None]).tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
     scores = task.score(_texts("b", "b|c"), [LabelSet(("b",), {}), LabelSet(("b",), {})])
     assert scores == pytest.approx({"micro_f1": 0.8, "macro_f1": 0.5, "exact_match": 0.5})
     assert task.collapse(_texts("b", "c"), [LabelSet(("b",), {})] * 2) == "one set of labels only"
@@ -114,6 +143,23 @@ def test_questions_with_different_numbers_of_choices_share_a_batch(
     with pytest.raises(TypeError, match="is not a number"):
         task.from_json({"choice": "b"})
     assert task.collapse(questions, [Choice(0, 1.0, [])] * 3) == "no better than the majority"
+
+
+@pytest.mark.parametrize("choice", [2, -1])
+def test_a_choice_must_be_there(tmp_path: Path, choice: int) -> None:
+    (tmp_path / "out").write_text(f'{{"choice": 1}}\n{{"choice": {choice}}}\n')
+    questions = [Question("a", ("b", "c"), 0, "x:1"), Question("a", ("b", "c"), 0, "x:2")]
+    with pytest.raises(InputError, match=f"out: choice {choice}: x:2 has 2, counted from 0"):
+        OwnChoices().predictions(tmp_path / "out", questions)
+
+
+def test_a_number_of_hundreds_of_digits_is_none(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text(f'{{"score": {"9" * 400}}}\n')
+    with pytest.raises(InputError, match="out:1: no prediction for regression"):
+        Regression().predictions(tmp_path / "out", _texts("1"))
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "a", "label": {"9" * 400}}}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl:1: score .* is not a number"):
+        Regression().fitted(list(Regression().examples(tmp_path / "a.jsonl")))
 
 
 OTHERS = {

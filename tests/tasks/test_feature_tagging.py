@@ -9,6 +9,7 @@ import pytest
 import torch
 from families import columns
 
+from cloze.errors import RunError
 from cloze.inference.tag import EntityTagger
 from cloze.locate import follow
 from cloze.model.bert import BertModel
@@ -31,6 +32,21 @@ def data(tmp_path: Path) -> Path:
     path = tmp_path / "words.conll"
     path.write_text(columns(marks=True))
     return path
+
+
+def test_what_cannot_be_kept_is_told(
+    data: Path, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
+) -> None:
+    resource = pytest.importorskip("resource")
+    task, examples = fitted(data, "last")
+    features = featurize(task, examples, tokenizer, max_seq_length=9)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(RunError, match="cannot write"):
+            task.prepared(features, build_encoder, max_tokens=20, progress=SILENT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def fitted(data: Path, layers: FrozenLayers) -> tuple[FeatureTagging, list]:

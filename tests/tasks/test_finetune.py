@@ -20,7 +20,7 @@ from cloze.tasks.batches import by_length, epoch_order, held_out
 from cloze.tasks.classification import Classification
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.data import read_data
-from cloze.tasks.finetune import finetune, resume_finetuning
+from cloze.tasks.finetune import finetune, resume_finetuning, validate
 from cloze.tasks.registry import find_task
 from cloze.tasks.work import FinetuningWork
 from cloze.text.tokenizer import Tokenizer
@@ -104,10 +104,21 @@ def test_another_score_may_choose_the_best(config: FinetuneConfig, tmp_path: Pat
     assert by_accuracy.merit(one) > by_accuracy.merit(other)
     by_f1 = FinetuningWork(task=task, data=data, config=replace(config, best_metric="macro_f1"), world=world)
     assert by_f1.merit(one) < by_f1.merit(other)
-    with pytest.raises(
-        InputError, match=r"classification has no score 'loss'\. It has accuracy, macro_f1, maj"
-    ):
-        finetune(TASK, replace(config, epochs=1, best_metric="loss"), tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["loss", "majority_accuracy", "makro_f1"])
+def test_what_cannot_choose_is_told_before_anything_is_done(
+    config: FinetuneConfig, tmp_path: Path, name: str
+) -> None:
+    for seeds in (1, 2):
+        wrong = replace(config, best_metric=name, seeds=seeds)
+        with pytest.raises(
+            InputError, match=rf"has no score '{name}' to choose by\. It has accuracy, macro_f1\.$"
+        ):
+            finetune(TASK, wrong, tmp_path / "run")
+        with pytest.raises(InputError, match=name):
+            validate(TASK, wrong)
+    assert not (tmp_path / "run").exists()
 
 
 def test_of_an_error_the_lower_is_the_better(config: FinetuneConfig, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The span family: windows, where an answer stands in its text, which answer is the likeliest, learning to give it."""
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -215,6 +216,12 @@ def test_the_threshold_is_tuned_for_f1() -> None:
     assert SquadV2().tuned(examples, predictions).null_threshold == -0.25
     predictions[0] = _predicted("c", -3.0)
     assert SquadV2().tuned(examples, predictions).null_threshold < -3.0  # better to answer nothing
+
+
+def test_no_threshold_is_halfway_to_a_question_without_candidates() -> None:
+    examples = [_question("a b c", answer="a", key="right"), _question("a b c", key="none")]
+    predictions = [_predicted("a", 4.0), replace(_predicted("", 0.0), null_odds=sys.float_info.max)]
+    assert SquadV2().tuned(examples, predictions).null_threshold == 5.0
 
 
 def test_the_loss_is_the_mean_of_begin_and_end_over_each_sequence() -> None:

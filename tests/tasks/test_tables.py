@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from cloze.errors import InputError
@@ -110,6 +112,20 @@ def test_a_few_broken_rows_may_be_left_out(tmp_path: Path) -> None:
         file.write("b\n")
     with pytest.raises(InputError, match=r"a\.tsv:32: 11 of 31 rows have more or fewer cells"):
         list(read_rows(path, ["text"], skip_broken=True))
+
+
+def test_other_columns_of_parquet_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    times = pyarrow.array([1, 10**18 + 1], pyarrow.timestamp("ns"))
+    days = pyarrow.array([0, 10**8], pyarrow.date32())
+    pyarrow.parquet.write_table(pyarrow.table({"when": times, "text": ["a", "b"], "day": days}), path)
+    assert [row.text("text") for row in read_rows(path, ["text"])] == ["a", "b"]
+    with pytest.raises(
+        InputError, match=r"a\.parquet:1: a cell of this row or the 1 after it cannot be read"
+    ):
+        list(read_rows(path, ["day"]))
+    with pytest.raises(InputError, match=r"a\.parquet:1: no column 'texts'\. Did you mean 'text'"):
+        list(read_rows(path, ["texts"]))
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

@@ -120,7 +120,9 @@ def test_gold_decoded_and_scored_is_perfect(
     ]
     for answers in (predictions, [task.from_json(values) for values in printed]):
         scores = task.score(examples, answers)
-        assert task.main_metric in scores
+        assert task.main_metric in task.metrics
+        assert set(task.metrics) <= set(scores)
+        assert set(task.errors) <= set(task.metrics)
         for name, value in scores.items():
             if (perfect := NOT_PERFECT_AT_ONE.get(name, pytest.approx(CASES[task.name].perfect))) is not None:
                 assert value == perfect, name

@@ -69,6 +69,21 @@ def test_scores_count_what_stands_before_the_right_text_and_ties_are_lost() -> N
     assert TextPairs().collapse(examples, alike) == "one vector only"
 
 
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["[[1, 0], [0, 1]]", "[[1, 0, 0], [0, 1, 0]]"], "out: vectors of 2 numbers and of 3"),
+        (["[[1, 0], [0, 1]]", "[[1, 0], [0]]"], "out:2: .* not two lists of as many numbers"),
+        (["[[1, 0], [0, 1]]", "[1, 0]"], "out:2: .* not two lists of as many numbers"),
+        (["[[1, 0], [0, 1]]", "[[1, NaN], [0, 1]]"], "out:2: .* not two lists of as many numbers"),
+    ],
+)
+def test_vectors_that_cannot_be_compared(tmp_path: Path, lines: list[str], says: str) -> None:
+    (tmp_path / "out").write_text("".join(f'{{"vectors": {line}}}\n' for line in lines))
+    with pytest.raises(InputError, match=says):
+        TextPairs().predictions(tmp_path / "out", [pair("a", "x"), pair("b", "y")])
+
+
 def test_all_pairs_of_a_step_go_through_the_model_together(nano_checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(PAIRS)
     settings = [

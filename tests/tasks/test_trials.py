@@ -74,17 +74,19 @@ def test_a_grid_tries_each_with_each_and_keeps_one_model(config: FinetuneConfig,
     grid = GridConfig(learning_rates=(5e-3, 1e-9), epochs=(1, 2))
     finetune(TASK, replace(config, grid=grid, seeds=2), tmp_path / "run")
     summary = _trials(tmp_path / "run")
-    names = [setting["setting"] for setting in summary["settings"]]
-    assert names == [
+    settings = {setting["setting"]: setting for setting in summary["settings"]}
+    assert set(settings) == {
         "rate-0.005_epochs-1",
         "rate-0.005_epochs-2",
         "rate-1e-09_epochs-1",
         "rate-1e-09_epochs-2",
-    ]
+    }
+    means = [setting["mean"]["accuracy"] for setting in summary["settings"]]
+    assert means == sorted(means, reverse=True)
     kept = _checkpoints(tmp_path / "run")
     assert {name for name, count in kept.items() if count} == {summary["best"]["trial"]}
     assert len(kept) == 8
-    untrained = summary["settings"][2]["results"][0]
+    untrained = settings["rate-1e-09_epochs-1"]["results"][0]
     assert untrained["collapse"] in ("one class only", "no better than the majority")
     assert "collapse" not in summary["best"]
 

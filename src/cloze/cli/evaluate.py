@@ -75,7 +75,6 @@ def run(
     from cloze.inference.ensemble import load_ensemble
     from cloze.tasks.config import with_settings
     from cloze.tasks.data import find_data
-    from cloze.tasks.tables import count_rows
 
     check_output(output, overwrite=overwrite, source=data)
     predictor = load_ensemble(model, task, device=device)
@@ -83,7 +82,7 @@ def run(
     reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)], is_trained=True)
     predictor = replace(predictor, task=reader)
     file = find_data(reader, data, "dev")
-    evaluation = predictor.evaluate(reader.examples(file), total=count_rows(file), progress=flags.progress)
+    evaluation = predictor.evaluate(reader.examples(file), progress=flags.progress)
     if output is not None:
         write_predictions(predictor.task, evaluation.answers, output)
     lines = score_lines(evaluation.scores, examples=len(evaluation.answers), data=file)

@@ -13,9 +13,9 @@ from cloze.cli.common import (
     OptionalInteger,
     OptionalName,
     OptionalNumber,
+    OptionalOutput,
     OptionalPath,
     OptionalPlace,
-    Output,
     PoolFlags,
     Settings,
     TaskName,
@@ -37,7 +37,7 @@ def run(
     task: TaskName,
     /,
     *,
-    output: Output,
+    output: OptionalOutput = None,
     model: Annotated[OptionalPath, tyro.conf.arg(aliases=["-m"])] = None,
     data: Annotated[OptionalPlace, tyro.conf.arg(aliases=["-d"])] = None,
     dev: OptionalPlace = None,
@@ -65,7 +65,7 @@ def run(
 
     Args:
         task: what is learned; cloze tasks lists what there is.
-        output: directory of the run.
+        output: directory of the run; --validate, --print-config and --dry-run do without.
         model: what to start from: cloze-mini, a pre-trained checkpoint or a run.
         data: a file in the task's format, or a directory with the files of a benchmark; or the URL of either, such as
             s3://bucket/reviews.tsv.
@@ -123,6 +123,7 @@ def run(
         if overrides or config is not None:
             remedy = "Leave out the other settings, or start a new run"
             raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
+        output = required(output, "--output", verb="finetune")
         finetuning.resume_finetuning(output, task, workers=pool(), progress=flags.progress)
         _print_scores(output, flags)
         return
@@ -144,6 +145,7 @@ def run(
         text = "\n".join(["the data are right", *(f"  {name:<16} {value}" for name, value in report.items())])
         flags.print(report, text)
     else:
+        output = required(output, "--output", verb="finetune")
         finetuning.finetune(*resolved, output, workers=pool(), overwrite=overwrite, progress=flags.progress)
         _print_scores(output, flags)
 

@@ -65,11 +65,11 @@ def run(
         flags: flags of every verb.
     """
     from cloze import config as configuration
+    from cloze.corpus.streams import STDIN
     from cloze.inference.ensemble import load_ensemble
     from cloze.inference.parallel import stream_answers
     from cloze.stores import as_place, refuse_existing_file
     from cloze.tasks.config import with_settings
-    from cloze.tasks.tables import count_rows
     from cloze.training.workers import find_workplace
 
     required(model, "--model", verb="predict")
@@ -89,12 +89,14 @@ def run(
     reader = with_settings(predictor.task, [*settings, *given], is_trained=True)
     predictor = replace(predictor, task=reader)
     place = as_place(input_file)
+    # all but stdin is read twice: a wrong line is told before hours of work, and their end is known
+    count = None if input_file == STDIN else sum(1 for _ in reader.examples(place, labelled=False))
     answers = stream_answers(
         predictor,
         model,
         reader.examples(place, labelled=False),
         workplace,
-        total=count_rows(place),
+        total=count,
         progress=flags.progress,
     )
     if explain:

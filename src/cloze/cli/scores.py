@@ -14,7 +14,7 @@ def trials_lines(summary: Mapping[str, Any]) -> list[str]:
     """Return what `trials.json` says: mean and deviation of every setting, the best run, those that learned nothing."""
     metric, best = summary["metric"], summary["best"]
     lines = []
-    for setting in sorted(summary["settings"], key=lambda setting: -setting["mean"][metric]):
+    for setting in summary["settings"]:
         results = setting["results"]
         lines.append(f"  {setting['setting'] or 'all'}, runs: {len(results)}")
         for name, mean in setting["mean"].items():

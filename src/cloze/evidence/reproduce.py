@@ -20,7 +20,6 @@ from cloze.inference.ensemble import load_ensemble, models_by_task
 from cloze.progress import SILENT, Progress
 from cloze.tasks.data import find_data
 from cloze.tasks.registry import find_task
-from cloze.tasks.tables import count_rows
 from cloze.training.environment import describe_environment
 
 _AVERAGE = "Average"
@@ -313,7 +312,7 @@ def _evaluate(task: str, models: Sequence[Path], file: Path, *, device: str, pro
     """Score a model, or several as one, on a file."""
     progress.note(f"{task}: {file}")
     predictor = load_ensemble(models, task, device=device)
-    evaluation = predictor.evaluate(predictor.task.examples(file), total=count_rows(file), progress=progress)
+    evaluation = predictor.evaluate(predictor.task.examples(file), progress=progress)
     return Evaluated(
         task,
         tuple(map(str, models)),

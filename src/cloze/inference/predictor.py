@@ -25,7 +25,7 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.precision import resolve_device
 
 _MAX_TOKENS = 8192
-_EXAMPLES_AT_ONCE = 1024
+_EXAMPLES_AT_ONCE = 256  # with all their windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,16 @@ class Predictor:
             self.predict, examples, max_seq_length=self.max_seq_length, total=total, progress=progress
         )
 
-    def evaluate(
-        self, examples: Iterable[Any], *, total: int | None = None, progress: Progress = SILENT
-    ) -> Evaluation:
-        """Score predictions for labelled examples, one at least.
+    def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
+        """Score predictions for labelled examples, one at least; all are looked at before one is answered.
 
         Raises:
             InputError: an example is wrong, or a package is missing that scores are computed with.
         """
         require(self.task.libraries, extra="tasks", where=self.task.name)
-        answers = list(self.stream(examples, total=total, progress=progress))
+        labelled = list(examples)
+        self.task.check_scored(labelled)
+        answers = list(self.stream(labelled, total=len(labelled), progress=progress))
         scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
         return Evaluation(scores, answers)
 

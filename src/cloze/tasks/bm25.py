@@ -1,6 +1,6 @@
 """BM25, by the library bm25s: which passages share rare words with a query (Robertson and Zaragoza 2009)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +8,10 @@ import numpy.typing as npt
 from cloze.extras import require
 
 
-def bm25_scores(queries: Sequence[str], passages: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Score every passage for every query, with the library's defaults and English stop words left out.
+def bm25_scores(queries: Iterable[str], passages: Sequence[str]) -> Iterator[npt.NDArray[np.float32]]:
+    """Score all passages, query by query, with the library's defaults and English stop words left out.
 
-    Shapes: [Q, P].
+    Shapes: [P] of each query.
 
     Raises:
         InputError: bm25s is not installed.
@@ -19,25 +19,22 @@ def bm25_scores(queries: Sequence[str], passages: Sequence[str]) -> npt.NDArray[
     require(["bm25s"], extra="tasks", where="BM25")
     import bm25s
 
-    scores = np.zeros((len(queries), len(passages)), np.float32)
     tokens = bm25s.tokenize(list(passages), stopwords="en", show_progress=False)
-    if not any(tokens.ids):  # stop words alone, of which the library makes no index
-        return scores
     index = bm25s.BM25()
-    index.index(tokens, show_progress=False)
-    for row, query in zip(scores, queries, strict=True):
+    if any(tokens.ids):  # of stop words alone the library makes no index
+        index.index(tokens, show_progress=False)
+    for query in queries:
         [words] = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
-        if known := [word for word in words if word in index.vocab_dict]:
-            row[:] = index.get_scores(known)
-    return scores
+        known = [word for word in words if word in index.vocab_dict] if any(tokens.ids) else []
+        yield index.get_scores(known) if known else np.zeros(len(passages), np.float32)
 
 
-def bm25_order(queries: Sequence[str], passages: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the numbers of the passages for each query, the best first; of equal ones the earlier.
+def bm25_order(queries: Iterable[str], passages: Sequence[str]) -> Iterator[npt.NDArray[np.int64]]:
+    """Give, query by query, the numbers of the passages, the best first; of equal ones the earlier.
 
-    Shapes: [Q, P].
+    Shapes: [P] of each query.
 
     Raises:
         InputError: bm25s is not installed.
     """
-    return np.argsort(-bm25_scores(queries, passages), axis=1, kind="stable")
+    return (np.argsort(-scores, kind="stable") for scores in bm25_scores(queries, passages))

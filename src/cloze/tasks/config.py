@@ -121,8 +121,17 @@ class FinetuneConfig:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
 
     def metric_of(self, task: AnyTask) -> str:
-        """Return the name of the score that chooses."""
-        return self.best_metric or task.main_metric
+        """Return the name of the score that chooses.
+
+        Raises:
+            InputError: the task has none that may, of that name.
+        """
+        if self.best_metric is None:
+            return task.main_metric
+        if self.best_metric not in task.metrics:
+            what = f"{task.name} has no score {self.best_metric!r} to choose by"
+            raise InputError(what, where="best_metric", remedy=f"It has {', '.join(task.metrics)}")
+        return self.best_metric
 
     @property
     def has_trials(self) -> bool:

@@ -55,6 +55,7 @@ class Cranfield(PassageRanking):
                     str(relevance.of.get(index + 1, 0)) if labelled else None,
                     relevance.where,
                     judged,
+                    (number, index + 1),
                 )
 
 

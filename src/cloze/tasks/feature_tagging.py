@@ -3,15 +3,18 @@
 Shapes: W words, L layers taken, D hidden.
 """
 
+import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.artifacts import disk_errors
 from cloze.model.bert import BertModel
 from cloze.model.bilstm import (
     BertBiLSTMForTokenClassification,
@@ -87,24 +90,29 @@ class FeatureTagging(Tagging):
         flat = [feature for own in features for feature in own]
         ends = np.cumsum([len(feature.positions) for feature in flat])
         shape = (int(ends[-1]), count_states(bert.config, self.layers), bert.config.hidden_size)
-        with tempfile.TemporaryFile(
-            prefix="cloze-"
-        ) as file:  # its name goes now, its space with the last feature
-            states_WLD = np.memmap(file, np.float32, "w+", shape=shape)
-        kept: list[TaggingFeature] = [
-            FrozenFeature(feature.input_ids, feature.positions, feature.targets, states)
-            for feature, states in zip(flat, np.split(states_WLD, ends[:-1]), strict=True)
-        ]
-        with progress.bar("encoding", total=len(flat), unit="sequences") as bar:
+        bytes_of_word = 4 * math.prod(shape[1:])
+        # its name goes with the block, its space with the last feature; written through the file, since what is
+        # written into the map of a full disk's file is the end of the process
+        with (
+            disk_errors(Path(tempfile.gettempdir())),
+            tempfile.TemporaryFile(prefix="cloze-") as file,
+            progress.bar("encoding", total=len(flat), unit="sequences") as bar,
+        ):
             for indices in by_length([feature.num_tokens for feature in flat], max_tokens):
                 batch = self.batch([flat[i] for i in indices]).to(device)
                 assert isinstance(batch.packed, PackedWords)
                 found = frozen_states(bert, batch.packed, self.layers).cpu().numpy()
                 for i, own in zip(indices, np.split(found, np.cumsum(batch.num_words)[:-1]), strict=True):
-                    states_WLD[ends[i] - len(own) : ends[i]] = own
+                    file.seek((ends[i] - len(own)) * bytes_of_word)
+                    file.write(own.tobytes())
                 bar.advance(len(indices))
-        rest = iter(kept)
-        return [[next(rest) for _ in own] for own in features]
+            file.flush()
+            states_WLD = np.memmap(file, np.float32, "r", shape=shape)
+        kept: Iterator[TaggingFeature] = (
+            FrozenFeature(feature.input_ids, feature.positions, feature.targets, states)
+            for feature, states in zip(flat, np.split(states_WLD, ends[:-1]), strict=True)
+        )
+        return [[next(kept) for _ in own] for own in features]
 
     def batch(self, features: Sequence[TaggingFeature]) -> TaggingBatch:
         """Pack sequences in the order given, with what the encoder says where that is known."""

@@ -168,6 +168,7 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
         InputError: a setting or a line of the data is wrong; the first such is named.
     """
     check_task(task)
+    _check_trials(task, config)
     config = with_files(task, config)
     world = World(resolve_device(config.device))
     prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)

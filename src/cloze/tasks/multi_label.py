@@ -40,6 +40,7 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
     data_format: ClassVar[str] = "as classification, a cell with several labels parted by a comma, or a list"
     source: ClassVar[str] = "your own data"
     main_metric: ClassVar[str] = "micro_f1"
+    metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
     learned_settings: ClassVar[tuple[str, ...]] = ("labels",)
     problem_type: ClassVar[str | None] = "multi_label_classification"
 
@@ -99,13 +100,13 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
             raise InputError("no classifier: config.json names no labels")
         return replace(self, labels=names)
 
-    def target(self, example: LabelledText) -> list[float]:
-        """Return 1 for each label that the example has, [C]."""
+    def target(self, example: LabelledText) -> list[int]:
+        """Return the numbers of the labels that the example has, in the task's order."""
         own = self._labels_of(example)
         if unknown := sorted(own - set(self.labels)):
             what = f"label {unknown[0]!r} is none of the task's"
             raise InputError(what, where=example.where, remedy=f"It knows {', '.join(self.labels[:10])}")
-        return [float(label in own) for label in self.labels]
+        return [number for number, label in enumerate(self.labels) if label in own]
 
     def check_scored(self, examples: Sequence[LabelledText]) -> None:
         """Refuse examples with a label that is none of the task's, where it names its own."""
@@ -115,7 +116,11 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
 
     def targets(self, targets: Sequence[Target | None]) -> Tensor:
         """Return what is 1 for each label that a sequence has, [B, C]."""
-        return torch.tensor([target or [0.0] * len(self.labels) for target in targets])
+        targets_BC = torch.zeros(len(targets), len(self.labels))
+        for row_C, own in zip(targets_BC, targets, strict=True):
+            if isinstance(own, list):
+                row_C[own] = 1
+        return targets_BC
 
     def head(
         self, bert: BertModel, *, generator: torch.Generator | None = None

@@ -3,7 +3,7 @@
 Shapes: B examples, S sequences (a choice each), C choices of an example.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from cloze.metrics.classification import accuracy, majority_share
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForMultipleChoice
 from cloze.model.packed import Packed
+from cloze.stores import Place
 from cloze.tasks.probabilities import softmax
 from cloze.tasks.sequences import LongTexts, TextSequence, join, sequences_of, windows_of
 from cloze.tasks.task import Array, Task
@@ -88,9 +89,14 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
     """
 
     main_metric: ClassVar[str] = "accuracy"
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
 
     long_texts: LongTexts = "truncate"
     """Cut what is too long, or read the beginning in windows and take the mean of their scores."""
+
+    def origin(self, example: Question) -> Hashable:
+        """Return the beginning and the choices: a question that stands there twice is learned, or scored."""
+        return example.prompt, example.choices
 
     def features(
         self, example: Question, tokenizer: Tokenizer, *, max_seq_length: int
@@ -181,6 +187,15 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
         if not isinstance(number, int):
             raise TypeError(f"choice {number!r} is not a number")
         return Choice(number, values.get("probability", 1.0), values.get("probabilities", []))
+
+    def predictions(self, path: Place, examples: Sequence[Question]) -> list[Choice]:
+        """Read predictions for examples; each must be one of its example's choices."""
+        found = super().predictions(path, examples)
+        for example, prediction in zip(examples, found, strict=True):
+            if not 0 <= prediction.choice < len(example.choices):
+                there = f"{example.where} has {len(example.choices)}, counted from 0"
+                raise InputError(f"choice {prediction.choice}: {there}", where=path)
+        return found
 
 
 def question(prompt: str, choices: Sequence[str], label: str | None, where: str) -> Question:

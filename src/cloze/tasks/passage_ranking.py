@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
-from cloze.metrics.ranking import CUTOFF, RankedQuery, ranking_scores
+from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.probabilities import sigmoid
@@ -30,6 +30,8 @@ class RankedText(LabelledText):
 
     judged: tuple[int, ...] = ()
     """Of all passages that are relevant to the query, those too that are no candidates; empty: the candidates'."""
+    numbers: tuple[int, int] | None = None
+    """Of the query and the passage, where the file has them by number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class PassageRanking(TextTask[float]):
     """
 
     main_metric: ClassVar[str] = f"ndcg@{CUTOFF}"
+    metrics: ClassVar[tuple[str, ...]] = (f"mrr@{CUTOFF}", f"ndcg@{CUTOFF}", "map", f"recall@{RECALL_CUTOFF}")
     problem_type: ClassVar[str | None] = "multi_label_classification"  # how transformers calls a sigmoid
     class_names: ClassVar[tuple[str, ...]] = ("relevant",)
 
@@ -104,8 +107,9 @@ class PassageRanking(TextTask[float]):
         return "one score only" if is_flat and len(predictions) > 1 else None
 
     def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
-        """Return the probability that the passage is relevant."""
-        return {"score": prediction}
+        """Return the probability that the passage is relevant, and of whom that is said where they have numbers."""
+        numbers = example.numbers if isinstance(example, RankedText) else None
+        return {"score": prediction} | dict(zip(("query", "document"), numbers or (), strict=False))
 
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the score: any number that is higher for the better passage."""

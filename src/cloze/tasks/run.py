@@ -1,7 +1,6 @@
 """One fine-tuning run, from data that are read to a scored model."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -67,8 +66,10 @@ def prepare(task: AnyTask, config: FinetuneConfig, model: Path, world: World, pr
         progress: where to tell how far it is.
 
     Raises:
-        InputError: a line of the data is wrong, there is no such model, or the ranks cannot share its batches.
+        InputError: a line of the data is wrong, there is no such model or score, or the ranks cannot share its
+            batches.
     """
+    config.metric_of(task)
     world.check_width(config.grid.batch_sizes or [config.batch_size])
     if task.compares_examples and world.size > 1:
         what = f"{world.size} ranks cannot share a batch whose examples are compared with each other"
@@ -115,8 +116,7 @@ def begin_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: P
 
 def begin_directory(task: AnyTask, config: FinetuneConfig, run: Path) -> None:
     """Make a run's directory, with its settings alone."""
-    if run.exists():
-        shutil.rmtree(run)
+    artifacts.clear_directory(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(task, config))
 
 

@@ -3,7 +3,7 @@
 Shapes: T tokens in the packed batch, B pairs, D hidden.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -63,6 +63,10 @@ class VectorTask(Task[LabelledText, PairFeature, TargetBatch, PredictionT], Gene
     """Whether the saved model brings vectors to length 1 for other programs; None likewise, or no. Cosines are the
     same."""
 
+    def origin(self, example: LabelledText) -> Hashable:
+        """Return both texts: a pair that stands there twice is learned, or scored."""
+        return example.text, example.pair
+
     def begun_from(self, directory: Path) -> Self:
         """Return the task with the pooling that sentence-transformers finds in a checkpoint, where none is set."""
         found = read_sentence_transformer(directory)
@@ -105,6 +109,7 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
     """
 
     main_metric: ClassVar[str] = "spearman"
+    metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson")
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
-from cloze.metrics.classification import METRICS, accuracy, majority_share
+from cloze.metrics.classification import METRICS, majority_share
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.probabilities import softmax
@@ -149,12 +149,13 @@ class SequenceClassification(TextTask[Prediction]):
         return {**scores, "majority_accuracy": majority_share(true)}
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[Prediction]) -> str | None:
-        """Name a classifier that always says the same, or is right no more often than such a one."""
-        predicted = [prediction.label for prediction in predictions]
-        if len(predicted) > 1 and len(set(predicted)) == 1:
+        """Name a classifier that always says the same, or scores no better than who says the most frequent label."""
+        predicted = {prediction.label for prediction in predictions}
+        if len(predictions) > 1 and len(predicted) == 1:
             return "one class only"
-        true = [example.label or "" for example in examples]
-        no_better = accuracy(true, predicted) <= majority_share(true)
+        [(label, _)] = Counter(example.label or "" for example in examples).most_common(1)
+        majority = self.score(examples, [Prediction(label, 1.0, {})] * len(examples))
+        no_better = self.score(examples, predictions)[self.main_metric] <= majority[self.main_metric]
         return "no better than the majority" if no_better else None
 
     def to_json(self, example: LabelledText, prediction: Prediction) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class SquadV1(Squad):
     """Every question has an answer in its text (Rajpurkar et al. 2016; Devlin et al. 2019, 4.2)."""
 
     source: ClassVar[str] = "SQuAD 1.1, or your own file; Devlin et al. 2019, 4.2; score as evaluate-v1.1.py"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact_match")
     may_be_none: ClassVar[bool] = False
     file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = _file_names("v1.1")
 
@@ -78,6 +79,7 @@ class SquadV2(Squad):
     """A text may not answer the question (Rajpurkar et al. 2018; Devlin et al. 2019, 4.3)."""
 
     source: ClassVar[str] = "SQuAD 2.0, or your own file; Devlin et al. 2019, 4.3; score as evaluate-v2.0.py"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact")
     may_be_none: ClassVar[bool] = True
     defaults: ClassVar[tuple[str, ...]] = (*SpanTask.defaults, "batch_size=48", "epochs=2")
     file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = _file_names("v2.0")
@@ -169,5 +171,6 @@ def _behind(threshold: float | None, odds: Collection[float]) -> float:
     """
     if threshold is None:
         return min(odds, default=0.0) - 1.0
-    larger = min((each for each in odds if each > threshold), default=threshold + 2.0)
+    # a question without any candidate has the largest odds that there are, and no half way to them
+    larger = min((each for each in odds if threshold < each < sys.float_info.max), default=threshold + 2.0)
     return (threshold + larger) / 2

@@ -52,7 +52,9 @@ class Row:
         value = self.cells[column]
         if isinstance(value, str):
             return value
-        if isinstance(value, (int, float)) and math.isfinite(value):  # a label may be a number or true
+        if isinstance(value, int) or (
+            isinstance(value, float) and math.isfinite(value)
+        ):  # a label may be one, or true
             return json.dumps(value)
         raise InputError(f"{_name(column)} is {_shown(value)}, not a text", where=self.where)
 
@@ -119,7 +121,7 @@ def read_rows(
     """
     kind = _kind(path)
     if kind == _PARQUET:
-        rows = _parquet(path)
+        rows = _parquet(path, columns)
     elif kind == ".tsv":
         rows = _tsv(read_lines(path), header, skip_broken=skip_broken)
     elif kind in FORMATS:
@@ -277,17 +279,29 @@ FORMATS: Mapping[str, Callable[[Iterator[Line]], Iterator[RawRow]]] = MappingPro
 _TABLES = (*FORMATS, _PARQUET)
 
 
-def _parquet(path: Place) -> Iterator[RawRow]:
-    """Yield the rows of a Parquet file; file:row stands for file:line."""
+def _parquet(path: Place, columns: Sequence[Column]) -> Iterator[RawRow]:
+    """Yield the cells of these columns of a Parquet file, the others unread; file:row stands for file:line."""
     check_file(path)
     try:
         with open_for_arrow(str(path)) as source, pyarrow.parquet.ParquetFile(source) as file:
+            there = dict.fromkeys(file.schema_arrow.names)
+            wanted = [_find(there, column, f"{path}:1") for column in columns]
             number = 0
-            for batch in file.iter_batches(_PARQUET_ROWS):
-                for number, values in enumerate(batch.to_pylist(), number + 1):  # noqa: B020 (counts on)
+            for batch in file.iter_batches(_PARQUET_ROWS, columns=wanted):
+                for number, values in enumerate(_objects(batch, f"{path}:{number + 1}"), number + 1):  # noqa: B020 (counts on)
                     yield values, f"{path}:{number}"
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"not a Parquet file: {error}", where=path) from error
+
+
+def _objects(batch: pyarrow.RecordBatch, where: str) -> list[dict[str, Any]]:
+    """Return rows as objects of Python, which knows no time beyond the year 9999 and no nanoseconds."""
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except (ValueError, OverflowError) as error:
+        what = f"a cell of this row or the {batch.num_rows - 1:,} after it cannot be read: {error}"
+        raise InputError(what, where=where) from error
+    return rows
 
 
 def _checked_header(names: list[str], where: str) -> list[str]:

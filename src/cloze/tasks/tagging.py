@@ -66,6 +66,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
     """
 
     main_metric: ClassVar[str] = "f1"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
     learned_settings: ClassVar[tuple[str, ...]] = ("labels",)
     data_format: ClassVar[str] = "CoNLL's columns: a word and its tag a line, an empty line between sentences"
 

@@ -97,6 +97,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
     """Where task and metric come from."""
     main_metric: ClassVar[str]
     """The score that says which epoch, and which run, is best: the higher the better."""
+    metrics: ClassVar[tuple[str, ...]]
+    """The scores that may say so, the main one among them."""
     problem_type: ClassVar[str | None] = None
     """How transformers calls what the logits are, where it has a word for it."""
     libraries: ClassVar[tuple[str, ...]] = ()

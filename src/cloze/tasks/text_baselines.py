@@ -56,11 +56,11 @@ def most_frequent_set(
     task: MultiLabel, train: Sequence[LabelledText], dev: Sequence[LabelledText]
 ) -> list[LabelSet]:
     """Give every text the most frequent set of labels, the first of several."""
-    targets = np.array([task.target(example) for example in train])
-    (best, _), *_ = Counter(map(tuple, targets.tolist())).most_common(1)
-    shares = dict(zip(task.labels, targets.mean(0).tolist(), strict=True))
-    labels = tuple(label for label, is_in in zip(task.labels, best, strict=True) if is_in)
-    return [LabelSet(labels, shares)] * len(dev)
+    targets = [task.target(example) for example in train]
+    [(best, _)] = Counter(map(tuple, targets)).most_common(1)
+    counts = Counter(number for own in targets for number in own)
+    shares = {label: counts[number] / len(train) for number, label in enumerate(task.labels)}
+    return [LabelSet(tuple(task.labels[number] for number in best), shares)] * len(dev)
 
 
 def logistic_regressions(
@@ -68,13 +68,11 @@ def logistic_regressions(
 ) -> list[LabelSet]:
     """Learn each label by itself with a logistic regression on TF-IDF weights."""
     train_features, dev_features = tfidf_features(train, dev)
-    targets = np.array([task.target(example) for example in train])
-    of_label = {
-        label: [
-            own.get("1.0", 0.0) for own in _probabilities(train_features, list(map(str, has)), dev_features)
-        ]
-        for label, has in zip(task.labels, targets.T.tolist(), strict=True)
-    }
+    targets = [frozenset(task.target(example)) for example in train]
+    of_label = {}
+    for number, label in enumerate(task.labels):
+        found_here = _probabilities(train_features, [str(number in own) for own in targets], dev_features)
+        of_label[label] = [own.get("True", 0.0) for own in found_here]
     found = []
     for i in range(len(dev)):
         own = {label: values[i] for label, values in of_label.items()}
@@ -131,12 +129,17 @@ def bm25_of_pairs(
     task: PassageRanking, train: Sequence[LabelledText], dev: Sequence[LabelledText]
 ) -> list[float]:
     """Score a query and a passage by BM25 among all passages to be put in order; nothing is learned."""
-    queries = {text: number for number, text in enumerate(dict.fromkeys(example.text for example in dev))}
     passages = {
         text: number for number, text in enumerate(dict.fromkeys(example.pair or "" for example in dev))
     }
-    scores = bm25_scores(list(queries), list(passages))
-    return [float(scores[queries[example.text], passages[example.pair or ""]]) for example in dev]
+    candidates: dict[str, list[int]] = {}
+    for number, example in enumerate(dev):
+        candidates.setdefault(example.text, []).append(number)
+    found = [0.0] * len(dev)
+    for own, scores in zip(candidates.values(), bm25_scores(candidates, list(passages)), strict=True):
+        for number in own:
+            found[number] = float(scores[passages[dev[number].pair or ""]])
+    return found
 
 
 def tfidf_vectors(

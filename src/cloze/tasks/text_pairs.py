@@ -60,6 +60,7 @@ class TextPairs(VectorTask[PairVectors]):
     """
 
     main_metric: ClassVar[str] = "mrr"
+    metrics: ClassVar[tuple[str, ...]] = ("mrr", "accuracy@1")
     data_format: ClassVar[str] = "TSV, CSV, JSON lines or Parquet: two texts that belong together"
     source: ClassVar[str] = "your own data; Henderson et al. 2017, 4.4"
     compares_examples: ClassVar[bool] = True
@@ -160,5 +161,15 @@ class TextPairs(VectorTask[PairVectors]):
 
     def from_json(self, values: Mapping[str, Any]) -> PairVectors:
         """Read the vectors."""
-        first, second = values["vectors"]
-        return PairVectors(np.array(first, np.float32), np.array(second, np.float32))
+        first, second = (np.array(own, np.float32) for own in values["vectors"])
+        if not (first.ndim == 1 and first.shape == second.shape and np.isfinite([first, second]).all()):
+            raise ValueError("its vectors are not two lists of as many numbers")
+        return PairVectors(first, second)
+
+    def predictions(self, path: Place, examples: Sequence[LabelledText]) -> list[PairVectors]:
+        """Read predictions for examples; all vectors must be of one length."""
+        found = super().predictions(path, examples)
+        if len(lengths := sorted({len(prediction.first) for prediction in found})) > 1:
+            what = f"vectors of {lengths[0]} numbers and of {lengths[-1]}"
+            raise InputError(what, where=path, remedy="Give the predictions of one model")
+        return found

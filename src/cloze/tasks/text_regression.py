@@ -32,6 +32,7 @@ class TextRegression(ScoreScale, TextTask[float]):
     """
 
     main_metric: ClassVar[str] = "spearman"
+    metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson", "rmse")
     learned_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum")
     errors: ClassVar[tuple[str, ...]] = ("rmse",)
     problem_type: ClassVar[str | None] = "regression"

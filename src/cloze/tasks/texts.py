@@ -5,7 +5,7 @@ Shapes: B sequences.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -20,7 +20,7 @@ from cloze.tasks.task import Array, TargetBatch, Task
 from cloze.text.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
-Target: TypeAlias = int | float | list[float]
+Target: TypeAlias = int | float | list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,10 @@ class TextTask(Task[LabelledText, TextFeature, TargetBatch, PredictionT], Generi
 
     long_texts: LongTexts = "truncate"
     """Cut a long text, as Google's code does for GLUE, or read it in windows and take the mean of their outputs."""
+
+    def origin(self, example: LabelledText) -> Hashable:
+        """Return the text, or both: what stands there twice is learned, or scored."""
+        return example.text, example.pair
 
     @abstractmethod
     def target(self, example: LabelledText) -> Target:
@@ -184,9 +188,12 @@ def finite(value: Any) -> float:
     """Return a number of JSON as it is.
 
     Raises:
-        TypeError, ValueError: it is none, or infinite, or NaN.
+        TypeError, ValueError: it is none, or infinite, or NaN, or too large.
     """
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a number")
     return number

@@ -181,13 +181,15 @@ def _result(trial: Path) -> dict[str, Any]:
 def _sum_up(task: AnyTask, metric: str, trials: Sequence[_Trial], results: Results, run: Path) -> None:
     best = _best(task, trials, results, metric)
     by_setting = groupby(trials, key=attrgetter("setting"))
+    settings = [_summary(name, list(own), results) for name, own in by_setting]
+    settings.sort(key=lambda setting: setting["mean"][metric], reverse=metric not in task.errors)
     summary = {
         "task": task.name,
         "data": best["data"],
         "examples": best["examples"],
         "metric": metric,
         "best": best,
-        "settings": [_summary(name, list(own), results) for name, own in by_setting],
+        "settings": settings,
     }
     artifacts.write_text(run / TRIALS, json.dumps(summary, indent=1) + "\n")
     artifacts.write_text(run / SCORES, json.dumps(best, indent=1) + "\n")

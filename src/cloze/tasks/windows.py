@@ -1,6 +1,6 @@
 """A text that is longer than the model reads at once, in windows that overlap.
 
-Shapes: W windows, P pieces of the text.
+Shapes: P pieces of the text.
 """
 
 from collections.abc import Sequence
@@ -47,12 +47,16 @@ def window_of_most_context(windows: Sequence[Window]) -> npt.NDArray[np.int64]:
 
     Source: google-research/bert run_squad.py:429 @eedf571.
     """
-    starts_W = np.array([window.start for window in windows])
-    lengths_W = np.array([window.length for window in windows])
-    pieces_P = np.arange(windows[-1].start + windows[-1].length)
-    left_WP = pieces_P - starts_W[:, None]
-    right_WP = (starts_W + lengths_W - 1)[:, None] - pieces_P
-    nearer_WP = np.minimum(left_WP, right_WP)
-    score_WP = np.where(nearer_WP < 0, -np.inf, nearer_WP + 0.01 * lengths_W[:, None])
-    best_P: npt.NDArray[np.int64] = np.argmax(score_WP, axis=0)
+    num_pieces = windows[-1].start + windows[-1].length
+    best_P = np.zeros(num_pieces, np.int64)
+    highest_P = np.full(num_pieces, -np.inf)
+    for number, window in enumerate(
+        windows
+    ):  # all at once would take windows x pieces, which a novel has too many of
+        inside = slice(window.start, window.start + window.length)
+        left = np.arange(window.length)
+        score = np.minimum(left, left[::-1]) + 0.01 * window.length
+        is_better = score > highest_P[inside]
+        highest_P[inside] = np.where(is_better, score, highest_P[inside])
+        best_P[inside] = np.where(is_better, number, best_P[inside])
     return best_P

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cloze.errors import InputError
 from cloze.tasks.batches import Indices, by_length, epoch_order
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.data import LabelledData
@@ -102,15 +101,7 @@ class FinetuningWork:
         yield {name: (torch.tensor(value, dtype=torch.float64), 1.0) for name, value in scores.items()}
 
     def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the score that chooses; of evaluations with the same, the one with the lower loss is better.
-
-        Raises:
-            InputError: the task has no such score.
-        """
+        """Return the score that chooses; of evaluations with the same, the one with the lower loss is better."""
         metric = self.config.metric_of(self.task)
-        scores = [name for name in measured if name not in self.losses]
-        if metric not in scores:
-            remedy = f"It has {', '.join(scores)}"
-            raise InputError(f"{self.task.name} has no score {metric!r}", where="best_metric", remedy=remedy)
         sign = -1 if metric in self.task.errors else 1
         return sign * measured[metric], -measured["loss"]
