@@ -14,25 +14,15 @@ from cloze.model.checkpoint import KIND, load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
 from cloze.text.tokenizer import Tokenizer
 
-# A last fifteenth of the run, with sequences of 512, taught the others next to nothing.
-TRAINED_POSITIONS = 128
-
 
 def main(run: Path, card: Path, output: Path) -> None:
     """Write the model whole, or nothing."""
     checkpoint = resolve_checkpoint(run)
     model = load_model(checkpoint, BertForPreTraining)
-    config = replace(
-        model.config,
-        max_position_embeddings=TRAINED_POSITIONS,
-        # it was pre-trained without; tasks are learned with the paper's (A.3), which is what a config is read for
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-    )
-    weights = model.state_dict()
-    positions = "bert.embeddings.position_embeddings.weight"
+    # it was pre-trained without dropout; tasks are learned with the paper's (A.3), which is what a config is read for
+    config = replace(model.config, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
     shipped = BertForPreTraining(BertModel(config))
-    shipped.load_state_dict(weights | {positions: weights[positions][:TRAINED_POSITIONS]})
+    shipped.load_state_dict(model.state_dict())
     with artifacts.write_directory(output, kind=KIND, overwrite=True) as directory:
         write_model_files(directory, shipped.to(torch.bfloat16), Tokenizer.load(checkpoint))
         shutil.copy(card, directory / "README.md")

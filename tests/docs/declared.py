@@ -207,7 +207,9 @@ PAGES = {
         is_long=True,
     ),
     "docs/embeddings.md": Page(inputs={"MODEL": "minilm", "banks.txt": "text 0"}),
-    "docs/explanations.md": Page(inputs={"run": "reviews", "model": "run", "reviews.txt": "lines.txt"}),
+    "docs/explanations.md": Page(
+        inputs={"reviews": "reviews", "model": "run", "new-reviews.txt": "lines.txt"}
+    ),
     "docs/explorer.md": Page(
         inputs={"RUN": "run", "CLASSIFIER": "reviews"},
         replaced={
