@@ -27,7 +27,7 @@ from cloze.training.optimizer import (
     build_optimizer,
     clip_gradients,
     learning_rate_at,
-    with_whole_warmup_steps,
+    with_whole_warmup,
 )
 from cloze.training.work import StepData
 
@@ -173,10 +173,10 @@ def test_rate_rises_then_falls_on_a_line_from_step_zero() -> None:
 def test_a_warm_up_in_steps_has_whole_ones() -> None:
     """As Google's int(num_train_steps * warmup_proportion)."""
     config = OptimizerConfig(learning_rate=1.0e-3, warmup_fraction=0.1)
-    whole = with_whole_warmup_steps(config, 25)
+    whole = with_whole_warmup(config, Steps(25))
     rates = [learning_rate_at(step / 25, whole) * 1e3 for step in range(4)]
     assert rates == pytest.approx([0, 0.5, 1 - 2 / 25, 1 - 3 / 25])
-    assert learning_rate_at(0, with_whole_warmup_steps(config, 9)) == 1.0e-3
+    assert learning_rate_at(0, with_whole_warmup(config, Steps(9))) == 1.0e-3
 
 
 def test_gradients_that_need_no_scaling_are_left_alone() -> None:

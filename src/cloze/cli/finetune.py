@@ -65,7 +65,7 @@ def run(
 
     Args:
         task: what is learned; cloze tasks lists what there is.
-        output: directory of the run; --validate, --print-config and --dry-run do without.
+        output: directory of the run (required but with --validate, --print-config and --dry-run).
         model: what to start from: cloze-mini, a pre-trained checkpoint or a run.
         data: a file in the task's format, or a directory with the files of a benchmark; or the URL of either, such as
             s3://bucket/reviews.tsv.

@@ -43,7 +43,7 @@ def run(
     Settings come from the paper, then --config, then --set, then the flags.
 
     Args:
-        output: directory of the run; --print-config and --dry-run do without.
+        output: directory of the run (required but with --print-config and --dry-run).
         data: the data set that `cloze corpus` wrote.
         model: tiny, mini, small, medium, base or large; base where nothing says otherwise.
         config: a TOML file, or the name of a recipe that comes with cloze: original, laptop.

@@ -107,7 +107,9 @@ def _instances(
     """Draw a phase's instances as they are read, or build Google's and keep them with the run."""
     google = config.google_instances
     if google is None:
-        return _drawn(config, phase, material.train, material.tokenizer, seed=config.seed, number=number)
+        return drawn_instances(
+            config, phase, material.train, material.tokenizer, seed=config.seed, number=number
+        )
     directory = run / "instances" / f"phase-{number + 1}"
     settings = GoogleSettings(
         max_seq_length=phase.max_seq_length,
@@ -143,7 +145,7 @@ def _check_made_with(file: Path, settings: GoogleSettings, run: Path) -> None:
             raise not_as_begun(f"{name}, with which the instances were built,", run)
 
 
-def _drawn(
+def drawn_instances(
     config: PretrainConfig,
     phase: PhaseConfig,
     documents: Documents,
@@ -178,7 +180,7 @@ def _held_out_batches(
             "Build it of more documents: --format paragraphs makes one of all that stands between blank lines"
         )
         raise InputError(what, where=data, remedy=remedy)
-    source = _drawn(config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0)
+    source = drawn_instances(config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0)
     count, attends_to = config.evaluation.max_instances, config.model.attends_to
     return held_out_batches(source, count, attends_to, config.micro_batch_tokens)
 

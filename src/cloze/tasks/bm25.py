@@ -1,6 +1,6 @@
 """BM25, by the library bm25s: which passages share rare words with a query (Robertson and Zaragoza 2009)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,13 @@ def bm25_scores(queries: Iterable[str], passages: Sequence[str]) -> Iterator[npt
 
     tokens = bm25s.tokenize(list(passages), stopwords="en", show_progress=False)
     index = bm25s.BM25()
+    vocabulary: Container[str] = ()
     if any(tokens.ids):  # of stop words alone the library makes no index
         index.index(tokens, show_progress=False)
+        vocabulary = index.vocab_dict
     for query in queries:
         [words] = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
-        known = [word for word in words if word in index.vocab_dict] if any(tokens.ids) else []
+        known = [word for word in words if word in vocabulary]
         yield index.get_scores(known) if known else np.zeros(len(passages), np.float32)
 
 

@@ -288,7 +288,8 @@ def _parquet(path: Place, columns: Sequence[Column]) -> Iterator[RawRow]:
             wanted = [_find(there, column, f"{path}:1") for column in columns]
             number = 0
             for batch in file.iter_batches(_PARQUET_ROWS, columns=wanted):
-                for number, values in enumerate(_objects(batch, f"{path}:{number + 1}"), number + 1):  # noqa: B020 (counts on)
+                for values in _objects(batch, f"{path}:{number + 1}"):
+                    number += 1
                     yield values, f"{path}:{number}"
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"not a Parquet file: {error}", where=path) from error

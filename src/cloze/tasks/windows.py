@@ -50,9 +50,8 @@ def window_of_most_context(windows: Sequence[Window]) -> npt.NDArray[np.int64]:
     num_pieces = windows[-1].start + windows[-1].length
     best_P = np.zeros(num_pieces, np.int64)
     highest_P = np.full(num_pieces, -np.inf)
-    for number, window in enumerate(
-        windows
-    ):  # all at once would take windows x pieces, which a novel has too many of
+    # one by one: a table of all windows by all pieces is too large for a novel
+    for number, window in enumerate(windows):
         inside = slice(window.start, window.start + window.length)
         left = np.arange(window.length)
         score = np.minimum(left, left[::-1]) + 0.01 * window.length

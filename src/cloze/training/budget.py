@@ -21,6 +21,9 @@ class Budget(Protocol):
     def used(self, step: int, elapsed_seconds: float) -> float:
         """Units used up."""
 
+    def whole(self, fraction: float) -> float:
+        """A fraction of the run, cut to whole units where these are steps, as Google's code does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -32,6 +35,10 @@ class Steps:
     def used(self, step: int, elapsed_seconds: float) -> float:
         """Return the number of completed steps."""
         return step
+
+    def whole(self, fraction: float) -> float:
+        """Return the fraction that whole steps are."""
+        return int(self.total * fraction) / self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,10 @@ class Clock:
         """Return the seconds spent, those before a resume included."""
         return min(elapsed_seconds, self.total)
 
+    def whole(self, fraction: float) -> float:
+        """Return the fraction as it is."""
+        return fraction
+
 
 @dataclass(frozen=True, slots=True)
 class StepsWithin:
@@ -57,6 +68,10 @@ class StepsWithin:
     def used(self, step: int, elapsed_seconds: float) -> float:
         """Return the share that is over, of the steps or of the time, counted in steps."""
         return max(float(step), self.total * min(elapsed_seconds / self.seconds, 1.0))
+
+    def whole(self, fraction: float) -> float:
+        """Return the fraction that whole steps are."""
+        return Steps(self.total).whole(fraction)
 
 
 def parse_duration(text: str) -> float:

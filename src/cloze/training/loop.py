@@ -25,7 +25,7 @@ from cloze.corpus.hashing import mix
 from cloze.errors import RunError
 from cloze.progress import Bar, Progress
 from cloze.training.averaging import AveragingConfig, TailAverage
-from cloze.training.budget import Budget, Clock
+from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     CheckpointConfig,
     TrainingState,
@@ -49,7 +49,7 @@ from cloze.training.optimizer import (
     clip_gradients,
     learning_rate_at,
     set_learning_rate,
-    with_whole_warmup_steps,
+    with_whole_warmup,
 )
 from cloze.training.precision import autocast, training_arithmetic
 from cloze.training.replicas import Replica, gather, replicate
@@ -212,7 +212,7 @@ class Trainer(Generic[Batch]):
     def _step(self, progress: float, stop: StopRequest) -> None:
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
         started = time.monotonic()
-        learning_rate = learning_rate_at(progress, self._schedule)
+        learning_rate = learning_rate_at(progress, with_whole_warmup(self.optimizer_config, self.budget))
         data = self._step_data(progress, self._micro_batch_tokens)
         while True:
             found = self._loss_of(data, stop)
@@ -238,13 +238,6 @@ class Trainer(Generic[Batch]):
             tokens=self.state.tokens + data.num_tokens,
             position=data.next_position,
         )
-
-    @property
-    def _schedule(self) -> OptimizerConfig:
-        """As the settings say; a warm-up that is measured in steps has whole ones."""
-        if isinstance(self.budget, Clock):
-            return self.optimizer_config
-        return with_whole_warmup_steps(self.optimizer_config, int(self.budget.total))
 
     @property
     def _micro_batch_tokens(self) -> int:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
+from cloze.training.budget import Budget
 from cloze.training.muon import HiddenMatrix, Muon, MuonConfig
 from cloze.training.replicas import assembled
 
@@ -101,12 +102,12 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * group.get("relative_rate", 1.0)
 
 
-def with_whole_warmup_steps(config: OptimizerConfig, total_steps: int) -> OptimizerConfig:
-    """Return the settings with a warm-up of whole steps, for a run that is measured in steps.
+def with_whole_warmup(config: OptimizerConfig, budget: Budget) -> OptimizerConfig:
+    """Return the settings with a warm-up of whole steps, where the budget is one of steps.
 
     Source: google-research/bert run_classifier.py `main` @eedf571.
     """
-    return replace(config, warmup_fraction=int(total_steps * config.warmup_fraction) / total_steps)
+    return replace(config, warmup_fraction=budget.whole(config.warmup_fraction))
 
 
 def learning_rate_at(progress: float, config: OptimizerConfig) -> float:

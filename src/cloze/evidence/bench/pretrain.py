@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cloze.corpus.batches import DrawnInstances, PackedBatch
+from cloze.corpus.batches import PackedBatch
 from cloze.corpus.store import Dataset, Documents, Shard, write_shard
 from cloze.evidence.bench.harness import (
     LEAST_ROUNDS,
@@ -32,6 +32,7 @@ from cloze.model.bert import BertModel
 from cloze.model.heads import BertForPreTraining
 from cloze.model.layouts import HUGGING_FACE
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig, Size
+from cloze.pretraining.material import drawn_instances
 from cloze.pretraining.objective import PretrainingStep, PretrainingWork
 from cloze.progress import SILENT, Progress
 from cloze.text.pieces import SPECIAL_PIECES
@@ -396,16 +397,7 @@ def _first_step(
 ) -> tuple[PretrainingWork, PretrainingStep]:
     settings = benchmark.settings()
     phase = settings.phases[0]
-    source = DrawnInstances(
-        documents,
-        tokenizer,
-        max_seq_length=phase.max_seq_length,
-        max_predictions_per_seq=phase.max_predictions_per_seq,
-        pairs=settings.pairs,
-        masking=settings.masking,
-        seed=settings.seed,
-        phase=0,
-    )
+    source = drawn_instances(settings, phase, documents, tokenizer, seed=settings.seed, number=0)
     work = PretrainingWork(
         phases=[(phase, source)],
         held_out=(),

@@ -24,7 +24,8 @@ from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.predict import predict
 from cloze.tasks.run import Prepared
 from cloze.tasks.task import AnyTask
-from cloze.training.optimizer import build_optimizer, learning_rate_at, with_whole_warmup_steps
+from cloze.training.budget import Steps
+from cloze.training.optimizer import build_optimizer, learning_rate_at, with_whole_warmup
 
 _NO_LABEL = -100  # what transformers asks nothing of
 
@@ -123,7 +124,7 @@ def train_with_trainer(
         for feature in own
     ]
     steps = -(-len(rows) // config.batch_size) * config.epochs
-    rates = with_whole_warmup_steps(config.optimizer, steps)
+    rates = with_whole_warmup(config.optimizer, Steps(steps))
     optimizer = build_optimizer(padded.model, rates)
     for group in optimizer.param_groups:
         group["lr"] = rates.learning_rate
