@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -232,8 +233,8 @@ def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> N
 
 @contextmanager
 def listening(app: FastAPI) -> Iterator[int]:
-    """Serve an application in a thread; yield the port."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    """Serve an application in a thread; yield the port. What is under way has a second when it ends."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
     with socket.create_server(("127.0.0.1", 0)) as at:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
         thread.start()
@@ -274,6 +275,28 @@ def test_who_has_gone_gets_nothing_computed(models: Mapping[str, ServedModel], s
         holding.join()
         assert httpx.post(f"http://127.0.0.1:{port}/embed", json={"inputs": "a"}).status_code == 200
     assert engine.batches == 2
+
+
+def test_who_is_not_answered_before_the_server_stops_is_told_so(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits())
+    engine, has_begun, may_end = app.state.engine, threading.Event(), threading.Event()
+
+    def hold() -> None:
+        has_begun.set()
+        may_end.wait(20)
+
+    with ThreadPoolExecutor(2) as pool:
+        with listening(app) as port:
+            pool.submit(lambda: asyncio.run(engine.run(hold)))
+            assert has_begun.wait(20)
+            wait_until(lambda: engine.waiting_requests == 0 and engine.batches == 0)
+            url = f"http://127.0.0.1:{port}/embed"
+            asked = pool.submit(lambda: httpx.post(url, json={"inputs": "a"}, timeout=20))
+            wait_until(lambda: engine.waiting_requests == 1)
+            engine.stop()
+        may_end.set()
+        response = asked.result()
+    assert (response.status_code, response.json()["error_type"]) == (503, "Unhealthy")
 
 
 def test_a_short_request_is_answered_before_a_long_one_that_came_first(

@@ -50,18 +50,22 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = perf_counter(), 500
+        began, status, has_begun = perf_counter(), 500, False
 
         async def send_counted(message: Message) -> None:
-            nonlocal status
+            nonlocal status, has_begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, has_begun = message["status"], True
             await send(message)
 
         try:
             await self._answer(scope, receive, send_counted)
         except _ClientGone:
             status = _GONE
+        except asyncio.CancelledError:  # the time is over in which the server answers before it stops
+            if self._engine.is_alive or has_begun:
+                raise
+            await _being_stopped()(scope, receive, send_counted)
         finally:
             self._metrics.count(scope["path"], status, perf_counter() - began)
 
@@ -93,7 +97,7 @@ class Door:
         if scope["method"] != "POST":
             return None
         if not self._engine.is_alive:
-            return refusal(503, "the server is being stopped", "Unhealthy")
+            return _being_stopped()
         if self._engine.is_full:
             return overloaded()
         said = headers.get("content-length", "0")
@@ -136,6 +140,10 @@ class Door:
     def _too_large(self) -> Response:
         what = f"a body of more than {self._limits.body_bytes:,} bytes"
         return refusal(413, what, "Validation", {"Connection": "close"})
+
+
+def _being_stopped() -> Response:
+    return refusal(503, "the server is being stopped", "Unhealthy")
 
 
 def _host_of(headers: Headers) -> str:
