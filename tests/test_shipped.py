@@ -21,6 +21,12 @@ def test_it_is_whole_and_small():
     assert {"config.json", "model.safetensors", "vocab.txt", "README.md"} <= set(manifest.files)
 
 
+def test_its_card_says_under_which_licence_it_is_where_the_hub_looks():
+    opening, head, _ = (MODEL / "README.md").read_text().split("---\n", 2)
+    assert opening == ""
+    assert "license: cc-by-sa-3.0" in head.splitlines()
+
+
 def test_a_name_is_found_and_what_is_there_goes_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     assert find_shipped("cloze-mini").is_absolute()

@@ -13,9 +13,8 @@ from cloze.model.checkpoint import KIND, load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
 from cloze.text.tokenizer import Tokenizer
 
-KNOWN = (
-    128  # the first run's last fifteenth, with sequences of 512, taught the other positions next to nothing
-)
+# The first run's last fifteenth, with sequences of 512, taught the other positions next to nothing.
+KNOWN = 128
 POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 
