@@ -435,7 +435,7 @@ CASES = {
         "phases[0]: max_predictions_per_seq 0 is not positive",
     ),
     "weights of infinite spread": of_settings("--set model.initializer_range=inf", "initializer_range = inf"),
-    "no such recipe": of_settings("--config labtop", "--config: no recipe 'labtop'", "laptop"),
+    "no such recipe": of_settings("--config fest", "--config: no recipe 'fest'", "fast"),
     "a recipe that is not there": of_settings("--config {tmp}/none.toml", "{tmp}/none.toml: no such file"),
     "a recipe that is no TOML": recipe("steps = = 3\n", "{tmp}/mine.toml: not a TOML file", "line 1"),
     "a recipe in Latin-1": Case(

@@ -46,7 +46,7 @@ def run(
         output: directory of the run (required but with --print-config and --dry-run).
         data: the data set that `cloze corpus` wrote.
         model: tiny, mini, small, medium, base or large; base where nothing says otherwise.
-        config: a TOML file, or the name of a recipe that comes with cloze: original, laptop.
+        config: a TOML file, or the name of a recipe that comes with cloze: original, fast.
         steps: optimizer steps; these, or a budget.
         budget: time to train, as in 30m or 8h; the schedule then follows the clock.
         init: cloze-mini, a checkpoint or a run to go on from, with a fresh optimizer.

@@ -57,9 +57,7 @@ def check_lengths(config: PretrainConfig, encoder: BertConfig) -> None:
     positions = encoder.max_position_embeddings
     if longest > positions:
         what = f"max_seq_length {longest}, {config.init} takes {positions}"
-        remedy = (
-            "Give phases with shorter sequences in a TOML file; those of --config laptop have 128 at most"
-        )
+        remedy = "Give phases with shorter sequences in a TOML file; those of --config fast have 128 at most"
         raise InputError(what, where="phases", remedy=remedy)
 
 
