@@ -63,8 +63,9 @@ def test_what_is_under_way_is_answered_when_the_server_is_told_to_stop(
     served = start("-m", str(directories["bert"]), "-m", f"ner={directories['tagger']}")
     assert served.told.startswith("serving bert, ner at http://127.0.0.1:")
     text = "a b c d. " * 100
+    # one client for all: to make one for each takes longer than the server takes to answer
     with ThreadPoolExecutor(6) as pool, httpx.Client(base_url=served.url, timeout=30) as client:
-        asked = [pool.submit(served.post, "/tag", inputs=[text + "a" * i] * 3) for i in range(6)]
+        asked = [pool.submit(client.post, "/tag", json={"inputs": [text + "a" * i] * 12}) for i in range(6)]
         while not re.search("cloze_waiting_requests [56]", client.get("/metrics").text):
             assert not any(each.done() for each in asked), "too fast to be stopped"
             time.sleep(0.01)
