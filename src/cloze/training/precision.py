@@ -30,13 +30,13 @@ def resolve_device(name: str) -> torch.device:
 
 
 def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """Return the format of matrix products; "auto" takes bfloat16 where the hardware multiplies it."""
+    """Return the format of matrix products; "auto" takes bfloat16 where that is faster than float32."""
     if precision == "auto":
-        return torch.bfloat16 if _multiplies_bfloat16(device) else torch.float32
+        return torch.bfloat16 if _is_faster_in_bfloat16(device) else torch.float32
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
-def _multiplies_bfloat16(device: torch.device) -> bool:
+def _is_faster_in_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
