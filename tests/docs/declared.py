@@ -263,7 +263,7 @@ PAGES = {
         is_long=True,
     ),
     "docs/reference/recipes.md": Page(
-        inputs={"DATASET": "data", "MODEL": "run", "MRPC": "glue/MRPC"},
+        inputs={"TEXT": "texts", "DATASET": "data", "MODEL": "run", "MRPC": "glue/MRPC"},
         replaced={"--budget 150s": "--steps 2", "--budget 60m": "--steps 2", "--steps 1000000": "--steps 2"},
         not_run={"cloze reproduce": "takes hours; tests/evidence/test_ablations.py runs one at a nano size"},
         is_long=True,
