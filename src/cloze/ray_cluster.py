@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -96,7 +96,7 @@ class RayCluster:
         try:
             yield task.remote, pending
         finally:
-            for reference in pending:
+            for reference in _unfinished(pending):
                 ray.cancel(reference, force=True)
 
 
@@ -108,6 +108,18 @@ def _cpus_for(items: int, nodes: Sequence[int]) -> int:
     largest = sorted((node for node in nodes if node), reverse=True)[:2] or [1]
     most = largest[-1]
     return next((size for size in range(most, 1, -1) if sum(node // size for node in nodes) >= items), 1)
+
+
+def _unfinished(pending: Collection[Any]) -> list[Any]:
+    """Return those that do not end in a second.
+
+    Ray aborts this process where an item ends in the very moment it is given up (ray-project/ray#54798 mends half of
+    it). Of short items one always might; so they end by themselves.
+    """
+    if not pending:
+        return []
+    _, unfinished = _ray().wait(list(pending), num_returns=len(pending), timeout=1)
+    return list(unfinished)
 
 
 def _take_one_that_is_done(pending: deque[Any]) -> Any:
