@@ -36,9 +36,12 @@ def test_of_pretraining(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixtur
     trained = sum(stretch["seconds"] for stretch in plan["stretches"])
     assert plan["seconds"] == pytest.approx(trained + plan["evaluation_seconds"])
 
-    by_the_clock = _plan(capsys, *command, "--budget", "10m")
+    by_the_clock = _plan(capsys, *command, "--budget", "10m", "--set", "evaluation.times=5000")
+    assert by_the_clock["evaluation_seconds"] > 1
     for stretch, fraction in zip(by_the_clock["stretches"], (0.75, 0.25), strict=True):
-        assert stretch["seconds"] == pytest.approx(600 * fraction, rel=0.05)
+        left = 600 - by_the_clock["evaluation_seconds"]
+        assert stretch["seconds"] == pytest.approx(left * fraction, rel=0.05)
+    assert by_the_clock["seconds"] == pytest.approx(600, rel=0.01)
 
 
 def test_of_a_run_that_does_not_fit(

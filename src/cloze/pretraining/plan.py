@@ -54,22 +54,28 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
         ]
         return max(plans, key=lambda plan: plan.activations)
 
-    stretches: list[Stretch] = []
+    timed: list[Stretch] = []
     for phase, step in zip(config.phases, steps, strict=True) if memory().fits else ():
-        progress.note(f"timing steps of sequences up to {phase.max_seq_length} tokens")
-        seconds = rehearsal.step_seconds(step)
-        if config.steps is not None:
-            number = round(phase.fraction * config.steps)
-        else:
-            assert config.budget_seconds is not None
-            number = int(phase.fraction * config.budget_seconds / seconds)
         name = f"sequences up to {phase.max_seq_length} tokens"
-        stretches.append(Stretch(name, number, step.num_tokens, seconds))
+        progress.note(f"timing steps of {name}")
+        timed.append(Stretch(name, 0, step.num_tokens, rehearsal.step_seconds(step)))
     held_out = sum(len(batch.input_ids) for batch in (*material.held_out, *material.old_held_out))
+    evaluations = config.evaluation.times * evaluation_seconds(held_out, timed[-1:])
+
+    def steps_of(fraction: float, step_seconds: float) -> int:
+        if config.steps is not None:
+            return round(fraction * config.steps)
+        assert config.budget_seconds is not None
+        left = max(config.budget_seconds - evaluations, 0)  # the clock does not stop for them
+        return int(fraction * left / step_seconds)
+
     return RunPlan(
         device=str(material.world.device),
         dtype=str(dtype).removeprefix("torch."),
         memory=memory(),
-        stretches=tuple(stretches),
-        evaluation_seconds=config.evaluation.times * evaluation_seconds(held_out, stretches[-1:]),
+        stretches=tuple(
+            replace(stretch, steps=steps_of(phase.fraction, stretch.step_seconds))
+            for phase, stretch in zip(config.phases, timed, strict=False)
+        ),
+        evaluation_seconds=evaluations,
     )
