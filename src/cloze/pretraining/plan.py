@@ -54,11 +54,11 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
         ]
         return max(plans, key=lambda plan: plan.activations)
 
-    timed: list[Stretch] = []
+    timed: list[Stretch] = []  # a step of each phase; of none where the run does not fit
     for phase, step in zip(config.phases, steps, strict=True) if memory().fits else ():
         name = f"sequences up to {phase.max_seq_length} tokens"
         progress.note(f"timing steps of {name}")
-        timed.append(Stretch(name, 0, step.num_tokens, rehearsal.step_seconds(step)))
+        timed.append(Stretch(name, 1, step.num_tokens, rehearsal.step_seconds(step)))
     held_out = sum(len(batch.input_ids) for batch in (*material.held_out, *material.old_held_out))
     evaluations = config.evaluation.times * evaluation_seconds(held_out, timed[-1:])
 
