@@ -68,10 +68,6 @@ function build(body, model) {
       end: match.index + match[0].length,
       hidden: match[0] === MASK,
     }));
-    draw();
-    refresh();
-  };
-  const draw = () => {
     let end = 0;
     const parts = words.flatMap((word) => {
       const before = box.value.slice(end, word.start);
@@ -87,13 +83,18 @@ function build(body, model) {
     });
     sentence.replaceChildren(...parts);
   };
-  box.addEventListener("input", afterTyping(read));
+  const refreshSoon = afterTyping(refresh);
+  box.addEventListener("input", () => {
+    read(); // at once: a click means a word that the box still has
+    refreshSoon();
+  });
   body.append(
     sentence,
     field("Your own sentence", box),
     examples(EXAMPLES, (text) => {
       box.value = text;
       read();
+      refresh();
     }),
     element(
       "p",
@@ -103,12 +104,8 @@ function build(body, model) {
     ),
     result,
   );
-  let started = false;
-  return () => {
-    if (started) refresh();
-    else read();
-    started = true;
-  };
+  read();
+  return refresh;
 }
 
 /**
