@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cloze import artifacts
 from cloze.errors import InputError, RunError
 from cloze.locate import resolve_checkpoint
-from cloze.progress import SILENT
+from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget, Clock, Steps, parse_duration
 from cloze.training.checkpoints import (
     CheckpointConfig,
@@ -363,6 +363,21 @@ def test_a_clock_budget_ends_in_time_with_the_rate_at_zero(tmp_path: Path) -> No
     assert rows[-1]["seconds"] == pytest.approx(0.7, abs=0.3)
     assert rows[-1]["learning_rate"] < 0.01
     assert len(_rows(tmp_path, "validation")) == 3
+
+
+@pytest.mark.parametrize(("budget", "warned"), [(Clock(1.5), True), (Steps(6), False)])
+def test_evaluations_that_take_much_of_a_run_on_the_clock_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: Budget, warned: bool
+) -> None:
+    class SlowlyMeasured(LineWork):
+        def evaluate(self, model: nn.Module) -> Iterator[Measures]:
+            time.sleep(0.25)
+            yield from super().evaluate(model)
+
+    trainer, _ = _trainer(tmp_path, SlowlyMeasured(), budget=budget)
+    trainer.progress = Progress()
+    trainer.train()
+    assert capsys.readouterr().err.count("warning: 3 evaluations like this one take") == warned
 
 
 def test_a_clock_budget_goes_on_with_the_time_that_was_spent(tmp_path: Path) -> None:

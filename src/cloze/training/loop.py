@@ -56,6 +56,7 @@ from cloze.training.replicas import Replica, gather, replicate
 from cloze.training.work import Batch, StepData, Work
 
 _SKIPPED_STEPS_ALLOWED = 2
+_MUCH_EVALUATION = 0.25
 _SEEDS = 2**32  # torch's generator on the CPU tells apart no more, and reads the low bits
 
 
@@ -165,7 +166,10 @@ class Trainer(Generic[Batch]):
             # weights that make steps be skipped may be spoilt: they must not push out the checkpoints before them
             if is_over or not self._skipped_in_a_row:
                 if due > evaluations:
-                    measured, evaluations = self._evaluate(stop), due
+                    measured = self._evaluate(stop)
+                    if not evaluations:
+                        self._warn_of_long_evaluations(used)
+                    evaluations = due
                 elif save_due:
                     self._save()
             if is_over:
@@ -208,6 +212,16 @@ class Trainer(Generic[Batch]):
     def _evaluations_due(self, used: float) -> int:
         times = self.evaluation_config.times
         return times if used >= self.budget.total else math.floor(used * times / self.budget.total)
+
+    def _warn_of_long_evaluations(self, used_before: float) -> None:
+        """Say so where evaluations as long as the one just made take much of a run on the clock."""
+        used = self.budget.used(self.state.step, time.monotonic() - self._started_at)
+        times = self.evaluation_config.times
+        share = times * (used - used_before) / self.budget.total
+        if share > _MUCH_EVALUATION:
+            self.progress.note(
+                f"warning: {times} evaluations like this one take {share:.0%} of the run: make them fewer or smaller"
+            )
 
     def _step(self, progress: float, stop: StopRequest) -> None:
         """Take one optimizer step, or raise with the weights as before it when asked to stop."""
