@@ -425,6 +425,10 @@ def test_ours_stand_beside_the_papers(tmp_path: Path) -> None:
     assert "- NER: some of it\n\n" in page
     assert "| 80/20/0 | 84.4 | 95.2 | 94.7 |" in page  # all of it, since not all of its rows are ours
     assert "table 8 of Devlin et al. 2019" in page
+    assert "(differences.svg)" in page
+    picture = (tmp_path / "record/differences.svg").read_text()
+    assert picture.count(">less a<") == 2
+    assert ">the paper's<" in picture
 
 
 def test_the_papers_rows_may_be_tasks(tmp_path: Path) -> None:
@@ -465,6 +469,7 @@ def test_every_point_is_compared(tmp_path: Path) -> None:
     assert "| 80 | 70.5 ± 0.7 | 65.5 ± 0.7 | -5.0 (-17.7 to +7.7) |" in page
     assert "masked, NER after 40 steps, seed 1 (no entity predicted)" in page
     assert "after 80 steps" not in page
+    assert not (tmp_path / "record/differences.svg").exists()
 
 
 def test_without_the_base_there_is_a_record_all_the_same(tmp_path: Path) -> None:
@@ -474,7 +479,9 @@ def test_without_the_base_there_is_a_record_all_the_same(tmp_path: Path) -> None
     base = Compared("masked", 1, steps=80, tasks=scores, **losses)
     for runs in ([ltr], [ltr, base]):
         write_study_record("T", "masked", "", runs, tmp_path / "record", metrics={"NER": "conll2003, f1"})
-        assert "| ltr | 1 | 70.0 | - |" in (tmp_path / "record/README.md").read_text()
+        page = (tmp_path / "record/README.md").read_text()
+        assert "| ltr | 1 | 70.0 | - |" in page
+        assert "differences.svg" not in page
 
 
 def test_a_table_without_the_papers_numbers_has_no_columns_for_them() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from cloze import artifacts
 from cloze.evidence.differences import PairedDifference, paired_difference
-from cloze.evidence.study_curves import loss_curves, score_curves
+from cloze.evidence.study_pictures import Picture, differences_to_base, loss_curves, score_curves
 from cloze.evidence.study_published import Published
 from cloze.evidence.study_results import MASKED, Compared
-from cloze.evidence.study_scores import score_sections
+from cloze.evidence.study_scores import ScoreTable, score_tables, what_scores_are, what_was_published
 
 _PAIRS = "next_sentence_accuracy"
 
@@ -46,29 +46,49 @@ def write_study_record(
         by_variant.setdefault(run.variant, []).append(run)
     trained = {name: own for name, own in by_variant.items() if own[0].held_out_as is not None}
     rows = [_row(own, trained[base]) for own in trained.values() if base in trained]
-    scores = score_sections(by_variant, base, metrics, built_on, published)
+    tables = score_tables(by_variant, base, metrics, built_on, published)
     instances = trained[base][0].held_out_as if base in trained else None
     drawn = {
         name: own
         for name, own in trained.items()
         if own[0].held_out_as == instances and not own[0].neighbours
     }
-    has_points = any(len(scores.points) > 1 for run in runs for scores in run.tasks.values())
+    score_picture = _score_picture(tables, by_variant, metrics)
+    loss_picture = loss_curves(drawn, base) if drawn else None
+    lines = [f"# {title}", ""]
+    if published is not None:
+        lines += what_was_published(published)
+    for table in tables:
+        lines += table.lines
+    if tables:
+        lines += what_scores_are(by_variant, metrics, tables[0].base)
+    if score_picture is not None:
+        lines += score_picture.lines
+    if rows:
+        lines += [*_losses(base, rows), ""]
+    if loss_picture is not None:
+        lines += loss_picture.lines
+    lines.append(_made_with(runs))
     with artifacts.write_directory(directory, kind="record", overwrite=True) as temporary:
-        lines = [f"# {title}", "", *scores]
-        if has_points:
-            lines += ["![Scores over the steps of pre-training](quality.svg)", ""]
-            (temporary / "quality.svg").write_text(score_curves(trained, metrics), "utf-8")
-        if rows:
-            lines += [*_losses(base, rows), ""]
-        if drawn:
-            lines += ["![Masked-word loss on held-out text over time, mean over seeds](curves.svg)", ""]
-            (temporary / "curves.svg").write_text(loss_curves(drawn, base), "utf-8")
-        lines.append(_made_with(runs))
         (temporary / "README.md").write_text("\n".join(lines) + "\n", "utf-8")
+        for picture in (score_picture, loss_picture):
+            if picture is not None:
+                (temporary / picture.file).write_text(picture.svg, "utf-8")
         (temporary / "study.toml").write_text(study, "utf-8")
         results = {"rows": rows, "runs": [asdict(run) for run in runs]}
         (temporary / "results.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+
+
+def _score_picture(
+    tables: Sequence[ScoreTable], by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]
+) -> Picture | None:
+    """Draw the scores where they were taken at several points, else their differences, where there are any."""
+    scores = [scores for own in by_variant.values() for run in own for scores in run.tasks.values()]
+    if any(len(each.points) > 1 for each in scores):
+        return score_curves(by_variant, metrics)
+    if any(row.difference for table in tables for row in table.rows):
+        return differences_to_base(tables)
+    return None
 
 
 def _row(own: Sequence[Compared], base: Sequence[Compared]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import variance
 
 from cloze.evidence.differences import paired_difference
@@ -11,38 +12,60 @@ from cloze.evidence.study_published import SOURCE, Published
 from cloze.evidence.study_results import PERPLEXITY, Compared
 
 
-def score_sections(
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Variants on one measure, or one variant on several tasks."""
+
+    title: str
+    base: str
+    """The row that the others are compared with."""
+    rows: Sequence[ScoreRow]
+    majority: float | None = None
+    """What always saying the most frequent class reaches, where that is known."""
+    notes: Sequence[str] = ()
+    """Lines that stand below it."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The table as a section of a Markdown page."""
+        table = as_table(self.rows, majority=self.majority)
+        return [f"## {self.title}", "", *table, "", *_noise(self.rows), *self.notes]
+
+
+def score_tables(
     by_variant: Mapping[str, Sequence[Compared]],
     base: str,
     metrics: Mapping[str, str],
     built_on: Mapping[str, str],
     published: Published | None,
-) -> list[str]:
+) -> list[ScoreTable]:
     """Return a table for each task that was measured, or where the paper's rows are tasks, for each variant."""
-    runs = [run for own in by_variant.values() for run in own]
-    tasks = [name for name in metrics if any(name in run.tasks for run in runs)]
-    lines = [] if published is None else _beside(published)
+    tasks = _measured(by_variant, metrics)
     if published is not None and published.rows and set(published.rows) <= set(metrics):
-        compared = tasks[0] if tasks else base
-        tables = _tables_of_variants(by_variant, tasks, published)
-    else:
-        compared = base
-        tables = _tables_of_measures(by_variant, base, tasks, metrics, built_on, published)
-    if not tables:
-        return lines
+        return _tables_of_variants(by_variant, tasks, published)
+    return _tables_of_measures(by_variant, base, tasks, metrics, built_on, published)
+
+
+def what_scores_are(
+    by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str], base: str
+) -> list[str]:
+    """Say what the numbers of tables are that compare with one base."""
+    runs = [run for own in by_variant.values() for run in own]
     return [
-        *lines,
-        *tables,
-        *_data_of_tasks(runs, tasks),
+        *_data_of_tasks(runs, _measured(by_variant, metrics)),
         "In percent, but for perplexity: mean over seeds, each of pre-training, where there is any, and fine-tuning",
-        f"alike. ± is their deviation. Differences are paired by seed with {compared}, with the 95% interval of their",
+        f"alike. ± is their deviation. Differences are paired by seed with {base}, with the 95% interval of their",
         "mean (Student's t).",
         "The dev data chose the best epoch of each fine-tuning, which flatters all alike.",
         "",
     ]
 
 
-def _beside(published: Published) -> list[str]:
+def _measured(by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]) -> list[str]:
+    return [name for name in metrics if any(name in run.tasks for own in by_variant.values() for run in own)]
+
+
+def what_was_published(published: Published) -> list[str]:
     """Say what the paper found, with those of its rows that do not stand beside ours."""
     facts = published.facts
     lines = [
@@ -59,14 +82,14 @@ def _beside(published: Published) -> list[str]:
 
 def _tables_of_variants(
     by_variant: Mapping[str, Sequence[Compared]], tasks: Sequence[str], published: Published
-) -> list[str]:
+) -> list[ScoreTable]:
     """Return a table of all tasks for each variant; the first task is what others are compared with."""
-    lines = []
+    tables = []
     for variant, own in by_variant.items() if tasks else ():
         paper = {name: published.value(name, variant) for name in tasks}
         rows = score_rows({name: _by_seed(own, name) for name in tasks}, tasks[0], paper)
-        lines += [f"## {variant}", "", *as_table(rows), "", *_noise(rows), *_collapsed(own, tasks)]
-    return lines
+        tables.append(ScoreTable(variant, tasks[0], rows, notes=_collapsed(own, tasks)))
+    return tables
 
 
 def _tables_of_measures(
@@ -76,11 +99,11 @@ def _tables_of_measures(
     metrics: Mapping[str, str],
     built_on: Mapping[str, str],
     published: Published | None,
-) -> list[str]:
+) -> list[ScoreTable]:
     """Return a table of all variants for each task, and before them for the perplexity where the paper has it."""
     runs = [run for own in by_variant.values() for run in own]
     has_perplexity = published is not None and PERPLEXITY in published.columns
-    lines = []
+    tables = []
     for name in [*([PERPLEXITY] if has_perplexity else []), *tasks]:
         scores = {variant: _by_seed(own, name) for variant, own in by_variant.items()}
         paper = {
@@ -88,11 +111,10 @@ def _tables_of_measures(
         }
         majority = next((run.tasks[name].majority for run in runs if name in run.tasks), None)
         rows = [row for row in score_rows(scores, base, paper) if row.scores]
-        heading = f"## {name} ({metrics[name]})" if name in metrics else "## Perplexity of masked words"
-        lines += [heading, "", *as_table(rows, majority=majority), ""]
-        lines += [*_noise(rows), *_gains(scores, built_on)]
-        lines += [*_points(by_variant, base, name), *_collapsed(runs, [name])]
-    return lines
+        title = f"{name} ({metrics[name]})" if name in metrics else "Perplexity of masked words"
+        notes = [*_gains(scores, built_on), *_points(by_variant, base, name), *_collapsed(runs, [name])]
+        tables.append(ScoreTable(title, base, rows, majority, notes))
+    return tables
 
 
 def _gains(scores: Mapping[str, Mapping[int, float]], built_on: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,114 @@
+"""The pictures of a study: held-out loss over time, scores over the steps of pre-training, differences to the base."""
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from cloze.evidence.study_results import Compared
+from cloze.evidence.study_scores import ScoreTable
+
+_PANELS_ABREAST = 2
+_PAPER: dict[str, Any] = {"color": "black", "marker": "D", "fillstyle": "none", "linestyle": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of a record; the same runs give the same bytes."""
+
+    file: str
+    caption: str
+    svg: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The picture in a Markdown page."""
+        return [f"![{self.caption}]({self.file})", ""]
+
+
+def loss_curves(by_variant: Mapping[str, Sequence[Compared]], base: str) -> Picture:
+    """Draw the mean over seeds of every variant's curve."""
+    with _style():
+        figure = Figure(figsize=(9.4, 5.0), layout="constrained")
+        axes = figure.add_subplot()
+        for name, runs in by_variant.items():
+            count = min(len(run.seconds) for run in runs)
+            minutes = np.mean([run.seconds[:count] for run in runs], axis=0) / 60
+            losses = np.mean([run.masked_lm_losses[:count] for run in runs], axis=0)
+            style = {"color": "black", "linewidth": 2.0} if name == base else {"linewidth": 1.2}
+            axes.plot(minutes, losses, label=name, **style)
+        axes.set_xlabel("minutes")
+        axes.set_ylabel("held-out masked-word loss, nats")
+        axes.grid(axis="y", linewidth=0.4)
+        axes.legend(frameon=False)
+        caption = "Masked-word loss on held-out text over time, mean over seeds"
+        return Picture("curves.svg", caption, _as_svg(figure))
+
+
+def score_curves(by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]) -> Picture:
+    """Draw every task's score over the steps of pre-training: each seed, and the mean over seeds."""
+    names = [name for name in metrics if any(name in run.tasks for own in by_variant.values() for run in own)]
+    with _style():
+        figure = Figure(figsize=(9.4, 4.0 * len(names)), layout="constrained")
+        for number, name in enumerate(names, 1):
+            axes = figure.add_subplot(len(names), 1, number)
+            for place, (variant, runs) in enumerate(by_variant.items()):
+                points = np.array([run.tasks[name].points for run in runs if name in run.tasks])
+                if not len(points):
+                    continue
+                steps = [runs[0].steps_at(place, points.shape[1]) for place in range(points.shape[1])]
+                axes.plot(steps, points.mean(0), f"C{place}-o", label=variant)
+                axes.plot(steps, points.T, f"C{place}.", markersize=3.0)
+            axes.set_xlabel("steps of pre-training")
+            axes.set_ylabel(f"{name} ({metrics[name]}), percent")
+            axes.grid(axis="y", linewidth=0.4)
+            axes.legend(frameon=False)
+        return Picture("quality.svg", "Scores over the steps of pre-training", _as_svg(figure))
+
+
+def differences_to_base(tables: Sequence[ScoreTable]) -> Picture:
+    """Draw how far each row lies from the base: ours with the 95% interval, and the paper's."""
+    columns = min(len(tables), _PANELS_ABREAST)
+    most_rows = max(len(table.rows) for table in tables)
+    with _style():
+        count = math.ceil(len(tables) / columns)
+        figure = Figure(figsize=(9.4, count * (0.9 + 0.26 * most_rows)), layout="constrained")
+        for number, table in enumerate(tables, 1):
+            axes = figure.add_subplot(count, columns, number)
+            axes.axvline(0, color="black", linewidth=0.8)
+            for place, row in enumerate(table.rows):
+                if (found := row.difference) is not None:
+                    axes.plot([found.low, found.high], [place, place], "C0-", solid_capstyle="butt")
+                    axes.plot(found.mean, place, "C0o")
+                if row.published_difference is not None:
+                    axes.plot(row.published_difference, place, **_PAPER)
+            axes.set_yticks(range(len(table.rows)), [row.name for row in table.rows])
+            axes.set_ylim(len(table.rows) - 0.5, -0.5)
+            axes.set_title(table.title, fontsize="medium")
+            axes.set_xlabel(f"less {table.base}")
+            axes.grid(axis="x", linewidth=0.4)
+        marks = [
+            Line2D([], [], color="C0", marker="o", label="ours, with the 95% interval"),
+            Line2D([], [], **_PAPER, label="the paper's"),
+        ]
+        has_papers = any(row.published_difference is not None for table in tables for row in table.rows)
+        figure.legend(handles=marks[: 1 + has_papers], loc="outside lower center", ncols=2, frameon=False)
+        caption = f"Differences to {tables[0].base}, with their 95% intervals"
+        return Picture("differences.svg", caption, _as_svg(figure))
+
+
+def _style() -> AbstractContextManager[None]:
+    return rc_context({"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0})
+
+
+def _as_svg(figure: Figure) -> str:
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None})
+    return stream.getvalue()
