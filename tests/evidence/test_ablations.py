@@ -1,6 +1,7 @@
 """Ablations at a nano size: every kind of variant is made and fine-tuned, goes on when stopped, stands in a table."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from cloze.evidence.study_file import read_study
 from cloze.evidence.study_plan import plan_study
 from cloze.evidence.study_published import Published, published_tables
 from cloze.evidence.study_record import write_study_record
-from cloze.evidence.study_results import Compared, TaskScores
+from cloze.evidence.study_results import MASKED, NEXT_SENTENCE, PERPLEXITY, Compared, TaskScores
 from cloze.locate import resolve_checkpoint
 from cloze.model.bilstm_on_top import BiLSTMOnBert
 from cloze.model.checkpoint import load_model
@@ -429,6 +430,13 @@ def test_ours_stand_beside_the_papers(tmp_path: Path) -> None:
     picture = (tmp_path / "record/differences.svg").read_text()
     assert picture.count(">less a<") == 2
     assert ">the paper's<" in picture
+
+
+def test_perplexity_is_that_of_text_read_as_in_training() -> None:
+    pairs, segments = {MASKED: math.log(9.0), NEXT_SENTENCE: 0.5}, {MASKED: math.log(4.0)}
+    assert Compared("a", 1, pairs=pairs, segments=segments).score(PERPLEXITY) == pytest.approx(9.0)
+    assert Compared("a", 1, pairs={MASKED: 3.0}, segments=segments).score(PERPLEXITY) == pytest.approx(4.0)
+    assert Compared("a", 1, neighbours=segments).score(PERPLEXITY) is None
 
 
 def test_the_papers_rows_may_be_tasks(tmp_path: Path) -> None:

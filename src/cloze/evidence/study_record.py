@@ -12,10 +12,8 @@ from cloze import artifacts
 from cloze.evidence.differences import PairedDifference, paired_difference
 from cloze.evidence.study_pictures import Picture, differences_to_base, loss_curves, score_curves
 from cloze.evidence.study_published import Published
-from cloze.evidence.study_results import MASKED, Compared
+from cloze.evidence.study_results import MASKED, NEXT_SENTENCE, Compared
 from cloze.evidence.study_scores import ScoreTable, score_tables, what_scores_are, what_was_published
-
-_PAIRS = "next_sentence_accuracy"
 
 
 def write_study_record(
@@ -109,8 +107,8 @@ def _row(own: Sequence[Compared], base: Sequence[Compared]) -> dict[str, Any]:
                     *([getattr(run, kind)[MASKED] for run in side] for side in zip(*pairs, strict=True))
                 )
             )
-    if all(_PAIRS in run.pairs for run in own):
-        row[_PAIRS] = fmean(run.pairs[_PAIRS] for run in own)
+    if all(NEXT_SENTENCE in run.pairs for run in own):
+        row[NEXT_SENTENCE] = fmean(run.pairs[NEXT_SENTENCE] for run in own)
     if pairs and all(ours.held_out_as == their.held_out_as for ours, their in pairs):
         shares = [_share(ours, their) for ours, their in pairs]
         row["share_of_time"] = (
@@ -153,7 +151,7 @@ def _losses(base: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
             f"{row['seconds'] / 60:.1f}",
             f"{row['tokens'] / 1e6:.1f}",
             *(cell for kind in ("pairs", "segments") for cell in _loss_cells(row.get(kind))),
-            f"{row[_PAIRS]:.3f}" if _PAIRS in row else "-",
+            f"{row[NEXT_SENTENCE]:.3f}" if NEXT_SENTENCE in row else "-",
             _time_cell(row),
         ]
         for row in rows

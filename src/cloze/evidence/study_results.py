@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MASKED = "masked_lm_loss"
+NEXT_SENTENCE = "next_sentence_accuracy"
 PERPLEXITY = "perplexity"
-"""A measure beside the tasks: that of masked words, on held-out text read as pairs."""
+"""A measure beside the tasks: that of masked words, on held-out text read as pairs, or as single segments where the
+encoder never saw a pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +71,6 @@ class Compared:
     def score(self, measure: str) -> float | None:
         """Return what was reached at the end: on a task, or the perplexity; None where that was not measured."""
         if measure == PERPLEXITY:
-            return math.exp(self.pairs[MASKED]) if self.pairs else None
+            read = self.pairs if NEXT_SENTENCE in self.pairs else self.segments
+            return math.exp(read[MASKED]) if read else None
         return self.tasks[measure].points[-1] if measure in self.tasks else None
