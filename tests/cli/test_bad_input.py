@@ -631,6 +631,9 @@ CASES = {
         copy_of("run", lambda d: (d / "metrics.jsonl").write_text("{}\n{}\n")),
     ),
     # labelled data
+    "more seeds than there are": Case(
+        FINETUNE + "-m {run} -d {table} --set seed=2147483647 --seeds 2", ("seeds 2 from seed 2147483647",)
+    ),
     "no such table": Case(FINETUNE + "-m {run} -d {tmp}/none.tsv", ("{tmp}/none.tsv: no such file",)),
     "a table of another kind": labelled(
         "a.xlsx", b"PK\3\4", "{tmp}/a.xlsx: not a table", ".tsv, .csv, .jsonl"

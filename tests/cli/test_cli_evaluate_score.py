@@ -114,7 +114,20 @@ def test_predictions_that_were_kept_score_the_same(place: Path, tmp_path: Path, 
     assert "exists already" in capsys.readouterr().err
 
 
+def test_labels_that_are_no_texts_are_those_of_the_data(tmp_path: Path, capsys: Capture) -> None:
+    labels = [True, False, True]
+    gold, predictions = tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl"
+    gold.write_text("".join(json.dumps({"text": "a", "label": label}) + "\n" for label in labels))
+    predictions.write_text("".join(json.dumps({"label": label}) + "\n" for label in labels))
+    assert main(["score", "classification", str(predictions), str(gold), "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
+
+
 BAD_PREDICTIONS = {
+    "a label that is none": (
+        '{"label": null}\n' * 10,
+        "predictions.jsonl:1: no prediction for mnli: TypeError",
+    ),
     "too few": ('{"label": "neutral"}\n' * 9, "predictions.jsonl: 9 predictions for 10 examples"),
     "no label": (
         '{"label": "neutral"}\n{"lable": 1}\n',

@@ -82,6 +82,16 @@ def test_plain_text_comes_from_stdin_too_and_goes_to_a_file(
     assert "exists already" in capsys.readouterr().err
 
 
+def test_half_a_character_loses_no_prediction(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"words": "good fi\\ud83dlm"}\n{"words": "bad"}\n')
+    page, output = tmp_path / "page.html", tmp_path / "out.jsonl"
+    given = ["predict", "classification", "-m", str(place / "run"), str(tmp_path / "in.jsonl"), "--quiet"]
+    assert main([*given, "--explain", "--page", str(page), "-o", str(output)]) == 0
+    assert [json.loads(line)["label"] for line in output.read_text().splitlines()] == ["good", "bad"]
+    assert "\\ud83d" in output.read_text()
+    assert "fi\ufffdlm" in page.read_text()
+
+
 def test_a_failed_prediction_leaves_no_file(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,8 +10,10 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.embed import Embedder, EmbeddingConfig
+from cloze.inference.predictor import Predictor
 from cloze.model.packed import Packed
 from cloze.model.pooling import pool_weighted
+from cloze.tasks.texts import LabelledText
 
 TEXTS = [
     "He sat down on the bank of the river and watched the boats.",
@@ -195,8 +197,28 @@ def test_what_a_model_has_not(settings: dict[str, object], says: str, minilm: Pa
         load(minilm, **settings)
 
 
+def test_what_stands_in_every_text_weighs_nothing(minilm: Path, tmp_path: Path) -> None:
+    prompted = load(with_prompts(minilm, tmp_path / "prompted"), pooling="idf_mean")
+    embedder = prompted.with_idf(["a [MASK] dog", "a [MASK] cat"])
+    assert embedder.idf is not None
+    ids = embedder.tokenizer.encode("query: a [MASK] dog").input_ids
+    np.testing.assert_allclose(embedder.idf[ids], np.log([1, 1, 1, 1, 1, 3 / 2, 1]), atol=1e-6)
+
+
+def test_tasks_on_vectors_put_the_prompt_before_texts_too(minilm: Path, tmp_path: Path) -> None:
+    directory = with_prompts(minilm, tmp_path / "prompted")
+    texts = ["A dog runs.", "Stocks fell."]
+    for given in (directory, minilm):
+        predictor = Predictor.load(given, "stsb-vectors", device="cpu")
+        [cosine], _ = predictor.predict([LabelledText(*texts)])
+        first, second = load(given)(texts)
+        assert cosine == pytest.approx(first @ second, abs=1e-5)
+
+
 def test_prompts_that_cloze_cannot_leave_out(minilm: Path, tmp_path: Path) -> None:
     directory = with_prompts(minilm, tmp_path / "prompted", include_prompt=False)
+    with pytest.raises(InputError, match="include_prompt is false"):
+        Predictor.load(directory, "stsb-vectors", device="cpu")
     with pytest.raises(InputError, match="include_prompt is false"):
         load(directory)
     assert load(directory, prompt="passage").prompt == ""

@@ -1,7 +1,6 @@
 """What the page asks beyond the public routes, its files, and the runs it watches."""
 
 import base64
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from cloze.serving.models import ServedModel, load_models
 from cloze.serving.run import serve
 from cloze.serving.service import Service
 from cloze.serving.watch import new_rows
+from cloze.training.metrics_log import MetricsLog
 
 TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}
 
@@ -144,37 +144,49 @@ def test_a_run_is_read_from_where_one_left_off(client: TestClient) -> None:
     first = client.get("/explore/runs/mini").json()
     assert len(first["rows"]) == 44
     assert not first["more"]
-    again = client.get(f"/explore/runs/mini?offset={first['offset']}").json()
+    again = client.get(f"/explore/runs/mini?after={first['place']}").json()
     assert again["rows"] == []
-    assert again["offset"] == first["offset"]
+    assert again["place"] == first["place"]
+    assert (first["is_anew"], again["is_anew"]) == (True, False)
 
 
 def test_half_lines_wait_and_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"kind": "train", "step": 1, "loss": NaN, "rate": 2.0}\nno JSON\n{"kind": "train", "st')
-    found = new_rows(tmp_path, 0)
+    found = new_rows(tmp_path)
     assert found.rows == ({"kind": "train", "step": 1, "rate": 2.0},)
     with path.open("a") as stream:
         stream.write('ep": 2}\n')
-    later = new_rows(tmp_path, found.offset)
+    later = new_rows(tmp_path, found.place)
     assert later.rows == ({"kind": "train", "step": 2},)
-    path.write_text(json.dumps({"kind": "train", "step": 1}) + "\n")  # resumed from an earlier checkpoint
-    anew = new_rows(tmp_path, later.offset)
-    assert anew.rows == ({"kind": "train", "step": 1},)
-    assert anew.offset < later.offset
+    assert not later.is_anew
+
+
+@pytest.mark.parametrize("later_steps", [1, 50])
+def test_a_file_that_was_written_anew_is_read_from_its_beginning(tmp_path: Path, later_steps: int) -> None:
+    MetricsLog(tmp_path, resume_step=0).write("train", 1)
+    MetricsLog(tmp_path, resume_step=1).write("train", 2)
+    found = new_rows(tmp_path)
+    assert [row["step"] for row in found.rows] == [1, 2]
+    log = MetricsLog(tmp_path, resume_step=1)  # it may be longer than before when it is asked for again
+    for step in range(3, 3 + later_steps):
+        log.write("train", step)
+    anew = new_rows(tmp_path, found.place)
+    assert anew.is_anew
+    assert [row["step"] for row in anew.rows] == [1, *range(3, 3 + later_steps)]
 
 
 def test_a_long_run_comes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cloze.serving.watch._MOST_BYTES", 1000)
     run = make_run(tmp_path / "run", steps=100)
-    rows, offset, more = [], 0, True
+    rows, after, more = [], "", True
     while more:
-        found = new_rows(run, offset)
+        found = new_rows(run, after)
         rows += found.rows
-        offset, more = found.offset, found.more
+        after, more = found.place, found.more
     assert len(rows) == 110
     with pytest.raises(InputError, match="not a run, or not yet"):
-        new_rows(tmp_path, 0)
+        new_rows(tmp_path)
 
 
 def test_a_run_that_is_not_there_is_not_watched(tmp_path: Path) -> None:

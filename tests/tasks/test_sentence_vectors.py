@@ -45,7 +45,9 @@ def test_sentence_transformers_gives_the_same_vectors(
     library = pytest.importorskip("sentence_transformers")
     transformers = pytest.importorskip("transformers")
     (tmp_path / "a.tsv").write_text(PAIRS)
+    prompt = "good " if pooling == "cls" else ""
     settings = [
+        f'scored-pairs.prompt="{prompt}"',
         f"model={nano_checkpoint}",
         f"train={tmp_path / 'a.tsv'}",
         f"dev={tmp_path / 'a.tsv'}",
@@ -60,12 +62,15 @@ def test_sentence_transformers_gives_the_same_vectors(
     scores = finetune(task, config, tmp_path / "run")
     assert scores["spearman"] > 0.99
     best = follow(tmp_path / "run", "best")
-    found = VectorSettings(pooling=pooling, normalize=normalize, max_seq_length=16)
+    prompts = {"prompts": {"default": prompt}, "default_prompt_name": "default"} if prompt else {}
+    found = VectorSettings(pooling=pooling, normalize=normalize, max_seq_length=16, **prompts)
     assert read_sentence_transformer(best) == found
     texts = ["the film was very good .", "awful", "very " * 30]
     theirs = library.SentenceTransformer(str(best), device="cpu")
     tokenizer = Tokenizer.load(best)
-    packed = Packed.from_sequences([tokenizer.encode(text, max_length=16).input_ids for text in texts])
+    packed = Packed.from_sequences(
+        [tokenizer.encode(prompt + text, max_length=16).input_ids for text in texts]
+    )
     with torch.no_grad():
         ours = pool(load_model(best).forward_packed(packed).sequence_output, packed, pooling)
     if normalize:

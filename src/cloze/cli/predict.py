@@ -137,6 +137,7 @@ def _write_explained(
     from cloze.artifacts import write_text
     from cloze.evidence.explanations import ExplainedText, explanations_page
     from cloze.inference.explain import check_explainable, explain
+    from cloze.text.characters import replace_lone_surrogates
 
     check_explainable(predictor)
     task = predictor.task
@@ -148,7 +149,7 @@ def _write_explained(
             if page is not None:
                 texts.append(ExplainedText(example, found))
     if page is not None:
-        write_text(page, explanations_page(texts, task=task.name, model=model))
+        write_text(page, replace_lone_surrogates(explanations_page(texts, task=task.name, model=model)))
 
 
 def _print(row: dict[str, Any], stream: IO[str]) -> None:
@@ -165,6 +166,7 @@ def _open(output: str | None) -> Iterator[IO[str]]:
 
     with (
         write_file_to(output, room=cache_directory()) as temporary,
-        temporary.open("w", encoding="utf-8", newline="\n") as stream,
+        # half a character of the data stands in JSON as it did there
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
     ):
         yield stream

@@ -157,7 +157,7 @@ class Embedder:
             combine=config.combine,
             normalize=stored.normalize if config.normalize is None else config.normalize,
             max_seq_length=_resolve_length(config, stored, model.config.max_position_embeddings),
-            prompt=_resolve_prompt(config.prompt, stored, checkpoint),
+            prompt=stored.prompt(config.prompt, where=checkpoint),
             dtype=dtype,
         )
 
@@ -165,15 +165,14 @@ class Embedder:
         """Return the same with weights for `idf_mean`: ln((1 + texts) / (1 + texts with the piece)); [CLS], [SEP] 0.
 
         Source:
-            Zhang et al. 2020 (BERTScore), 3; the logarithm of the whole quotient, so that a piece of all texts is 0.
+            Zhang et al. 2020 (BERTScore), 3; the logarithm of the whole quotient, so that a piece of all texts is 0, as
+            are those of the prompt.
         """
         vocab_size, count = self.tokenizer.vocab_size, 0
         num_texts_V = np.zeros(vocab_size, np.int64)
-        rest = map(replace_lone_surrogates, texts)
+        rest = iter(texts)
         while some := list(islice(rest, _TEXTS_AT_ONCE)):
-            ids, lengths = self.tokenizer.ids(some)
-            text_of_piece = np.repeat(np.arange(len(some)), lengths)
-            once = np.unique(text_of_piece * vocab_size + ids) % vocab_size
+            once = np.concatenate([np.unique(own) for own in self.pieces(some)])
             num_texts_V += np.bincount(once, minlength=vocab_size)
             count += len(some)
         idf = np.log((1 + count) / (1 + num_texts_V)).astype(np.float32)
@@ -358,16 +357,3 @@ def _resolve_length(config: EmbeddingConfig, stored: VectorSettings, positions: 
         what = f"{config.max_seq_length} is not in 3..{positions}, the positions of the model"
         raise InputError(what, where="max_seq_length")
     return min(length, positions)
-
-
-def _resolve_prompt(name: str | None, stored: VectorSettings, checkpoint: Path) -> str:
-    name = stored.default_prompt_name if name is None else name
-    if name is None:
-        return ""
-    if name not in stored.prompts:
-        known = ", ".join(map(repr, stored.prompts)) or "none"
-        raise InputError(f"no prompt {name!r}", where=checkpoint, remedy=f"The directory has {known}")
-    if stored.prompts[name] and not stored.include_prompt:
-        what = "pools without the tokens of the prompt (include_prompt is false), which cloze cannot"
-        raise InputError(what, where=checkpoint)
-    return stored.prompts[name]

@@ -54,6 +54,27 @@ class VectorSettings:
     include_prompt: bool = True
     """Whether the tokens of the prompt are pooled, too."""
 
+    def prompt(self, name: str | None = None, *, where: Path) -> str:
+        """Return what is put before each text: the prompt of that name, else the default one's, which may be none.
+
+        Args:
+            name: of a prompt; None is the default.
+            where: the directory that has them, for what is said of an error.
+
+        Raises:
+            InputError: there is no such prompt, or its tokens are to be left out of the pooling.
+        """
+        name = self.default_prompt_name if name is None else name
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            known = ", ".join(map(repr, self.prompts)) or "none"
+            raise InputError(f"no prompt {name!r}", where=where, remedy=f"The directory has {known}")
+        if self.prompts[name] and not self.include_prompt:
+            what = "pools without the tokens of the prompt (include_prompt is false), which cloze cannot"
+            raise InputError(what, where=where)
+        return self.prompts[name]
+
 
 def write_sentence_transformer(directory: Path, settings: VectorSettings, *, hidden_size: int) -> None:
     """Write, beside the files of a model, what makes `SentenceTransformer(directory)` read it.

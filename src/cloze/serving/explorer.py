@@ -132,16 +132,10 @@ def _add_runs(router: APIRouter, runs: Mapping[str, Path]) -> None:
         return list(runs)
 
     @router.get("/explore/runs/{name:path}")
-    def rows(name: str, offset: Annotated[int, Query(ge=0, le=2**53)] = 0) -> dict[str, Any]:
+    def rows(name: str, after: Annotated[str, Query(max_length=64)] = "") -> dict[str, Any]:
         if name not in runs:
             raise InputError(f"no run {name!r} is watched", where="name")
-        found = new_rows(runs[name], offset)
-        return {
-            "rows": found.rows,
-            "offset": found.offset,
-            "more": found.more,
-            "seconds_since_change": found.seconds_since_change,
-        }
+        return asdict(new_rows(runs[name], after))
 
 
 def _inside(served: ServedModel, request: InsideRequest) -> dict[str, Any]:

@@ -4,6 +4,9 @@ import json
 import math
 from typing import Any
 
+_MOST_KEYS = 64
+"""Of an object; no route knows as many. Each unknown one would be an error to be told."""
+
 
 def check_json(body: bytes, *, depth: int) -> None:
     """Refuse a body that is not plain JSON.
@@ -13,8 +16,8 @@ def check_json(body: bytes, *, depth: int) -> None:
         depth: lists and objects within each other, at most.
 
     Raises:
-        ValueError: it is not UTF-8 or not JSON, has a key twice, a number that is none, half a character, or is too
-            deep.
+        ValueError: it is not UTF-8 or not JSON, has a key twice or very many, a number that is none, half a character,
+            or is too deep.
     """
     text = body.decode("utf-8")  # no UTF-16, which Python's reader would take
     too_deep = f"more than {depth} lists and objects within each other"
@@ -43,6 +46,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         raise ValueError("an object has a key twice")
+    if len(table) > _MOST_KEYS:
+        raise ValueError(f"an object has {len(table):,} keys, more than {_MOST_KEYS}")
     return table
 
 

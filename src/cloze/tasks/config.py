@@ -119,6 +119,8 @@ class FinetuneConfig:
             raise ValueError(f"{what} ({self.max_seq_length})")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
+        if self.seed + self.seeds > 2**31:
+            raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
 
     def metric_of(self, task: AnyTask) -> str:
         """Return the name of the score that chooses.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from cloze.stores import Place
 from cloze.tasks.sequence_classification import Prediction, SequenceClassification
+from cloze.tasks.tables import as_text
 from cloze.tasks.texts import Columns, LabelledText, read_texts
 
 ENTAILMENT = ("entailment", "not_entailment")
@@ -33,7 +34,7 @@ class GlueClassification(SequenceClassification):
 
     def from_json(self, values: Mapping[str, Any]) -> Prediction:
         """Read the label, or its number; probabilities may be missing."""
-        return super().from_json({**values, "label": self._named(str(values["label"]))})
+        return super().from_json({**values, "label": self._named(as_text(values["label"]))})
 
     def _rows(self, path: Place, *, labelled: bool) -> Iterator[LabelledText]:
         return read_texts(path, self.columns, labelled=labelled)

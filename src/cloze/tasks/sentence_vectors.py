@@ -29,6 +29,7 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.measures import Measures
 
 _FLATNESS = 0.001  # cosines that spread less say nothing
+_PROMPT = "default"
 
 PredictionT = TypeVar("PredictionT")
 
@@ -62,13 +63,19 @@ class VectorTask(Task[LabelledText, PairFeature, TargetBatch, PredictionT], Gene
     normalize: bool | None = None
     """Whether the saved model brings vectors to length 1 for other programs; None likewise, or no. Cosines are the
     same."""
+    prompt: str | None = None
+    """Put before each text; None takes the default prompt that sentence-transformers wrote of the model, or none."""
 
     def origin(self, example: LabelledText) -> Hashable:
         """Return both texts: a pair that stands there twice is learned, or scored."""
         return example.text, example.pair
 
     def begun_from(self, directory: Path) -> Self:
-        """Return the task with the pooling that sentence-transformers finds in a checkpoint, where none is set."""
+        """Return the task with what sentence-transformers wrote of a checkpoint's vectors, where nothing is set.
+
+        Raises:
+            InputError: a prompt's tokens are to be left out of the pooling.
+        """
         found = read_sentence_transformer(directory)
         if found is None:
             found = VectorSettings(pooling="mean", normalize=False, max_seq_length=None)
@@ -76,6 +83,7 @@ class VectorTask(Task[LabelledText, PairFeature, TargetBatch, PredictionT], Gene
             self,
             pooling=found.pooling if self.pooling is None else self.pooling,
             normalize=found.normalize if self.normalize is None else self.normalize,
+            prompt=found.prompt(where=directory) if self.prompt is None else self.prompt,
         )
 
     def of_checkpoint(self, directory: Path) -> Self:
@@ -86,13 +94,27 @@ class VectorTask(Task[LabelledText, PairFeature, TargetBatch, PredictionT], Gene
         """Write what makes a checkpoint one of sentence-transformers."""
         assert isinstance(model, BertForFeatureExtraction)
         settings = VectorSettings(
-            pooling=self.pooling or "mean", normalize=self.normalize or False, max_seq_length=max_seq_length
+            pooling=self.pooling or "mean",
+            normalize=self.normalize or False,
+            max_seq_length=max_seq_length,
+            prompts={_PROMPT: self.prompt} if self.prompt else {},
+            default_prompt_name=_PROMPT if self.prompt else None,
         )
         write_sentence_transformer(directory, settings, hidden_size=model.config.hidden_size)
 
     def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForFeatureExtraction:
         """Return the encoder: nothing is added to it."""
         return BertForFeatureExtraction(bert)
+
+    def sequences(
+        self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
+    ) -> tuple[TextSequence, TextSequence]:
+        """Tokenize both texts, each by itself, with the prompt before it."""
+        first, second = (
+            sequences_of(tokenizer, (self.prompt or "") + text, max_seq_length=max_seq_length)[0]
+            for text in (example.text, example.pair or "")
+        )
+        return first, second
 
     def vectors(self, hidden: Tensor, batch: TargetBatch) -> tuple[Tensor, Tensor]:
         """Return the vectors of all first and of all second texts, [B, D] each, of length 1."""
@@ -122,7 +144,7 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
             InputError: the score is not a number.
         """
         is_known = example.label is not None and self.minimum is not None and self.maximum is not None
-        sequences = sequences_of_pair(example, tokenizer, max_seq_length=max_seq_length)
+        sequences = self.sequences(example, tokenizer, max_seq_length=max_seq_length)
         return [PairFeature(sequences, self.on_scale(example) if is_known else None)]
 
     def batch(self, features: Sequence[PairFeature]) -> TargetBatch:
@@ -168,17 +190,6 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the cosine."""
         return finite(values["cosine"])
-
-
-def sequences_of_pair(
-    example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
-) -> tuple[TextSequence, TextSequence]:
-    """Tokenize both texts, each by itself."""
-    first, second = (
-        sequences_of(tokenizer, text, max_seq_length=max_seq_length)[0]
-        for text in (example.text, example.pair or "")
-    )
-    return first, second
 
 
 def pack_pairs(features: Sequence[PairFeature]) -> Packed:

@@ -18,6 +18,7 @@ from cloze.metrics.classification import METRICS, majority_share
 from cloze.model.bert import BertModel
 from cloze.model.heads import BertForSequenceClassification
 from cloze.tasks.probabilities import softmax
+from cloze.tasks.tables import as_text
 from cloze.tasks.task import Array, TargetBatch, check_labels
 from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask
 from cloze.training.measures import Measures
@@ -164,7 +165,9 @@ class SequenceClassification(TextTask[Prediction]):
 
     def from_json(self, values: Mapping[str, Any]) -> Prediction:
         """Read the label, which the task must know where it names its own; probabilities may be missing."""
-        label = str(values["label"])
+        label = as_text(values["label"])
+        if label is None:
+            raise TypeError(f"label is {values['label']!r}, not a text")
         if self.labels and label not in self.labels:
             raise ValueError(f"label {label!r} is none of {', '.join(self.labels[:10])}")
         return Prediction(label, values.get("probability", 1.0), values.get("probabilities", {}))

@@ -49,14 +49,11 @@ class Row:
         Raises:
             InputError: it is null, a list or a table.
         """
-        value = self.cells[column]
-        if isinstance(value, str):
-            return value
-        if isinstance(value, int) or (
-            isinstance(value, float) and math.isfinite(value)
-        ):  # a label may be one, or true
-            return json.dumps(value)
-        raise InputError(f"{_name(column)} is {_shown(value)}, not a text", where=self.where)
+        text = as_text(self.cells[column])
+        if text is None:
+            what = f"{_name(column)} is {_shown(self.cells[column])}, not a text"
+            raise InputError(what, where=self.where)
+        return text
 
     def required(self, column: Column) -> str:
         """Return the text of a cell that must hold something.
@@ -79,6 +76,15 @@ class Row:
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise InputError(f"{_name(column)} is {_shown(values)}, not a list of texts", where=self.where)
         return values
+
+
+def as_text(value: Any) -> str | None:
+    """Return a text, or a number or truth value as JSON writes it, since a label may be one; None of anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return json.dumps(value)
+    return None
 
 
 def is_tsv(path: Place) -> bool:

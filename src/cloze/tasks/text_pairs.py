@@ -18,7 +18,6 @@ from cloze.tasks.sentence_vectors import (
     PairFeature,
     VectorTask,
     pack_pairs,
-    sequences_of_pair,
 )
 from cloze.tasks.tables import read_rows
 from cloze.tasks.task import Array, TargetBatch
@@ -91,7 +90,7 @@ class TextPairs(VectorTask[PairVectors]):
         self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[PairFeature]:
         """Tokenize both texts, each by itself."""
-        return [PairFeature(sequences_of_pair(example, tokenizer, max_seq_length=max_seq_length), None)]
+        return [PairFeature(self.sequences(example, tokenizer, max_seq_length=max_seq_length), None)]
 
     def batch(self, features: Sequence[PairFeature]) -> TargetBatch:
         """Pack the first texts, then the second ones; the targets are the first pair whose second text is the same."""

@@ -55,7 +55,7 @@ export const trainingView = {
 function watch(name, place) {
   /** @type {Row[]} */
   const rows = [];
-  let offset = 0;
+  let after = "";
   let stopped = false;
   let changed = 0;
   const show = answers(place);
@@ -65,10 +65,10 @@ function watch(name, place) {
       await show(async (signal) => {
         let found;
         do {
-          found = await ask(`explore/runs/${encodeURIComponent(name)}?offset=${offset}`, undefined, signal);
-          if (found.offset < offset) rows.length = 0; // the run was begun anew
+          found = await ask(`explore/runs/${encodeURIComponent(name)}?after=${after}`, undefined, signal);
+          if (found.is_anew) rows.length = 0;
           rows.push(...found.rows);
-          offset = found.offset;
+          after = found.place;
           if (found.rows.length) changed = Date.now();
         } while (found.more);
         return picture(rows, found.seconds_since_change);
@@ -87,7 +87,7 @@ function watch(name, place) {
 function picture(rows, idle) {
   if (!rows.length) return [element("p", { class: "muted" }, "The run has written nothing yet.")];
   const last = rows.reduce((first, second) => ({ ...first, ...second }));
-  const end = Math.max(...rows.map(({ step }) => step));
+  const end = rows.reduce((most, { step }) => Math.max(most, step), 0); // too many for the arguments of a call
   const tiles = [
     ["Step", end.toLocaleString("en")],
     ["Time", clock(last.seconds)],
