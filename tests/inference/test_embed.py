@@ -11,6 +11,7 @@ import torch
 from cloze.errors import InputError
 from cloze.inference.embed import Embedder, EmbeddingConfig
 from cloze.inference.predictor import Predictor
+from cloze.model.importing import import_model
 from cloze.model.packed import Packed
 from cloze.model.pooling import pool_weighted
 from cloze.tasks.texts import LabelledText
@@ -69,6 +70,23 @@ def test_sentence_transformers_gives_the_same_vectors(
 
 
 @pytest.mark.long
+def test_the_length_that_sentence_transformers_6_leaves_to_the_tokenizer(
+    minilm: Path, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    theirs = library.SentenceTransformer(str(minilm), device="cpu")
+    theirs.max_seq_length = 8
+    theirs.save(str(tmp_path / "theirs"))
+    import_model(tmp_path / "theirs", tmp_path / "ours")
+    text = "It was the best of times, it was the worst of times, it was the age of wisdom."
+    for directory in (tmp_path / "theirs", tmp_path / "ours"):
+        vectors = load(directory).embed([text])
+        assert vectors.num_truncated == 1
+        np.testing.assert_allclose(vectors.vectors, theirs.encode([text]), atol=1e-6)
+    again = library.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    assert again.max_seq_length == 8
+
+
 def test_a_thousand_real_sentences(embedder: Embedder, minilm: Path, shared: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     lines = (shared / "data/glue/STS-B/dev.tsv").read_text("utf-8").splitlines()[1:]

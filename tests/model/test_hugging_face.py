@@ -139,6 +139,18 @@ def test_how_vectors_are_made_comes_in_with_a_model(write, tmp_path):
     assert read_sentence_transformer(tmp_path / "ours") == said
 
 
+def test_lower_case_before_a_tokenizer_that_keeps_it_is_refused(write, tmp_path):
+    directory, _ = write("BertModel")
+    said = VectorSettings(pooling="mean", normalize=False, max_seq_length=None)
+    write_sentence_transformer(directory, said, hidden_size=SIZES["hidden_size"])
+    file = directory / "sentence_bert_config.json"
+    file.write_text('{"max_seq_length": 8, "do_lower_case": true}')
+    assert read_sentence_transformer(directory).max_seq_length == 8  # the tokenizer lower-cases by itself
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    with pytest.raises(InputError, match="lower-cases texts before a tokenizer that keeps their case"):
+        read_sentence_transformer(directory)
+
+
 def test_a_decoder_is_no_encoder(write):
     directory, _ = write("BertModel", is_decoder=True)
     with pytest.raises(InputError, match=r"config\.json: is_decoder: .*cloze reads encoders"):

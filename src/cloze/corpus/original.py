@@ -165,8 +165,8 @@ def _random_segment(
             break
     document = documents[order[other]]
     segment: list[int] = []
-    for sentence in document[rng.randint(0, len(document) - 1) :]:
-        segment.extend(sentence)
+    for number in range(rng.randint(0, len(document) - 1), len(document)):
+        segment.extend(document[number])
         if len(segment) >= target:
             break
     return segment
@@ -233,7 +233,7 @@ def _words(
 
 @dataclass(frozen=True, slots=True)
 class _OnDisk(Sequence[Document]):
-    """The documents of a data set, each read when it is asked for."""
+    """The documents of a data set."""
 
     documents: Documents
 
@@ -241,7 +241,23 @@ class _OnDisk(Sequence[Document]):
         return len(self.documents)
 
     def __getitem__(self, number: Any) -> Any:
-        return [sentence.tolist() for sentence in self.documents.document(number)]
+        return _SentencesOnDisk(self.documents, self.documents.sentences(number))
+
+
+@dataclass(frozen=True, slots=True)
+class _SentencesOnDisk(Sequence[Sequence[int]]):
+    """The sentences of a document, each read when it is asked for: of a book, a random segment wants a few."""
+
+    documents: Documents
+    numbers: range
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self.documents.sentence(number).tolist() for number in self.numbers[place]]
+        return self.documents.sentence(self.numbers[place]).tolist()
 
 
 def _columns(instances: Sequence[Instance], vocab_size: int) -> dict[str, Any]:

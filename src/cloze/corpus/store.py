@@ -241,11 +241,13 @@ class Documents:
         spans = zip(shards.tolist(), begins.tolist(), ends.tolist(), strict=True)
         return np.concatenate([self._shards[shard][begin:end] for shard, begin, end in spans])
 
-    def document(self, number: int) -> list[Pieces]:
-        """Return the sentences of one document."""
-        sentences = range(int(self.first_sentence[number]), int(self.end_sentence[number]))
-        bounds = self.sentence_offsets
-        return [self.read(int(bounds[s]), int(bounds[s + 1])) for s in sentences]
+    def sentences(self, number: int) -> range:
+        """Return the numbers of a document's sentences."""
+        return range(int(self.first_sentence[number]), int(self.end_sentence[number]))
+
+    def sentence(self, number: int) -> Pieces:
+        """Return the pieces of a sentence."""
+        return self.read(int(self.sentence_offsets[number]), int(self.sentence_offsets[number + 1]))
 
     def piece_counts(self, vocab_size: int) -> Integers:
         """Return how often each piece of the vocabulary occurs."""

@@ -1,5 +1,6 @@
 """Checkpoints of ours, made of what other programs wrote."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from cloze import artifacts
@@ -50,6 +51,9 @@ def import_model(
             directory, found.model, found.tokenizer, labels=found.labels, problem_type=found.problem_type
         )
         if vectors is not None:
-            hidden_size = load_config(directory).hidden_size
-            write_sentence_transformer(directory, vectors, hidden_size=hidden_size)
+            config = load_config(directory)
+            if vectors.max_seq_length is not None:  # transformers writes 10**30 where it knows no limit
+                length = min(vectors.max_seq_length, config.max_position_embeddings)
+                vectors = replace(vectors, max_seq_length=length)
+            write_sentence_transformer(directory, vectors, hidden_size=config.hidden_size)
     return found

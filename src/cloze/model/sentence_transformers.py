@@ -2,7 +2,7 @@
 
 modules.json                      which modules follow each other: Transformer, Pooling, Normalize
 1_Pooling/config.json             which pooling, and whether over the prompt too
-sentence_bert_config.json         how many tokens are read
+sentence_bert_config.json         how many tokens are read; version 6 leaves that to tokenizer_config.json
 config_sentence_transformers.json what is said before a text, by name
 """
 
@@ -17,6 +17,7 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.model.checkpoint import read_json
 from cloze.model.pooling import Pooling
+from cloze.text.tokenizer import TOKENIZER_CONFIG_FILE, Tokenizer
 
 MODULES_FILE = "modules.json"
 
@@ -104,7 +105,7 @@ def read_sentence_transformer(directory: Path) -> VectorSettings | None:
     """Read how sentence-transformers makes vectors of a model; None where it says nothing of it.
 
     Raises:
-        InputError: a file is damaged, or asks for a module or a pooling that cloze has not.
+        InputError: a file is damaged, or asks for a module, a pooling or a lower-casing that cloze has not.
     """
     file = Path(directory) / MODULES_FILE
     if not file.is_file():
@@ -119,11 +120,12 @@ def read_sentence_transformer(directory: Path) -> VectorSettings | None:
         what = f"a module {unknown[0]!r}" if unknown else "no module Pooling"
         raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
     pooling_file = artifacts.file_in(Path(directory), kinds["Pooling"], where=file) / "config.json"
+    _check_case(Path(directory))
     prompts, default_prompt_name = _read_prompts(Path(directory) / _PROMPTS_FILE)
     return VectorSettings(
         pooling=_read_pooling(pooling_file),
         normalize="Normalize" in kinds,
-        max_seq_length=_read_length(Path(directory) / _LENGTH_FILE),
+        max_seq_length=_read_length(Path(directory)),
         prompts=prompts,
         default_prompt_name=default_prompt_name,
         include_prompt=read_json(pooling_file).get("include_prompt", True) is True,
@@ -145,11 +147,26 @@ def _read_pooling(file: Path) -> Pooling:
     return known[modes[0]]
 
 
-def _read_length(file: Path) -> int | None:
-    length = read_json(file).get("max_seq_length") if file.is_file() else None
-    if length is not None and (not isinstance(length, int) or length < 1):
-        raise InputError(f"max_seq_length {length!r} is not a positive number", where=file)
-    return length
+def _check_case(directory: Path) -> None:
+    """Refuse what lower-cases a text before a tokenizer that keeps its case."""
+    file = directory / _LENGTH_FILE
+    asked = file.is_file() and read_json(file).get("do_lower_case")
+    if asked and not Tokenizer.load(directory).lowercase:
+        what = (
+            "lower-cases texts before a tokenizer that keeps their case (do_lower_case), which cloze does not"
+        )
+        raise InputError(what, where=file, remedy="Set do_lower_case to false, and give it lower-cased texts")
+
+
+def _read_length(directory: Path) -> int | None:
+    for name, key in ((_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
+        file = directory / name
+        length = read_json(file).get(key) if file.is_file() else None
+        if length is not None:
+            if not isinstance(length, int) or length < 1:
+                raise InputError(f"{key} {length!r} is not a positive number", where=file)
+            return length
+    return None
 
 
 def _read_prompts(file: Path) -> tuple[dict[str, str], str | None]:
