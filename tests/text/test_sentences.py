@@ -165,18 +165,32 @@ def test_no_such_splitter(own):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "language"),
     [
-        "No." + " " * 100_000 + "a",
-        "Said I." + " " * 100_000 + "a",
-        "He left. — She stayed. " * 200_000,
+        ("No." + " " * 100_000 + "a", "en"),
+        ("Said I." + " " * 100_000 + "a", "en"),
+        ("He left. — She stayed. " * 200_000, "en"),
+        ("这是一本书，他说得很好。" * 40_000, "zh"),
+        ("「" + "これは本です。" * 40_000, "ja"),
     ],
 )
-def test_the_time_does_not_grow_with_the_square_of_the_length(text):
-    """Measured: under a second. What is quadratic took a minute for the dashes and two for the blanks."""
+def test_the_time_does_not_grow_with_the_square_of_the_length(text, language):
+    """Measured: two seconds at most. What is quadratic took a minute for the dashes, the books, two for the blanks."""
     before = process_time()
-    split_sentences(text)
+    split_sentences(text, language=language)
     assert process_time() - before < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("他说：“我来了。你呢？我们一起去吧。”然后走了。（他走了。他们都走了。）《书。名》很好。", "zh"),
+        ('他说："我来了。你呢？我们走吧。"再见！', "zh"),
+        ("「行くよ。行こう。」と彼は言った。そうですか？（はい。いいえ。）はい。", "ja"),
+    ],
+)
+def test_a_long_text_without_line_breaks_ends_its_sentences_where_a_short_one_does(text, language):
+    assert split_sentences(text * 500, language=language) == split_sentences(text, language=language) * 500
 
 
 # GUM: sentences as people have marked them

@@ -286,6 +286,19 @@ def test_nothing_is_saved_while_steps_are_skipped(tmp_path: Path) -> None:
     assert [step for step, _ in _rows(tmp_path, "validation")] == [10]
 
 
+def test_a_stop_while_steps_are_skipped_saves_nothing_and_they_are_counted_again(tmp_path: Path) -> None:
+    work = LineWork()
+    work.poison = set(range(3 * 19, 1000))
+    work.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 3 * 21 else None
+    with pytest.raises(Interrupted):
+        _train(tmp_path, work, every_steps=1)
+    assert _kept(tmp_path)[-1] == 19
+    work.at_batch = lambda batch: None
+    with pytest.raises(RunError, match=r"batch 21.*3 times in a row"):
+        _train(tmp_path, work, resume=True, every_steps=1)
+    assert _kept(tmp_path)[-1] == 19
+
+
 def test_a_run_whose_last_step_is_skipped_still_has_its_end(tmp_path: Path) -> None:
     work = LineWork()
     work.poison = {3 * 29}
@@ -321,6 +334,21 @@ def test_a_damaged_newest_checkpoint_does_not_outlive_what_is_saved_next(tmp_pat
     assert not later.exists()
     assert (tmp_path / "checkpoints" / "damaged-step-00000099").is_dir()
     assert resolve_checkpoint(tmp_path).name == "step-00000040"
+
+
+def test_a_best_checkpoint_that_made_room_for_a_damaged_one_is_forgotten(tmp_path: Path) -> None:
+    work = LineWork()
+    work.poison = set(range(3 * 22, 1000))
+    with pytest.raises(RunError):
+        _train(tmp_path, work, every_steps=5)
+    assert (_kept(tmp_path), _best_step(tmp_path)) == ([15, 20], 20)
+    (tmp_path / "checkpoints/step-00000020/training/state.json").unlink()
+    work.poison = set(range(3 * 17, 1000))
+    with pytest.raises(RunError):
+        _train(tmp_path, work, resume=True, every_steps=5)
+    assert resolve_checkpoint(tmp_path, "best").name == "step-00000015"
+    _train(tmp_path, LineWork(), resume=True)
+    assert resolve_checkpoint(tmp_path, "best").name in ("step-00000020", "step-00000030")
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_again_by_itself(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def plan_epoch(
         gives about 54% random pairs; here exactly half of an epoch's pairs are random. Google's random B begins
         anywhere in another document, and the text it displaces is put back; here chunks exchange their Bs with
         chunks of other documents whose B is as long, so every sentence is read once an epoch, and the length of a
-        pair does not give its label away. (Where one document holds most of the text, the others are read again.)
+        pair does not give its label away. (Of a few large documents, some Bs are read twice and some not.)
     """
     key = mix(seed, phase, epoch)
     least = 2 if config.next_sentence else 1
@@ -192,7 +192,7 @@ def _part_from_own(giver: Integers, own: Integers, document: Integers) -> Intege
 
 
 def _foreign_of_like_length(takers: Integers, document: Integers, b_length: Integers) -> Integers:
-    """Return for chunks of one document, which holds most of the text, the nearest in length of all others.
+    """Return for chunks of one document, which holds much of the text, the nearest in length of all others.
 
     Their Bs are then read more than once an epoch.
     """

@@ -7,7 +7,7 @@ are shown the text without its quotation marks (`_shown`), and the marks go with
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import sentencex
@@ -41,6 +41,16 @@ _BRACKETS_OF_SENTENCES: Mapping[str, re.Pattern[str]] = MappingProxyType(
         "[]": re.compile(r"\](?<=[.!?]\])"),
         "（）": re.compile(r"）(?<=[。！？]）)"),
     }
+)
+_QUADRATIC = frozenset(("ja", "zh"))
+"""Over these the library takes time that grows with the square of a text without line breaks."""
+_PART, _LONGEST_PART = (
+    500,
+    20_000,
+)  # characters that it is given at once; the longest where a quotation stays open
+_OPENING, _CLOSING = "“‘「『（(《〈【", "”’」』）)》〉】"
+_MARKS = re.compile(
+    rf"(?P<opening>[{_OPENING}])|(?P<closing>[{_CLOSING}])|(?P<both>\")|[。！？](?=[぀-ヿ㐀-鿿])"
 )
 _LIKE_A_NUMBER = re.compile(r"([。！？।॥؟۔])[0-9a-z]")
 """Where the library takes a terminator without a space behind it for the point of a number or a name."""
@@ -142,7 +152,7 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
     shown = _shown(text, language)
     spans: list[Span] = []
     start = end = 0
-    for segment in sentencex.segment(language, shown):
+    for segment in _segments(shown, language):
         stop = end + len(segment.rstrip())
         end += len(segment)
         if end == len(text):
@@ -164,6 +174,29 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
             spans.append((stop - len(sentence), stop))
         start = stop
     return spans
+
+
+def _segments(shown: str, language: str) -> Iterator[str]:
+    """Yield what the library takes for sentences, with the white space behind them."""
+    for part in _parts(shown) if language in _QUADRATIC else (shown,):
+        yield from sentencex.segment(language, part)
+
+
+def _parts(shown: str) -> Iterator[str]:
+    """Cut a long text at full stops before a letter, outside of quotations and brackets where these are closed."""
+    start = opened = 0
+    between_equal_marks = False
+    for mark in _MARKS.finditer(shown):
+        if mark["opening"]:
+            opened += 1
+        elif mark["closing"]:
+            opened = max(opened - 1, 0)
+        elif mark["both"]:
+            between_equal_marks = not between_equal_marks
+        elif mark.end() - start >= (_LONGEST_PART if opened or between_equal_marks else _PART):
+            yield shown[start : mark.end()]
+            start, opened, between_equal_marks = mark.end(), 0, False
+    yield shown[start:]
 
 
 def _shown(text: str, language: str) -> str:

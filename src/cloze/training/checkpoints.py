@@ -188,16 +188,24 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
 def read_state(checkpoint: Path) -> TrainingState:
     """Read what `save_checkpoint` wrote of the run's state.
 
+    A best checkpoint that is no longer there is forgotten: a later one, found to be damaged, had taken its place.
+
     Raises:
         InputError: it is not there, or damaged.
     """
     try:
         raw = json.loads((checkpoint / STATE_FILE).read_text("utf-8"))
         position, merit = Position(**raw["position"]), tuple(raw["best_merit"])
-        return replace(TrainingState(**raw), position=position, best_merit=merit)
+        state = replace(TrainingState(**raw), position=position, best_merit=merit)
     except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError) as error:
         what = f"holds no training state to resume from ({error})"
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
+    if (
+        state.best_step is not None
+        and not (checkpoint.parents[1] / _checkpoint_name(state.best_step)).is_dir()
+    ):
+        return replace(state, best_step=None, best_merit=())
+    return state
 
 
 def not_as_begun(setting: str, run: Path) -> InputError:

@@ -126,7 +126,7 @@ class Trainer(Generic[Batch]):
             resume_from: the checkpoint that `model` and `state` were read from.
 
         Raises:
-            Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last completed step.
+            Interrupted: SIGINT or SIGTERM came; the newest checkpoint holds the last step that was not skipped.
             RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
         self._replica = replicate(self.model, self.world, self.distribution_config)
@@ -151,7 +151,8 @@ class Trainer(Generic[Batch]):
             try:
                 return self._run_steps(stop, shown)
             except _StopAskedFor:
-                self._save()
+                if not self._skipped_in_a_row:  # else the steps are taken again, and counted from the first
+                    self._save()
                 message = f"stopped by {stop.signal_name or 'another rank'} after step {self.state.step}"
                 raise Interrupted(message, remedy="The state is saved: go on with --resume") from None
 
