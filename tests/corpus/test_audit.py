@@ -62,10 +62,7 @@ def audit(dataset):
 
 def rows_of(dataset: Dataset, split: str) -> list[list[tuple[int, ...]]]:
     documents = dataset.split(split)
-    return [
-        [tuple(s.tolist()) for s in map(documents.sentence, documents.sentences(i))]
-        for i in range(len(documents))
-    ]
+    return [[tuple(s.tolist()) for s in documents.document(i)] for i in range(len(documents))]
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
@@ -260,9 +257,7 @@ def test_the_instances_shown_are_those_of_the_training(dataset, audit, tokenizer
         assert (shown.documents[0] == shown.documents[1]) == (shown.label == "IsNext")
         for segment, number in zip(shown.segments, shown.documents, strict=True):
             text = " ".join(
-                tokenizer.pieces[p]
-                for sentence in map(dataset.documents.sentence, dataset.documents.sentences(number))
-                for p in sentence
+                tokenizer.pieces[p] for sentence in dataset.documents.document(number) for p in sentence
             )
             assert " ".join(token.target or token.read for token in segment) in text
 

@@ -62,10 +62,7 @@ def test_text_comes_out_as_pieces(tmp_path, vocabulary):
     )
     dataset = Dataset.open(tmp_path / "data")
     pieces = Tokenizer.load(tmp_path / "data").pieces
-    documents = [
-        [[pieces[i] for i in s] for s in map(dataset.documents.sentence, dataset.documents.sentences(number))]
-        for number in range(2)
-    ]
+    documents = [[[pieces[i] for i in s] for s in dataset.documents.document(number)] for number in range(2)]
     assert documents == [
         [["the", "cat", "##s", "sat", "."], ["a", "dog", "[UNK]"]],
         [["on", "[UNK]", "[UNK]", "[UNK]", "."]],
@@ -133,10 +130,7 @@ def test_where_parts_end_changes_no_document(tmp_path, vocabulary, text, monkeyp
     one, many = (Dataset.open(tmp_path / name).documents for name in ("one", "many"))
     assert len(one) == len(many) == 40
     for number in range(40):
-        rows = [
-            [s.tolist() for s in map(documents.sentence, documents.sentences(number))]
-            for documents in (one, many)
-        ]
+        rows = [[s.tolist() for s in documents.document(number)] for documents in (one, many)]
         assert rows[0] == rows[1]
 
 

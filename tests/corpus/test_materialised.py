@@ -22,10 +22,7 @@ def directory(tmp_path: Path, documents, tokenizer, monkeypatch: pytest.MonkeyPa
 
 
 def test_they_are_those_made_in_memory_in_the_same_order(directory, documents, tokenizer):
-    rows = [
-        [s.tolist() for s in map(documents.sentence, documents.sentences(number))]
-        for number in range(len(documents))
-    ]
+    rows = [[s.tolist() for s in documents.document(number)] for number in range(len(documents))]
     expected = create_instances(rows, tokenizer, SETTINGS)
     source = MaterialisedInstances.open(directory)
     assert source.num_instances(0) == source.num_instances(7) == len(expected)

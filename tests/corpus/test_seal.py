@@ -50,9 +50,7 @@ def write(path: Path, *texts: str) -> Path:
 
 
 def rows_of(found: Documents) -> Rows:
-    return [
-        [s.tolist() for s in map(found.sentence, found.sentences(number))] for number in range(len(found))
-    ]
+    return [[s.tolist() for s in found.document(number)] for number in range(len(found))]
 
 
 def rows(data: Path) -> Rows:

@@ -47,10 +47,7 @@ def digest_of(document: list) -> int:
 
 
 def rows_of(documents: Documents) -> list[list[list[int]]]:
-    return [
-        [s.tolist() for s in map(documents.sentence, documents.sentences(number))]
-        for number in range(len(documents))
-    ]
+    return [[s.tolist() for s in documents.document(number)] for number in range(len(documents))]
 
 
 def test_what_goes_in_comes_out_over_all_shards(tmp_path):

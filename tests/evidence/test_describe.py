@@ -145,11 +145,7 @@ def test_dataset(dataset):
     assert facts["train"]["documents"] + facts["validation"]["documents"] == 9
     assert facts["train"]["pieces"] + facts["validation"]["pieces"] == facts["pieces"]
     held_out = Dataset.open(dataset).split("validation")
-    pieces = sum(
-        len(sentence)
-        for number in range(len(held_out))
-        for sentence in map(held_out.sentence, held_out.sentences(number))
-    )
+    pieces = sum(len(sentence) for number in range(len(held_out)) for sentence in held_out.document(number))
     assert facts["validation"]["pieces"] == pieces
 
 

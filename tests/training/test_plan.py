@@ -92,7 +92,9 @@ def _peak_bytes(compute: Callable[[], None]) -> int:
 def test_the_peak_of_a_step_is_what_is_planned(dtype: torch.dtype) -> None:
     """Without dropout, whose draws are NumPy's; after a first step, so that gradients are there already."""
     if dtype == torch.bfloat16 and resolve_dtype("auto", CPU) != dtype:
-        pytest.skip("needs AMX: what makes bfloat16 up of float32 takes memory of its own")
+        pytest.skip(
+            "needs a processor that is faster by it: what makes bfloat16 up of float32 takes memory of its own"
+        )
     model, loss, work = _step("tiny", 0.0, [128] * 6 + [77, 50, 20])
 
     def step() -> None:

@@ -196,7 +196,7 @@ class Finetune:
     settings: Settings = ()
     """One setting, as in --set epochs=4; may be given several times."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Number format of cloze's matrix products; auto is bfloat16 where the machine multiplies it."""
+    """Number format of cloze's matrix products; auto is bfloat16 where the machine is faster by it."""
     device: Device = "cpu"
     """cpu, cuda, mps or auto."""
     how: HowKept

@@ -202,7 +202,7 @@ def read_state(checkpoint: Path) -> TrainingState:
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
     if (
         state.best_step is not None
-        and not (checkpoint.parents[1] / _checkpoint_name(state.best_step)).is_dir()
+        and not (checkpoint.parent.parent / _checkpoint_name(state.best_step)).is_dir()
     ):
         return replace(state, best_step=None, best_merit=())
     return state

@@ -11,6 +11,7 @@ import torch
 
 from cloze import artifacts
 from cloze.training.distribution import World
+from cloze.training.precision import processor
 
 ENVIRONMENT = "environment.json"
 _PACKAGES = ("cloze-bert", "torch", "numpy", "tokenizers", "safetensors", "pyarrow")
@@ -22,7 +23,7 @@ def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> di
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in _PACKAGES},
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",  # the rest may name a machine
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
@@ -35,12 +36,3 @@ def write_environment(run: Path, world: World, compute_dtype: torch.dtype) -> No
     described = describe_environment(world.device, compute_dtype) | {"ranks": world.size}
     text = json.dumps(described, indent=1) + "\n"
     artifacts.write_text(run / ENVIRONMENT, text)
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -148,7 +148,7 @@ class Muon(torch.optim.Optimizer):
 def orthogonalize(matrices: Tensor, num_steps: int) -> Tensor:
     """Bring the singular values of each matrix to about one, by Newton and Schulz's iteration.
 
-    The products are in bfloat16 where the device multiplies it natively: the result need not be exact.
+    The products are in bfloat16 where the device is faster by it: the result need not be exact.
 
     Args:
         matrices: [K, M, N], with no more rows than columns.

@@ -1,7 +1,10 @@
 """Where a run computes, in which number format, and by which arithmetic."""
 
+import functools
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -29,6 +32,17 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
+@functools.cache
+def processor() -> str:
+    """Return the name of the processor, as the system has it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
 def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the format of matrix products; "auto" takes bfloat16 where that is faster than float32."""
     if precision == "auto":
@@ -40,10 +54,11 @@ def _is_faster_in_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
-        # oneDNN takes bfloat16 on every AVX-512, but without AMX's tiles, on Xeons, longer than for float32: five times
-        # as long where it is made up of float32, 1.7 times with instructions of its own
-        without_tiles = torch.cpu._is_avx512_supported() and not torch.cpu._is_amx_tile_supported()
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and not without_tiles
+        if torch.cpu._is_avx512_supported() and not torch.cpu._is_amx_tile_supported():
+            # oneDNN takes it here too, made up of float32 in five times its time, or by instructions of its own, which
+            # take 1.7 times as long as float32 on a Xeon, and on an EPYC 1 / 1.7
+            return torch.cpu._is_avx512_bf16_supported() and "AMD" in processor()
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return False
 
 
