@@ -18,6 +18,7 @@ from cloze.tasks.cola import CoLA
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.data import read_examples
 from cloze.tasks.finetune import finetune
+from cloze.tasks.mrpc import MRPC
 from cloze.tasks.multi_label import LabelSet, MultiLabel
 from cloze.tasks.multiple_choice import Choice, Question
 from cloze.tasks.predict import predict
@@ -50,6 +51,16 @@ def test_who_finds_the_rare_class_has_learned() -> None:
     found = [Prediction(label, 1.0, {}) for label in ["0"] * 15 + ["1"] * 85]
     assert cola.collapse(_texts(*["0"] * 5, *["1"] * 95), found) is None  # by Matthews
     assert cola.collapse(_texts("0", "1", "1"), [Prediction("1", 1.0, {})] * 3) == "one class only"
+
+
+def test_who_is_right_more_often_has_learned() -> None:
+    true = _texts(*["1"] * 70, *["0"] * 30)
+    found = [Prediction(label, 1.0, {}) for label in ["1"] * 50 + ["0"] * 20 + ["1"] * 5 + ["0"] * 25]
+    scores = MRPC().score(true, found)
+    assert scores["f1"] < 2 * 70 / (70 + 100)  # that of who always says 1
+    assert scores["accuracy"] > scores["majority_accuracy"]
+    assert MRPC().collapse(true, found) is None
+    assert MRPC().collapse(true, found[20:] + found[:20]) == "no better than the majority"
 
 
 @pytest.mark.parametrize("pair", [None, "b"])

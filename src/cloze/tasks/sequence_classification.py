@@ -150,14 +150,18 @@ class SequenceClassification(TextTask[Prediction]):
         return {**scores, "majority_accuracy": majority_share(true)}
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[Prediction]) -> str | None:
-        """Name a classifier that always says the same, or scores no better than who says the most frequent label."""
+        """Name a classifier that always says the same, or scores no better than who says the most frequent label.
+
+        No better by the main metric, nor by accuracy: where most labels are 1, as MRPC's, saying so has a high F1.
+        """
         predicted = {prediction.label for prediction in predictions}
         if len(predictions) > 1 and len(predicted) == 1:
             return "one class only"
         [(label, _)] = Counter(example.label or "" for example in examples).most_common(1)
         majority = self.score(examples, [Prediction(label, 1.0, {})] * len(examples))
-        no_better = self.score(examples, predictions)[self.main_metric] <= majority[self.main_metric]
-        return "no better than the majority" if no_better else None
+        scores = self.score(examples, predictions)
+        better = any(scores[name] > majority[name] for name in (self.main_metric, "accuracy"))
+        return None if better else "no better than the majority"
 
     def to_json(self, example: LabelledText, prediction: Prediction) -> dict[str, Any]:
         """Return the label, its probability, and those of all labels."""
