@@ -439,6 +439,25 @@ def test_perplexity_is_that_of_text_read_as_in_training() -> None:
     assert Compared("a", 1, neighbours=segments).score(PERPLEXITY) is None
 
 
+def test_sizes_that_the_paper_has_not_stand_beside_its_own(tmp_path: Path) -> None:
+    columns = {"perplexity": "LM (ppl)", "MRPC": "MRPC"}
+    published = Published.read({"table": "table6", "rows": {}, "columns": columns}, where=tmp_path)
+    runs = [
+        Compared(variant, seed, segments={MASKED: loss}, tasks={"MRPC": TaskScores((70.0 + seed,))})
+        for variant, loss in {"narrow": 6.0, "wide": 4.0}.items()
+        for seed in (1, 2)
+    ]
+    metrics = {"MRPC": "mrpc, accuracy"}
+    write_study_record("T", "narrow", "", runs, tmp_path / "record", metrics=metrics, published=published)
+    page = (tmp_path / "record/README.md").read_text()
+    assert "| L=3 H=768 A=12 | 5.84 | 77.9 | 79.8 | 88.4 |" in page
+    assert "| wide | 2 | 54.6 ± 0.0 | -348.8 |" in page
+    assert "(sizes.svg)" in page
+    picture = (tmp_path / "record/sizes.svg").read_text()
+    for text in ("narrow", "wide", "the paper's", "MRPC (mrpc, accuracy)"):
+        assert f">{text}<" in picture
+
+
 def test_the_papers_rows_may_be_tasks(tmp_path: Path) -> None:
     published = Published.read(
         {

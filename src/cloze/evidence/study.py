@@ -4,7 +4,7 @@ Each run is pre-trained, measured, and fine-tuned for the tasks of the study. Ru
 study that was stopped compares what it has. Whatever stops it, the same command goes on.
 
     OUT/runs/VARIANT/seed-1/{run.toml, metrics.jsonl, checkpoints, tasks, …, outcome.json}
-    OUT/record/{README.md, differences.svg, curves.svg, study.toml, results.json}
+    OUT/record/{README.md, differences.svg (or quality.svg, sizes.svg), curves.svg, study.toml, results.json}
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The pictures of a study: held-out loss over time, scores over the steps of pre-training, differences to the base."""
+"""The pictures of a study: held-out loss over time, scores over steps or perplexity, differences to the base."""
 
 import io
 import math
@@ -12,7 +12,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cloze.evidence.study_results import Compared
+from cloze.evidence.study_published import Published
+from cloze.evidence.study_results import PERPLEXITY, Compared
 from cloze.evidence.study_scores import ScoreTable
 
 _PANELS_ABREAST = 2
@@ -102,6 +103,34 @@ def differences_to_base(tables: Sequence[ScoreTable]) -> Picture:
         figure.legend(handles=marks[: 1 + has_papers], loc="outside lower center", ncols=2, frameon=False)
         caption = f"Differences to {tables[0].base}, with their 95% intervals"
         return Picture("differences.svg", caption, _as_svg(figure))
+
+
+def scores_over_perplexity(
+    by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str], published: Published
+) -> Picture:
+    """Draw every task's score over the perplexity of masked words: ours seed by seed, and the paper's rows."""
+    names = [name for name in metrics if any(name in run.tasks for own in by_variant.values() for run in own)]
+    with _style():
+        figure = Figure(figsize=(9.4, 3.6), layout="constrained")
+        for number, name in enumerate(names, 1):
+            axes = figure.add_subplot(1, len(names), number)
+            for variant, runs in by_variant.items():
+                points = np.array([(run.score(PERPLEXITY), run.score(name)) for run in runs], float)
+                axes.plot(points[:, 0], points[:, 1], "o", markersize=4.0, label=variant)
+            column, score = published.columns[PERPLEXITY], published.columns.get(name)
+            rows = [row for row in published.facts["rows"].values() if column in row and score in row]
+            axes.plot(
+                [row[column] for row in rows], [row[score] for row in rows], **_PAPER, label="the paper's"
+            )
+            axes.set_xscale("log")
+            axes.invert_xaxis()
+            axes.set_title(f"{name} ({metrics[name]})", fontsize="medium")
+            axes.set_xlabel("perplexity of masked words")
+            axes.grid(linewidth=0.4)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        caption = "Scores over the perplexity of masked words, each seed, and the paper's"
+        return Picture("sizes.svg", caption, _as_svg(figure))
 
 
 def _style() -> AbstractContextManager[None]:

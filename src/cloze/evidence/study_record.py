@@ -10,9 +10,15 @@ from typing import Any
 
 from cloze import artifacts
 from cloze.evidence.differences import PairedDifference, paired_difference
-from cloze.evidence.study_pictures import Picture, differences_to_base, loss_curves, score_curves
+from cloze.evidence.study_pictures import (
+    Picture,
+    differences_to_base,
+    loss_curves,
+    score_curves,
+    scores_over_perplexity,
+)
 from cloze.evidence.study_published import Published
-from cloze.evidence.study_results import MASKED, NEXT_SENTENCE, Compared
+from cloze.evidence.study_results import MASKED, NEXT_SENTENCE, PERPLEXITY, Compared
 from cloze.evidence.study_scores import ScoreTable, score_tables, what_scores_are, what_was_published
 
 
@@ -51,7 +57,7 @@ def write_study_record(
         for name, own in trained.items()
         if own[0].held_out_as == instances and not own[0].neighbours
     }
-    score_picture = _score_picture(tables, by_variant, metrics)
+    score_picture = _score_picture(tables, by_variant, metrics, published)
     loss_picture = loss_curves(drawn, base) if drawn else None
     lines = [f"# {title}", ""]
     if published is not None:
@@ -78,12 +84,17 @@ def write_study_record(
 
 
 def _score_picture(
-    tables: Sequence[ScoreTable], by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]
+    tables: Sequence[ScoreTable],
+    by_variant: Mapping[str, Sequence[Compared]],
+    metrics: Mapping[str, str],
+    published: Published | None,
 ) -> Picture | None:
-    """Draw the scores where they were taken at several points, else their differences, where there are any."""
+    """Draw scores over steps or, where no row is the paper's, perplexities; else their differences, if any."""
     scores = [scores for own in by_variant.values() for run in own for scores in run.tasks.values()]
     if any(len(each.points) > 1 for each in scores):
         return score_curves(by_variant, metrics)
+    if scores and published is not None and PERPLEXITY in published.columns and not published.rows:
+        return scores_over_perplexity(by_variant, metrics, published)
     if any(row.difference for table in tables for row in table.rows):
         return differences_to_base(tables)
     return None
