@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from cloze.evidence.study_published import Published
 from cloze.evidence.study_results import PERPLEXITY, Compared
-from cloze.evidence.study_scores import ScoreTable
+from cloze.evidence.study_scores import ScoreTable, measured_tasks
 
 _PANELS_ABREAST = 2
 _PAPER: dict[str, Any] = {"color": "black", "marker": "D", "fillstyle": "none", "linestyle": ""}
@@ -55,7 +55,7 @@ def loss_curves(by_variant: Mapping[str, Sequence[Compared]], base: str) -> Pict
 
 def score_curves(by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]) -> Picture:
     """Draw every task's score over the steps of pre-training: each seed, and the mean over seeds."""
-    names = [name for name in metrics if any(name in run.tasks for own in by_variant.values() for run in own)]
+    names = measured_tasks(by_variant, metrics)
     with _style():
         figure = Figure(figsize=(9.4, 4.0 * len(names)), layout="constrained")
         for number, name in enumerate(names, 1):
@@ -109,7 +109,7 @@ def scores_over_perplexity(
     by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str], published: Published
 ) -> Picture:
     """Draw every task's score over the perplexity of masked words: ours seed by seed, and the paper's rows."""
-    names = [name for name in metrics if any(name in run.tasks for own in by_variant.values() for run in own)]
+    names = measured_tasks(by_variant, metrics)
     with _style():
         figure = Figure(figsize=(9.4, 3.6), layout="constrained")
         for number, name in enumerate(names, 1):

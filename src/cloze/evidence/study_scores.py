@@ -40,7 +40,7 @@ def score_tables(
     published: Published | None,
 ) -> list[ScoreTable]:
     """Return a table for each task that was measured, or where the paper's rows are tasks, for each variant."""
-    tasks = _measured(by_variant, metrics)
+    tasks = measured_tasks(by_variant, metrics)
     if published is not None and published.rows and set(published.rows) <= set(metrics):
         return _tables_of_variants(by_variant, tasks, published)
     return _tables_of_measures(by_variant, base, tasks, metrics, built_on, published)
@@ -52,7 +52,7 @@ def what_scores_are(
     """Say what the numbers of tables are that compare with one base."""
     runs = [run for own in by_variant.values() for run in own]
     return [
-        *_data_of_tasks(runs, _measured(by_variant, metrics)),
+        *_data_of_tasks(runs, measured_tasks(by_variant, metrics)),
         "In percent, but for perplexity: mean over seeds, each of pre-training, where there is any, and fine-tuning",
         f"alike. ± is their deviation. Differences are paired by seed with {base}, with the 95% interval of their",
         "mean (Student's t).",
@@ -61,7 +61,8 @@ def what_scores_are(
     ]
 
 
-def _measured(by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]) -> list[str]:
+def measured_tasks(by_variant: Mapping[str, Sequence[Compared]], metrics: Mapping[str, str]) -> list[str]:
+    """Return the tasks that some run was fine-tuned for, in the order of the study."""
     return [name for name in metrics if any(name in run.tasks for own in by_variant.values() for run in own)]
 
 
