@@ -2,14 +2,16 @@
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from cloze.cli import main
-from cloze.config import read_toml
+from cloze.config import read_toml, to_toml
 from cloze.corpus.build import BuildConfig, build_dataset
 from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.vocabulary import train_vocabulary
@@ -24,11 +26,14 @@ from cloze.evidence.study_plan import plan_study
 from cloze.evidence.study_published import Published, published_tables
 from cloze.evidence.study_record import write_study_record
 from cloze.evidence.study_results import MASKED, NEXT_SENTENCE, PERPLEXITY, Compared, TaskScores
+from cloze.evidence.study_tasks import PlannedTask, StudyTask
 from cloze.locate import resolve_checkpoint
 from cloze.model.bilstm_on_top import BiLSTMOnBert
 from cloze.model.checkpoint import load_model
 from cloze.model.two_way import TwoWayBert
+from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.registry import find_task
 from helpers import write_novel
 
 KEPT = ("run.toml", "outcome.json", "origin.json", "environment.json", "metrics.jsonl")
@@ -280,7 +285,39 @@ def test_what_an_encoder_was_made_of_may_not_change(
     (tmp_path / "other.toml").write_text(text)
     with pytest.raises(InputError, match=r"ltr-bilstm/seed-4: was made with another bilstm_on"):
         plan_study(read_study(tmp_path / "other.toml"), data, tmp_path / "out", tasks_data)
-    plan_study(read_study(done / "nano.toml"), data, tmp_path / "out")  # to be made again, and the same
+    made = read_study(done / "nano.toml")
+    run_study(made, data, tmp_path / "out", tasks_data={"reviews": tasks_data["reviews"]})  # the same again
+    neighbours = [run["neighbours"] for run in results(tmp_path / "out")["runs"]]
+    assert neighbours == [run["neighbours"] for run in results(done / "out")["runs"]]
+    weights = resolve_checkpoint(tmp_path / "out/runs/ltr/seed-4") / "model.safetensors"
+    found = load_file(weights)
+    found["bert.pooler.dense.bias"] += 1.0
+    save_file(found, weights)
+    with pytest.raises(
+        InputError, match=r"ltr-bilstm/seed-4: was made of other weights than .*ltr/seed-4 has now"
+    ):
+        plan_study(made, data, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out/runs/ltr-bilstm/seed-4")
+    shutil.rmtree(tmp_path / "out/runs/both/seed-4")
+    shutil.rmtree(tmp_path / "out/runs/ltr/seed-5")
+    plan_study(made, data, tmp_path / "out")  # ltr, seed 5 is to be made first
+
+
+def test_a_checkpoint_may_not_become_another_between_seeds(
+    done: Path, tasks_data: dict[str, Path], tmp_path: Path
+) -> None:
+    head, _, tail = NANO.partition("[variants.masked]")
+    text = f'{head}[variants.masked]\ncheckpoint = "{tmp_path}/model"\n{tail[tail.index("[tasks.films]") :]}'
+    (tmp_path / "nano.toml").write_text(text)
+    made, own = read_study(tmp_path / "nano.toml"), {"reviews": tasks_data["reviews"]}
+    shutil.copytree(done / "out/runs/masked/seed-4", tmp_path / "model")
+    run_study(made, None, tmp_path / "out", tasks_data=own, seeds=[4])
+    shutil.rmtree(tmp_path / "model")
+    shutil.copytree(done / "out/runs/masked/seed-5", tmp_path / "model")
+    with pytest.raises(InputError, match=r"masked/seed-4: was made of other weights than .*model has now"):
+        run_study(made, None, tmp_path / "out", tasks_data=own, seeds=[5])
+    shutil.rmtree(tmp_path / "model")  # of a finished run the numbers are enough
+    run_study(made, None, tmp_path / "out", tasks_data=own, seeds=[4])
 
 
 def test_scores_on_other_data_are_not_mixed_in(
@@ -358,6 +395,12 @@ def test_a_fine_tuning_that_was_killed_before_it_had_settings_begins_anew(
         ('base = "masked"', 'base = "masked"\npoints = 0', "points must be at least 1"),
         ('base = "masked"', 'base = "masked"\npoints = 3', "3 points want a budget of steps"),
         ("[tasks.films]", "[tasks.films]\nepoch = 1", "unknown key epoch"),
+        ("[tasks.films]", '[tasks.films]\nmetric = "acuracy"', "has no score 'acuracy'"),
+        (
+            "max_seq_length = 16",
+            "max_seq_length = 64",
+            "films: max_seq_length 64, the encoder takes 32 tokens",
+        ),
         (
             "[variants.masked]",
             '[published]\ntable = "table5"\nrows = { masked = "BERT" }\ncolumns = {}\n[variants.masked]',
@@ -376,6 +419,35 @@ def test_what_is_wrong_is_one_line(
     (tmp_path / "nano.toml").write_text(NANO.replace(old, new))
     with pytest.raises(InputError, match=message):
         plan_study(read_study(tmp_path / "nano.toml"), tmp_path / "data", tmp_path, tasks_data)
+
+
+def test_data_of_a_task_that_are_not_there_are_missed_at_once(tmp_path: Path) -> None:
+    (tmp_path / "nano.toml").write_text(NANO)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: no train"):
+        plan_study(read_study(tmp_path / "nano.toml"), tmp_path, tmp_path, {"reviews": tmp_path / "empty"})
+
+
+def test_the_mean_of_seeds_is_not_taken_of_the_best_alone(tmp_path: Path) -> None:
+    task = StudyTask("classification", "reviews", "accuracy", 100.0, {"seeds": 3})
+    planned = PlannedTask("films", task, None, tmp_path)
+    reached = [{"accuracy": share} for share in (0.6, 0.7, 0.8)]
+    (tmp_path / "trials.json").write_text(json.dumps({"settings": [{"results": reached}]}))
+    (tmp_path / "scores.json").write_text(json.dumps(reached[2]))
+    assert planned.score() == pytest.approx(70.0)
+    (tmp_path / "trials.json").unlink()
+    with pytest.raises(InputError, match=r"trials\.json: what each seed reached is not there any more"):
+        planned.score()
+
+
+def test_what_a_kill_left_behind_is_cleared(
+    done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(done / "out", tmp_path / "out")
+    left = tmp_path / "out/runs/masked/seed-4/tasks/films/1/checkpoints"
+    shutil.copytree(tmp_path / "out/runs/masked/seed-4/checkpoints", left)
+    run_study(read_study(done / "nano.toml"), data, tmp_path / "out")
+    assert not left.exists()
 
 
 def test_data_that_no_task_has(tmp_path: Path) -> None:
@@ -430,6 +502,23 @@ def test_ours_stand_beside_the_papers(tmp_path: Path) -> None:
     picture = (tmp_path / "record/differences.svg").read_text()
     assert picture.count(">less a<") == 2
     assert ">the paper's<" in picture
+
+
+def test_scores_are_paired_by_seed() -> None:
+    scores = {"base": {1: 90.0, 2: 40.0, 3: 50.0}, "late": {3: 51.0, 2: 43.0}}
+    _, late = score_rows(scores, "base", {})
+    assert late.difference is not None
+    assert late.difference.mean == pytest.approx(2.0)
+
+
+def test_what_the_paper_published_stands_in_the_facts(shared: Path) -> None:
+    facts = (shared / "anchors/bert-facts.md").read_text("utf-8")
+    facts = " ".join(re.sub(r"[|*/]", " ", facts).split())
+    for table, named in {"table5": False, "table6": False, "table7": False, "table8": True}.items():
+        for name, row in published_tables()[table]["rows"].items():
+            assert (
+                " ".join([*([name] if named else []), *map(str, row.values())]).replace("/", " ") in facts
+            ), (table, name)
 
 
 def test_perplexity_is_that_of_text_read_as_in_training() -> None:
@@ -522,6 +611,9 @@ def test_every_ablation_is_planned(table: str, tmp_path: Path) -> None:
     assert made.published is not None
     assert made.published.table == table
     tasks = {task.data: tmp_path for task in made.read_tasks().values()}
+    for task in made.read_tasks().values():
+        for names in find_task(task.task).file_names.values():
+            (tmp_path / names[0]).touch()
     runs = plan_study(made, tmp_path / "data", tmp_path / "out", tasks)
     assert len(runs) == 2 * len(made.variants)
     assert {run.config.device for run in runs if run.config is not None} == {"cpu"}
@@ -546,6 +638,7 @@ def test_published_ablations_are_printed(capsys: pytest.CaptureFixture[str]) -> 
         (["table7", "-m", "cloze-mini", "--budget", "10m"], "--budget: nothing is pre-trained"),
         (["table7", "-m", "cloze-mini", "--set", "steps=60"], "--set: nothing is pre-trained"),
         (["table7", "-m", "cloze-mini", "-d", "data"], "--data: nothing is pre-trained"),
+        (["table7", "-m", "cloze-mini"], "--tasks-data: there is nothing to make"),
         (["table5", "--overwrite"], "--overwrite: table5 is an ablation"),
         (["table1", "--seeds", "0"], "--seeds: table1 is no ablation"),
     ],
@@ -561,17 +654,23 @@ def test_flags_of_no_use_are_refused(
 
 NANO_TABLE = [
     *("model.hidden_size=16", "model.num_attention_heads=2", "model.intermediate_size=24"),
-    *("model.num_hidden_layers=1", "evaluation.times=1", "evaluation.max_instances=20"),
+    *("model.num_hidden_layers=4", "evaluation.times=1", "evaluation.max_instances=20"),
     "phases=[{max_seq_length=32, fraction=1.0, batch_size=4}]",
 ]
 
 
-def test_a_budget_of_time_says_the_steps(data: Path, tmp_path: Path) -> None:
+def test_a_budget_of_time_says_the_steps(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = AblationConfig(budget_seconds=3.0, settings=tuple(NANO_TABLE), device="cpu")
     made = begin_ablation("figure5", config, data, tmp_path / "out")
     assert made.settings["steps"] % made.points == 0 < made.settings["steps"]
     assert not (tmp_path / "out").exists()
     assert begin_ablation("figure5", AblationConfig(), data, tmp_path / "out").settings["steps"] == 4000
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/study.toml").write_text(to_toml(made))
+    assert begin_ablation("figure5", config, data, tmp_path / "out", progress=Progress()) == made
+    assert f"begun with {made.settings['steps']:,} steps, and goes on" in capsys.readouterr().err
 
 
 def test_a_table_is_made_from_the_command_line(
@@ -605,8 +704,10 @@ def test_a_table_is_made_from_the_command_line(
     for other in (["--model", "small"], ["--set", "steps=4"]):
         assert main([*command, *other]) == 2
         assert "was begun with another table, model or settings" in capsys.readouterr().err
-    assert main([*command, "--model", "tiny"]) == 2
-    assert "tiny has 2 layers, table 7 takes the last four" in capsys.readouterr().err
+    shallow = ["-o", str(tmp_path / "shallow"), "--set", "model.num_hidden_layers=2"]
+    assert main([*command, *shallow]) == 2
+    assert "weighted-sum-last-four takes 4 layers, the encoder has 2" in capsys.readouterr().err
+    assert not (tmp_path / "shallow/runs").exists()
     assert main([*command, "--seeds", "2", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith(
         "2 runs: 1 variants, 2 seeds; 1 are finished; 14 fine-tunings, 7"
@@ -623,6 +724,8 @@ def test_what_is_no_ablation_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
         "table6 --data D -o O --model mini": "table 6 compares sizes",
         "table5 --data D -o O --ensemble": "--ensemble: table5 is an ablation",
         "table1 --budget 20m": "--budget: table1 is no ablation",
+        "table5 --data D -o O --seeds 0": "--seeds: 0 is less than 1",
+        "table5 --data D -o O --set seed=3": "--set: sets seed",
         "table5 -o O --budget 20m": "the flag --data is missing",
         "table5 --data D -o O --tasks-data mnli": "cannot read 'mnli'. Write NAME=PATH",
         "table5 --data D -o O --tasks-data mnli=/nowhere/there": "/nowhere/there: no such file",

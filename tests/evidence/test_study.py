@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from safetensors.torch import load_file
 
 from cloze import artifacts
@@ -33,6 +35,13 @@ from helpers import write_novel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUDIES = sorted((REPOSITORY / "src/cloze/recipes/studies").glob("*.toml"))
+ENVIRONMENT = {
+    "processor": "P",
+    "device": "cpu",
+    "threads": 1,
+    "compute_dtype": "float32",
+    "versions": {"torch": "2"},
+}
 NANO = """
 title = "Whether it runs"
 base = "plain"
@@ -253,11 +262,35 @@ def test_commands_for_other_seeds_may_write_the_record_at_once(
     made, data = read_study(nano), _data_of(done)
     for _ in range(3):
         shutil.rmtree(tmp_path / "out/record", ignore_errors=True)
-        with ThreadPoolExecutor(4) as threads:
-            list(
-                threads.map(lambda seed: run_study(made, data, tmp_path / "out", seeds=[seed]), (4, 5, 4, 5))
-            )
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda seed: run_study(made, data, tmp_path / "out", seeds=[seed]), (4, 5)))
         assert len(_results(tmp_path / "out")["runs"]) == 6
+
+
+def test_two_commands_do_not_make_the_same_runs(done: Path, nano: Path) -> None:
+    made, data = read_study(nano), _data_of(done)
+    with FileLock(done / "seed-5.lock"):
+        with pytest.raises(InputError, match="another command makes the runs of seed 5"):
+            run_study(made, data, done)
+        run_study(made, data, done, seeds=[4])
+    run_study(made, data, done)
+
+
+def test_a_study_that_goes_on_from_a_checkpoint_may_be_run_again(
+    data: Path, nano: Path, tmp_path: Path
+) -> None:
+    small = NANO.replace("steps = 8", "steps = 1").replace("seeds = [4, 5]", "seeds = [4]")
+    head, _, tail = small.partition("[settings.model]")
+    tail = tail[tail.index("[[settings.phases]]") : tail.index("[variants.muon")]
+    sized = f'{head}[settings.model]\nsize = "tiny"\n\n{tail}'
+    nano.write_text(sized)
+    run_study(read_study(nano), data, tmp_path / "first")
+    nano.write_text(sized.replace("\nsteps = 1", f'\nsteps = 1\ninit = "{tmp_path}/first/runs/plain/seed-4"'))
+    run_study(read_study(nano), data, tmp_path / "out")
+    run_study(read_study(nano), data, tmp_path / "out")
+    nano.write_text(nano.read_text().replace('size = "tiny"', 'size = "tiny"\nhidden_dropout_prob = 0.2'))
+    with pytest.raises(InputError, match="was run with other settings"):
+        plan_study(read_study(nano), data, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -276,6 +309,11 @@ def test_what_is_wrong_with_a_study_is_one_line(nano: Path, old: str, new: str, 
         read_study(nano)
 
 
+def test_what_is_not_an_overrides_to_set(nano: Path) -> None:
+    with pytest.raises(InputError, match="--set: sets seed, which a study or its command says"):
+        read_study(nano, ["seed=3"])
+
+
 def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path, tmp_path: Path) -> None:
     nano.write_text(NANO.replace("next_sentence = false", "next_sentense = false"))
     with pytest.raises(InputError, match=r"the variant no-pairs: unknown key pairs\.next_sentense"):
@@ -291,8 +329,8 @@ def test_every_study_that_comes_with_cloze_can_be_planned(path: Path, tmp_path: 
     assert len(runs) == len(made_here) * len(made.seeds)
 
 
-def _compared(variant: str, seed: int, losses: tuple[float, ...]) -> Compared:
-    return Compared(
+def _compared(variant: str, seed: int, losses: tuple[float, ...], **changes: Any) -> Compared:
+    run = Compared(
         variant=variant,
         seed=seed,
         held_out_as="the same",
@@ -302,8 +340,9 @@ def _compared(variant: str, seed: int, losses: tuple[float, ...]) -> Compared:
         tokens=3_000_000,
         pairs={"masked_lm_loss": losses[-1], "next_sentence_accuracy": 0.5},
         segments={"masked_lm_loss": losses[-1]},
-        environment={"processor": "P", "threads": 1, "compute_dtype": "float32", "versions": {"torch": "2"}},
+        environment=ENVIRONMENT,
     )
+    return replace(run, **changes)
 
 
 def test_saving_more_often_makes_no_other_run(done: Path, nano: Path) -> None:
@@ -328,3 +367,30 @@ def test_the_table_says_when_a_variant_came_to_where_the_base_ended(tmp_path: Pa
     page = (tmp_path / "record/README.md").read_text()
     assert "| fast | 2 | - | 30 | 0.5 | 3.0 | 2.000 ± 0.000 | -2.100 (-3.371 to -0.829) |" in page
     assert "| slow | 1 | - | 30 | 0.5 | 3.0 | 5.000 | - | 5.000 | - | 0.500 | never |" in page
+
+
+def test_runs_are_paired_by_seed_and_only_on_the_same_instances(tmp_path: Path) -> None:
+    runs = [
+        *(_compared("base", seed, (7.0, 6.0, loss)) for seed, loss in ((1, 9.0), (2, 4.0), (3, 5.0))),
+        *(_compared("late", seed, (7.0, 6.0, loss)) for seed, loss in ((3, 5.5), (2, 4.25))),
+        *(_compared("short", seed, (7.0, 6.0, 3.0), max_seq_length=16) for seed in (1, 2, 3)),
+    ]
+    write_study_record("T", "base", "", runs, tmp_path / "record")
+    rows = {row["variant"]: row for row in json.loads((tmp_path / "record/results.json").read_text())["rows"]}
+    assert rows["late"]["pairs"]["difference"]["mean"] == pytest.approx(0.375)
+    assert "difference" not in rows["short"]["pairs"]
+
+
+def test_the_record_says_where_and_how_its_runs_were_computed(tmp_path: Path) -> None:
+    losses = (6.0, 5.0, 4.0)
+    on_gpu = {**ENVIRONMENT, "device": "a card", "compute_dtype": "bfloat16"}
+    runs = [
+        _compared("base", 1, losses),
+        _compared("other", 1, losses, environment=on_gpu),
+        *(_compared(variant, 2, losses) for variant in ("base", "other")),
+    ]
+    write_study_record("T", "base", "", runs, tmp_path / "record")
+    page = (tmp_path / "record/README.md").read_text()
+    assert "Processor: P, threads: 1, float32, torch 2 (base 1, base 2, other 2)." in page
+    assert "Processor: a card, P, threads: 1, bfloat16, torch 2 (other 1)." in page
+    assert "Runs of seed 1 differ in their number format, too." in page

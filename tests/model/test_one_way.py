@@ -8,6 +8,7 @@ import torch
 
 from cloze.artifacts import write_directory
 from cloze.errors import InputError
+from cloze.inference.inside import input_embeddings
 from cloze.model.attention import grouped, select_backend, varlen
 from cloze.model.bert import BertConfig, BertModel, Packed
 from cloze.model.bilstm_on_top import BiLSTMOnBert
@@ -16,7 +17,7 @@ from cloze.model.frozen_vectors import frozen_vectors
 from cloze.model.heads import BertForQuestionAnswering
 from cloze.model.sinusoidal import fix_positions, sinusoidal_positions
 from cloze.model.two_way import TwoWayBert
-from cloze.text.tokenizer import Tokenizer
+from cloze.text.tokenizer import Encoding, Tokenizer
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(98)))
 IDS = [2, 17, 31, 5, 88, 40, 3]
@@ -26,6 +27,11 @@ def encode(model: BertModel, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor
     """The vectors of the first of two sequences of one length, and its pooled one."""
     output = model.forward_packed(Packed.from_sequences([ids, [2, *range(50, 55), 3]]))
     return output.sequence_output[: len(ids)], output.pooled_output[0]
+
+
+def model_below(model: BiLSTMOnBert, ids: list[int]) -> torch.Tensor:
+    """What the BiLSTM reads of a sequence."""
+    return BertModel.forward_packed(model, Packed.from_sequences([ids])).sequence_output
 
 
 @pytest.fixture
@@ -116,6 +122,8 @@ def test_two_encoders_side_by_side(encoder, tmp_path) -> None:
     again = load_model(save(both, tmp_path / "both"))
     assert isinstance(again, TwoWayBert)
     assert torch.equal(encode(again, IDS)[0], vectors)
+    with pytest.raises(InputError, match="they have a table of words each"):
+        input_embeddings(both, Encoding([2, 17, 3], [0, 0, 0], [(0, 0)] * 3, ["[CLS]", "w12", "[SEP]"]))
     with pytest.raises(InputError, match="the first encoder attends to all, wanted left"):
         TwoWayBert.of(encoder("all"), right)
     with pytest.raises(InputError, match="the second encoder attends to left, wanted right"):
@@ -130,6 +138,14 @@ def test_a_bilstm_on_top_sees_both_sides(encoder, tmp_path) -> None:
     again = load_model(save(model, tmp_path / "on-top"))
     assert load_config(tmp_path / "on-top") == model.config
     assert torch.equal(encode(again, IDS)[0], before)
+    _, (last, _) = model.lstm(model_below(model, IDS)[None])
+    read = torch.cat([last[-2, 0], last[-1, 0]])  # where each direction of its second layer has read all
+    torch.testing.assert_close(encode(model, IDS)[1], model.pooler(read).tanh())
+    vectors = [
+        frozen_vectors(model, Packed.from_sequences([ids]), layer=-1, pooling="cls")
+        for ids in (IDS, [*IDS[:3], 66, *IDS[4:]])
+    ]
+    assert not torch.allclose(*vectors)
     answering = load_model(
         save(BertForQuestionAnswering(model), tmp_path / "answering"), BertForQuestionAnswering
     )
@@ -144,5 +160,5 @@ def test_sinusoidal_positions_by_the_formula(config: BertConfig) -> None:
     fix_positions(model)
     fixed = model.embeddings.position_embeddings.weight
     assert not fixed.requires_grad
-    assert fixed.square().mean().sqrt().item() == pytest.approx(config.initializer_range, rel=1e-5)
+    assert fixed.square().mean().sqrt().item() == pytest.approx(5 * config.initializer_range, rel=1e-5)
     torch.testing.assert_close(fixed / fixed[0, 1], table)

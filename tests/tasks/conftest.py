@@ -28,12 +28,12 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def build_encoder() -> Callable[[], BertModel]:
-    def build() -> BertModel:
+def build_encoder() -> Callable[..., BertModel]:
+    def build(layers: int = 2) -> BertModel:
         config = BertConfig(
             vocab_size=len(PIECES),
             hidden_size=20,
-            num_hidden_layers=2,
+            num_hidden_layers=layers,
             num_attention_heads=4,
             intermediate_size=28,
             max_position_embeddings=40,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from families import columns
 
-from cloze.errors import RunError
+from cloze.errors import InputError, RunError
 from cloze.inference.tag import EntityTagger
 from cloze.locate import follow
 from cloze.model.bert import BertModel
@@ -57,12 +57,12 @@ def fitted(data: Path, layers: FrozenLayers) -> tuple[FeatureTagging, list]:
 
 @pytest.mark.parametrize("layers", LAYERS)
 def test_what_is_kept_is_what_the_encoder_says(
-    layers: FrozenLayers, data: Path, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
+    layers: FrozenLayers, data: Path, build_encoder: Callable[..., BertModel], tokenizer: Tokenizer
 ) -> None:
     task, examples = fitted(data, layers)
     features = featurize(task, examples, tokenizer, max_seq_length=9)
     assert any(len(own) > 1 for own in features)
-    encoder = build_encoder().eval()
+    encoder = build_encoder(4).eval()
     kept = task.prepared(features, lambda: encoder, max_tokens=20, progress=SILENT)
     assert [[f.positions.tolist() for f in own] for own in kept] == [
         [f.positions.tolist() for f in own] for own in features
@@ -76,18 +76,18 @@ def test_what_is_kept_is_what_the_encoder_says(
 
 
 def test_the_rows_of_table_7(
-    data: Path, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
+    data: Path, build_encoder: Callable[..., BertModel], tokenizer: Tokenizer
 ) -> None:
-    encoder = build_encoder().eval()  # two layers of width 20: with the embeddings, three vectors
+    encoder = build_encoder(5).eval()  # of width 20: with the embeddings, six vectors
     packed = words(tokenizer)
     hidden = torch.stack(encoder.forward_packed(packed, keep_hidden_states=True).hidden_states)[:, [1, 2]]
     expected = {
         "embeddings": hidden[0],
-        "second-to-last": hidden[1],
-        "last": hidden[2],
-        "weighted-sum-last-four": 1.5 * (0.25 * hidden[0] + 0.25 * hidden[1] + 0.5 * hidden[2]),
-        "concat-last-four": torch.cat(list(hidden), dim=1),
-        "weighted-sum-all": 1.5 * (hidden[1] / 3 + hidden[2] * 2 / 3),
+        "second-to-last": hidden[4],
+        "last": hidden[5],
+        "weighted-sum-last-four": 1.5 * (0.2 * hidden[2:5].sum(0) + 0.4 * hidden[5]),
+        "concat-last-four": torch.cat(list(hidden[2:]), dim=1),
+        "weighted-sum-all": 1.5 * (hidden[1:5].sum(0) / 6 + hidden[5] * 2 / 6),
     }
     assert set(expected) == set(LAYERS)
     for layers in LAYERS:
@@ -96,6 +96,13 @@ def test_the_rows_of_table_7(
             model.layer_weights.data[-1] = torch.tensor(2.0).log()
             model.layer_scale.data.fill_(1.5)
         torch.testing.assert_close(model.features(frozen_states(encoder, packed, layers)), expected[layers])
+
+
+def test_layers_that_an_encoder_has_not_are_not_made_up(build_encoder: Callable[..., BertModel]) -> None:
+    with pytest.raises(InputError, match="layers: concat-last-four takes 4 layers, the encoder has 3"):
+        BertBiLSTMForTokenClassification(
+            build_encoder(3), num_labels=3, layers="concat-last-four", lstm_size=7
+        )
 
 
 def words(tokenizer: Tokenizer) -> PackedWords:
@@ -128,10 +135,11 @@ def test_a_run_learns_and_its_model_tags_text(nano_checkpoint: Path, data: Path,
         f"train={data}",
         f"dev={data}",
         "max_seq_length=40",
-        "epochs=6",
+        "epochs=12",
         "batch_size=4",
         "optimizer.learning_rate=1e-2",
         "feature-tagging.lstm_size=16",
+        "feature-tagging.layers=last",
         "device=cpu",
         "precision=bfloat16",
     ]

@@ -26,7 +26,6 @@ ABLATIONS = ("table5", "table6", "table7", "table8", "figure5")
 _STUDIES = Path(__file__).parents[1] / "recipes" / "studies"
 _STUDY = "study.toml"
 _TIMED_STEPS = 1000
-_LAST_FOUR = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,12 +66,11 @@ def ablation(table: str, config: AblationConfig) -> Study:
         study = replace(study, variants={study.base: {"checkpoint": config.model}})
     elif size is not None and table == "table6":
         raise InputError("table 6 compares sizes", where="--model", remedy="Leave it out")
-    elif size is not None and table == "table7" and SIZES[size].num_hidden_layers < _LAST_FOUR:
-        what = f"{size} has {SIZES[size].num_hidden_layers} layers, table 7 takes the last four"
-        raise InputError(what, where="--model", remedy="Choose mini or a larger one")
     if device:
         study = replace(study, tasks={name: {**task, **device} for name, task in study.tasks.items()})
     if config.seeds is not None:
+        if config.seeds < 1:
+            raise InputError(f"{config.seeds} is less than 1", where="--seeds")
         study = replace(study, seeds=tuple(range(1, config.seeds + 1)))
     check_study(study, path)
     return study
@@ -99,6 +97,10 @@ def begin_ablation(
     file = output / _STUDY
     if file.is_file():
         begun = read_study(file)
+        if config.budget_seconds is not None:
+            progress.note(
+                f"{output} was begun with {begun.settings['steps']:,} steps, and goes on with these"
+            )
         wanted = study if _asks_for_steps(config) else _with_steps(study, begun.settings["steps"])
         if replace(wanted, seeds=begun.seeds) != begun:
             what = "was begun with another table, model or settings"

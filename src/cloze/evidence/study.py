@@ -9,18 +9,19 @@ study that was stopped compares what it has. Whatever stops it, the same command
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.corpus.pairs import PairsConfig
-from cloze.errors import RunError
+from cloze.errors import InputError, RunError
 from cloze.evidence.study_file import Study
 from cloze.evidence.study_plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
 from cloze.evidence.study_record import write_study_record
@@ -63,7 +64,8 @@ def run_study(
         The record.
 
     Raises:
-        InputError: a setting or the data set is wrong, or a run is there that was made with other settings.
+        InputError: a setting or the data set is wrong, a run is there that was made with other settings, or another
+            command makes runs of these seeds.
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
         RunError: runs failed, by an infinite loss or a full disk; the others were made.
     """
@@ -73,25 +75,56 @@ def run_study(
     progress.note(describe_plan(own))
     record = output / "record"
     failed: dict[Path, str] = {}
-    for number, run in enumerate(own, 1):
-        if run.is_finished:
-            continue
-        if run.origin is not None and any(source in failed for source in run.origin.sources):
-            failed[run.directory] = run.name
-            continue
-        progress.note(f"run {number} of {len(own)}: {run.name}")
-        try:
-            _train_and_measure(run, progress)
-        except RunError as error:
-            progress.note(f"warning: {run.name} failed: {error}")
-            failed[run.directory] = run.name
-        else:
-            _write_record(study, runs, record)
+    with _alone_with({run.seed for run in own}, output):
+        for number, run in enumerate(own, 1):
+            if run.origin is not None and any(source in failed for source in run.origin.sources):
+                failed[run.directory] = run.name
+                continue
+            _settle(run)
+            if run.is_finished:
+                continue
+            progress.note(f"run {number} of {len(own)}: {run.name}")
+            try:
+                _train_and_measure(run, progress)
+            except RunError as error:
+                progress.note(f"warning: {run.name} failed: {error}")
+                failed[run.directory] = run.name
+            else:
+                _write_record(study, runs, record)
     if failed:
         what = f"{len(failed)} of {len(own)} runs failed: {'; '.join(failed.values())}"
         raise RunError(what, where=output, remedy="The same command tries them again")
     _write_record(study, runs, record)
     return record
+
+
+@contextmanager
+def _alone_with(seeds: Collection[int], output: Path) -> Iterator[None]:
+    """Keep other commands from making runs of the same seeds.
+
+    Raises:
+        InputError: one makes them already.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as locks:
+        for seed in seeds:
+            try:
+                locks.enter_context(FileLock(output / f"seed-{seed}.lock", timeout=0))
+            except Timeout:
+                what = f"another command makes the runs of seed {seed}"
+                remedy = "Wait for it, or name other seeds with --seed"
+                raise InputError(what, where=output, remedy=remedy) from None
+        yield
+
+
+def _settle(run: PlannedRun) -> None:
+    """Look at what a run is made of, which may have been made anew just now, and clear what a kill left of it."""
+    if run.origin is not None:
+        run.origin.check(run.directory, run.origin.sources)
+    for tasks in run.points:
+        for task in tasks:
+            if task.is_finished:
+                task.clear()
 
 
 def _write_record(study: Study, runs: Sequence[PlannedRun], record: Path) -> None:
@@ -105,9 +138,9 @@ def _write_record(study: Study, runs: Sequence[PlannedRun], record: Path) -> Non
             record,
             metrics={name: f"{task.task}, {task.metric}" for name, task in tasks.items()},
             built_on={
-                name: variant["bilstm_on"]
-                for name, variant in study.variants.items()
-                if "bilstm_on" in variant
+                name: origin[1][0]
+                for name in study.variants
+                if (origin := study.origin(name)) is not None and origin[0] == "bilstm_on"
             },
             published=study.published,
         )
@@ -193,6 +226,7 @@ def _compared(run: PlannedRun) -> Compared:
         seed=run.seed,
         data_sha256=configuration.load(PretrainConfig, run.directory / artifacts.RUN_CONFIG).data_sha256,
         held_out_as=_held_out_as(run.config),
+        max_seq_length=run.config.phases[-1].max_seq_length,
         seconds=tuple(row["seconds"] for row in validation),
         masked_lm_losses=tuple(row["masked_lm_loss"] for row in validation),
         steps=last["step"],

@@ -19,6 +19,7 @@ from cloze.pretraining.config import PretrainConfig
 
 _NAME = re.compile(r"[A-Za-z0-9-]+")
 _REQUIRED = {"title": str, "base": str, "seeds": list, "settings": dict, "variants": dict}
+_OF_THE_COMMAND = ("seed", "data")
 _OPTIONAL = {"tasks": dict, "points": int, "published": dict}
 
 
@@ -86,7 +87,8 @@ def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
         overrides: settings of every run, as in "budget_seconds=600"; those of a variant are stronger.
 
     Raises:
-        InputError: a key is unknown or missing, or the base is none of the variants.
+        InputError: a key is unknown or missing, an override sets what is not its to set, or the base is none of the
+            variants.
     """
     table = configuration.read_toml(path)
     wanted = {**_REQUIRED, **_OPTIONAL}
@@ -95,7 +97,10 @@ def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
             raise InputError(f"unknown key {key}", where=path, remedy=f"A study has {', '.join(wanted)}")
         if not isinstance(table.get(key), wanted[key]):
             raise InputError(f"{key} is missing or of another type than a study's", where=path)
-    configuration.merge(table["settings"], configuration.read_table(overrides=overrides))
+    given = configuration.read_table(overrides=overrides)
+    if taken := [key for key in _OF_THE_COMMAND if key in given]:
+        raise InputError(f"sets {taken[0]}, which a study or its command says", where="--set")
+    configuration.merge(table["settings"], given)
     published = table.get("published")
     if published is not None:
         published = Published.read(published, where=path)
@@ -126,7 +131,7 @@ def check_study(study: Study, where: Path) -> None:
         raise InputError("points must be at least 1", where=where)
     if study.base not in study.variants:
         raise InputError(f"base {study.base!r} is none of the variants", where=where)
-    if taken := [key for key in ("seed", "data") if key in study.settings]:
+    if taken := [key for key in _OF_THE_COMMAND if key in study.settings]:
         raise InputError(f"settings have {taken[0]}: the study says it, or its command", where=where)
     above: list[str] = []
     for name, variant in study.variants.items():
@@ -136,7 +141,7 @@ def check_study(study: Study, where: Path) -> None:
             )
         if not isinstance(variant, dict):
             raise InputError(f"the variant {name} is no table of settings", where=where)
-        if "seed" in variant or "data" in variant:
+        if any(key in variant for key in _OF_THE_COMMAND):
             raise InputError(f"the variant {name} sets seed or data: all have the same", where=where)
         _check_origin(study, name, above, where)
         if study.origin(name) is None:

@@ -1,11 +1,11 @@
 """Encoders of a study that it does not pre-train: a checkpoint, or what is made of encoders of other variants.
 
-RUN/origin.json   what the encoder is
+RUN/origin.json   what the encoder is, and the SHA-256 of the weights that it was made of
 RUN/start/        the encoder, where it is made of others
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -18,7 +18,7 @@ from cloze.errors import InputError
 from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertModel
 from cloze.model.bilstm_on_top import BiLSTMOnBert
-from cloze.model.checkpoint import KIND, load_model, write_model_files
+from cloze.model.checkpoint import KIND, load_model, weight_files, write_model_files
 from cloze.model.two_way import TwoWayBert
 from cloze.pretraining.config import PretrainConfig
 from cloze.text.tokenizer import Tokenizer
@@ -28,6 +28,7 @@ OriginKind: TypeAlias = Literal["checkpoint", "bilstm_on", "concatenates"]
 """Where a variant that is not pre-trained has its encoder from: a checkpoint, or encoders of other variants."""
 
 _ORIGIN = "origin.json"
+_WEIGHTS = "weights"
 _START = "start"
 
 
@@ -41,11 +42,15 @@ class Origin:
     settings: tuple[PretrainConfig, ...] = ()
     """Of the runs; a checkpoint has none."""
 
-    def check(self, directory: Path) -> None:
+    def check(self, directory: Path, trained: Collection[Path]) -> None:
         """Refuse a run that was made of something else.
 
+        Args:
+            directory: of the run.
+            trained: the runs whose encoders will not change any more.
+
         Raises:
-            InputError: it was.
+            InputError: it was; of other settings, or of other weights than a source has now.
         """
         file = directory / _ORIGIN
         if not file.exists():
@@ -58,6 +63,13 @@ class Origin:
         if made_of != list(self._made_of()):
             what = f"was made with another {self.kind} than the study has now"
             raise InputError(what, where=directory, remedy="Choose another --output, or delete it")
+        for source, weights in zip(self.sources, found.get(_WEIGHTS, ()), strict=False):
+            if (self.kind == "checkpoint" or source in trained) and _weights_of(source) not in (
+                None,
+                weights,
+            ):
+                what = f"was made of other weights than {source} has now"
+                raise InputError(what, where=directory, remedy="Choose another --output, or delete it")
 
     def is_made(self, directory: Path) -> bool:
         """Say whether the encoder is there, and its sources are not wanted any more."""
@@ -73,8 +85,10 @@ class Origin:
         Raises:
             InputError: a source cannot be read, or two do not belong together.
         """
-        made_of = [each if isinstance(each, str) else to_table(each) for each in self._made_of()]
-        artifacts.write_text(directory / _ORIGIN, json.dumps({self.kind: made_of}, indent=1) + "\n")
+        if not (file := directory / _ORIGIN).exists():
+            made_of = [each if isinstance(each, str) else to_table(each) for each in self._made_of()]
+            noted = {self.kind: made_of, _WEIGHTS: [_weights_of(source) for source in self.sources]}
+            artifacts.write_text(file, json.dumps(noted, indent=1) + "\n")
         if self.kind == "checkpoint":
             return resolve_checkpoint(self.sources[0])
         start = directory / _START
@@ -91,6 +105,15 @@ class Origin:
             yield from map(str, self.sources)
         for each in self.settings:
             yield replace(each, data="", checkpoints=CheckpointConfig())
+
+
+def _weights_of(source: Path) -> list[str] | None:
+    """Return what identifies the weights of a checkpoint, or of a run's newest; None where they are not there."""
+    try:
+        files, _ = weight_files(resolve_checkpoint(source))
+    except InputError:
+        return None
+    return [artifacts.sha256_of(file) for file in files] if all(file.is_file() for file in files) else None
 
 
 def combine(

@@ -95,8 +95,8 @@ def plan_study(
         tasks_data: by name, where the data of tasks are; a task without data is left out.
 
     Raises:
-        InputError: a setting is wrong, data are named that no task has, or a run is there that was made with other
-            settings.
+        InputError: a setting or data are wrong, data are named that no task has, a run is there that was made with
+            other settings, or there is nothing to make.
     """
     tasks = study.read_tasks()
     known = dict.fromkeys(task.data for task in tasks.values())
@@ -121,6 +121,9 @@ def plan_study(
             config = _config(study, name, seed, data)
             _check_settings(config, directory)
             runs.append(PlannedRun(name, seed, config, directory, points=points))
+    if not runs:
+        what = "there is nothing to make: nothing is pre-trained, and no task has data"
+        raise InputError(what, where="--tasks-data", remedy=f"It wants {', '.join(known)}" if known else None)
     trained = {run.directory for run in runs if run.is_trained}
     for run in runs:  # what is wrong is found before anything is run
         if run.origin is not None:
@@ -165,6 +168,8 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
     if not settings.exists():
         return
     begun = configuration.load(PretrainConfig, settings)
+    if config.init is not None:  # its widths are in the settings then
+        config = replace(config, model=config.model.of(begun.model.encoder(vocab_size=1)))
     # data are the same wherever they lie, and saving changes no weights
     there = replace(begun, data=config.data, data_sha256=None, checkpoints=config.checkpoints)
     has_other_data = manifest.exists() and begun.data_sha256 != artifacts.sha256_of(manifest)
@@ -175,7 +180,7 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
 
 def _check_origin(run: PlannedRun, origin: Origin, trained: Set[Path]) -> None:
     """Refuse a run that was made of something else, or of what is not there any more."""
-    origin.check(run.directory)
+    origin.check(run.directory, trained)
     if run.is_finished or origin.is_made(run.directory):
         return
     for source in origin.sources:
@@ -188,11 +193,14 @@ def _check_origin(run: PlannedRun, origin: Origin, trained: Set[Path]) -> None:
 
 def _check_tasks(run: PlannedRun) -> None:
     is_pretrained = run.config is not None and run.is_trained
+    positions = None
+    if run.config is not None and run.config.init is None:
+        positions = run.config.model.encoder(vocab_size=1).max_position_embeddings
     for point, tasks in enumerate(run.points, 1):
         encoder = run.encoder_at(point) if is_pretrained and (run.directory / "latest").exists() else None
         is_lost = is_pretrained and (encoder is None or not encoder.is_dir())
         for planned in tasks:
-            planned.check(encoder, run.seed)
+            planned.check(encoder, run.seed, positions)
             if is_lost and not planned.is_finished:
                 what = f"has no encoder any more to be fine-tuned for {planned.name}"
                 raise InputError(what, where=run.directory, remedy="Delete it to make the run anew")

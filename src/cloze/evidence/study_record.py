@@ -112,7 +112,8 @@ def _row(own: Sequence[Compared], base: Sequence[Compared]) -> dict[str, Any]:
         if not losses:
             continue
         row[kind] = {"mean": fmean(losses), "deviation": stdev(losses) if len(losses) > 1 else None}
-        if own is not base and len(pairs) > 1 and getattr(base[0], kind):
+        alike = all(ours.max_seq_length == their.max_seq_length for ours, their in pairs)
+        if own is not base and len(pairs) > 1 and getattr(base[0], kind) and alike:
             row[kind]["difference"] = asdict(
                 paired_difference(
                     *([getattr(run, kind)[MASKED] for run in side] for side in zip(*pairs, strict=True))
@@ -195,13 +196,19 @@ def _made_with(runs: Sequence[Compared]) -> str:
     if (data := next((run.data_sha256 for run in runs if run.data_sha256 is not None), None)) is not None:
         said.append(f"Data set: that whose manifest has the SHA-256 {data}.")
     made: dict[str, list[str]] = {}
+    formats: dict[int, set[str]] = {}
     for run in runs:
         if (found := run.environment) is not None:
-            where = f"Processor: {found['processor']}, threads: {found['threads']}, {found['compute_dtype']}, torch "
-            made.setdefault(where + found["versions"]["torch"], []).append(f"{run.variant} {run.seed}")
+            device = "" if found["device"] == "cpu" else f"{found['device']}, "
+            where = f"Processor: {device}{found['processor']}, threads: {found['threads']}, "
+            where += f"{found['compute_dtype']}, torch {found['versions']['torch']}"
+            made.setdefault(where, []).append(f"{run.variant} {run.seed}")
+            formats.setdefault(run.seed, set()).add(found["compute_dtype"])
     for where, own in made.items():
         runs_there = f" ({', '.join(own)})" if len(made) > 1 else ""
         said.append(f"{where}{runs_there}.")
+    if mixed := [str(seed) for seed, found in formats.items() if len(found) > 1]:
+        said.append(f"Runs of seed {' and '.join(mixed)} differ in their number format, too.")
     said.append("`study.toml` is what was run, `results.json` every figure by seed.")
     return "\n".join(said)
 

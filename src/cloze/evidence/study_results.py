@@ -37,6 +37,8 @@ class Compared:
     """Of the manifest of the data set that it was pre-trained on."""
     held_out_as: str | None = None
     """How the instances of its curve were made: curves of one making compare. None: it was not pre-trained."""
+    max_seq_length: int | None = None
+    """Of the instances that its end was measured on."""
     seconds: tuple[float, ...] = ()
     """When it was evaluated."""
     masked_lm_losses: tuple[float, ...] = ()

@@ -71,9 +71,7 @@ def what_was_published(published: Published) -> list[str]:
     facts = published.facts
     lines = [
         f"Beside {published.name} of {SOURCE}. What it measured: {facts['measured_on']}.",
-        "What it says:",
-        "",
-        f"> {facts['says']}",
+        f"What it found, in our words: {facts['says']}",
         "",
     ]
     if set(facts["rows"]) - set(published.rows.values()):

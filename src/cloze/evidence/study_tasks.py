@@ -1,7 +1,7 @@
 """What an encoder of a study is worth to tasks: it is fine-tuned for each, and scored as `cloze finetune` scores.
 
 RUN/start/                      an encoder that is made of those of other runs
-RUN/tasks/NAME/POINT/{run.toml, scores.json}   POINT counts the steps of pre-training at which that is done
+RUN/tasks/NAME/POINT/{run.toml, scores.json}   POINT is 1, 2, … over the run of pre-training; the last is its end
 """
 
 import json
@@ -100,19 +100,26 @@ class PlannedTask:
         }
         return finetuning_from_table(self.task.task, table, where=f"the task {self.name}")
 
-    def check(self, encoder: Path | None, seed: int) -> None:
+    def check(self, encoder: Path | None, seed: int, positions: int | None = None) -> None:
         """Refuse settings that are wrong, or other than those with which it was begun.
 
         Args:
             encoder: what is fine-tuned; None where that is not made yet, or made of others.
             seed: of the run.
+            positions: how many tokens the encoder takes, where that is known before it is made.
 
         Raises:
             InputError: they are.
         """
         task, config = self.config(encoder or self.directory, seed)
+        config.metric_of(task)
+        if positions is not None and config.max_seq_length > positions:
+            what = f"max_seq_length {config.max_seq_length}, the encoder takes {positions} tokens"
+            raise InputError(what, where=f"the task {self.name}")
         settings = self.directory / artifacts.RUN_CONFIG
         if not settings.exists():
+            if self.data is not None:
+                find_files(task, config.train, config.dev)
             return
         begun_task, begun = load_finetuning(path=settings)
         if self.data is not None and _digest(type(task), config.train) != begun.data_sha256:
@@ -155,11 +162,23 @@ class PlannedTask:
         return next((result["collapse"] for result in self._results() if "collapse" in result), None)
 
     def _results(self) -> list[dict[str, Any]]:
-        """Return what each run of it wrote down."""
-        if (self.directory / TRIALS).exists():
-            (setting,) = json.loads((self.directory / TRIALS).read_text("utf-8"))["settings"]
-            return list(setting["results"])
-        return [json.loads((self.directory / SCORES).read_text("utf-8"))]
+        """Return what each run of it wrote down.
+
+        Raises:
+            InputError: of several runs only the best is left.
+        """
+        if self.task.settings.get("seeds", 1) == 1:
+            return [json.loads((self.directory / SCORES).read_text("utf-8"))]
+        if not (file := self.directory / TRIALS).exists():
+            remedy = "Delete its directory to measure it anew"
+            raise InputError("what each seed reached is not there any more", where=file, remedy=remedy)
+        (setting,) = json.loads(file.read_text("utf-8"))["settings"]
+        return list(setting["results"])
+
+    def clear(self) -> None:
+        """Remove the checkpoints of a fine-tuning that is scored: what stays is the settings and the scores."""
+        for checkpoints in sorted(self.directory.rglob("checkpoints")):
+            artifacts.remove_directory(checkpoints)
 
 
 def plan_tasks(
@@ -174,7 +193,7 @@ def plan_tasks(
 
 
 def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progress) -> None:
-    """Fine-tune and score, or go on with that; what stays is the settings and the scores.
+    """Fine-tune and score, or go on with that.
 
     Raises:
         InputError: the data or a setting is wrong, or it was begun with other settings.
@@ -191,8 +210,7 @@ def measure_task(planned: PlannedTask, model: Path, seed: int, progress: Progres
         shutil.rmtree(planned.directory, ignore_errors=True)  # killed before it had settings
         task, config = planned.config(model, seed)
         finetune(task, config, planned.directory, progress=progress)
-    for checkpoints in sorted(planned.directory.rglob("checkpoints")):
-        artifacts.remove_directory(checkpoints)
+    planned.clear()
 
 
 def _digest(task: type[AnyTask], data: str) -> str | None:

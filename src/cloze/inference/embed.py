@@ -146,7 +146,7 @@ class Embedder:
             what = f"{tokenizer.vocab_size:,} pieces, the model has {model.config.vocab_size:,} embeddings"
             raise InputError(what, where=checkpoint, remedy="The files belong to different models")
         pooling = config.pooling or stored.pooling
-        check_pooling(pooling, model.config.attends_to)
+        check_pooling(pooling, model)
         place = resolve_device(device)
         dtype = resolve_dtype(config.precision, place)
         return cls(
@@ -303,16 +303,22 @@ class Embedder:
 
     def _hidden(self, packed: Packed) -> Tensor:
         """Return the layers asked for, together, [T, D] in float32."""
-        rows_TD: Tensor = self.model.embeddings.word_embeddings(packed.input_ids)
         if self.layers == (LOOKUP_TABLE,):
-            return rows_TD.float()
+            return self._rows(packed)
         keep = self.layers != (self.model.config.num_hidden_layers,)
         with autocast(self.device, self.dtype):
             output = self.model.forward_packed(packed, keep_hidden_states=keep)
         if not keep:
             return output.sequence_output.float()
-        hidden = [(output.hidden_states[layer] if layer else rows_TD).float() for layer in self.layers]
+        hidden = [
+            output.hidden_states[layer].float() if layer else self._rows(packed) for layer in self.layers
+        ]
         return torch.cat(hidden, -1) if self.combine == "concat" else torch.stack(hidden).sum(0)
+
+    def _rows(self, packed: Packed) -> Tensor:
+        """Return the rows of the lookup table, [T, D] in float32."""
+        rows_TD: Tensor = self.model.embeddings.word_embeddings(packed.input_ids)
+        return rows_TD.float()
 
     def _normalized(self, vectors: Tensor) -> Tensor:
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors

@@ -234,6 +234,11 @@ class BertModel(nn.Module):
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
         initialize_weights(self, config.initializer_range, generator)
 
+    @property
+    def cls_sees_text(self) -> bool:
+        """Whether what the encoder says of [CLS], which stands first, hangs on what follows."""
+        return self.config.attends_to != "left"
+
     def forward_packed(self, packed: Packed, *, keep_hidden_states: bool = False) -> EncoderOutput:
         """Encode sequences that lie end to end.
 
@@ -254,7 +259,7 @@ class BertModel(nn.Module):
                 hidden_states.append(hidden_TD)
         # [CLS], or the last token where that alone has seen the others
         starts, ends = packed.cu_seqlens[:-1], packed.cu_seqlens[1:]
-        whole_BD = hidden_TD.index_select(0, ends - 1 if self.config.attends_to == "left" else starts)
+        whole_BD = hidden_TD.index_select(0, starts if self.cls_sees_text else ends - 1)
         pooled_BD = self.pooler(whole_BD).tanh()
         return EncoderOutput(hidden_TD, pooled_BD, tuple(hidden_states) if keep_hidden_states else ())
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from cloze.errors import InputError
 from cloze.model.bert import BertConfig, BertModel, initialize_weights
 from cloze.model.dropout import dropout
 from cloze.model.packed import Packed
@@ -31,15 +32,17 @@ class _Choice(NamedTuple):
     """Of the embeddings, 0, and the layers from 1."""
     weighted: bool = False
     """Sum the layers with weights that are learned, as ELMo's users do, where they would be laid side by side."""
+    at_least: int = 1
+    """So many layers an encoder has that has these."""
 
 
 _CHOICES: Mapping[FrozenLayers, _Choice] = MappingProxyType(
     {
         "embeddings": _Choice(slice(0, 1)),
-        "second-to-last": _Choice(slice(-2, -1)),
+        "second-to-last": _Choice(slice(-2, -1), at_least=2),
         "last": _Choice(slice(-1, None)),
-        "weighted-sum-last-four": _Choice(slice(-4, None), weighted=True),
-        "concat-last-four": _Choice(slice(-4, None)),
+        "weighted-sum-last-four": _Choice(slice(-4, None), weighted=True, at_least=4),
+        "concat-last-four": _Choice(slice(-4, None), at_least=4),
         "weighted-sum-all": _Choice(slice(1, None), weighted=True),
     }
 )
@@ -72,8 +75,16 @@ class PackedWords(Packed):
 
 
 def count_states(config: BertConfig, layers: FrozenLayers) -> int:
-    """Return L: how many vectors of a word are taken from an encoder."""
-    return len(range(config.num_hidden_layers + 1)[_CHOICES[layers].layers])
+    """Return L: how many vectors of a word are taken from an encoder.
+
+    Raises:
+        InputError: it has not as many layers.
+    """
+    wanted, found = _CHOICES[layers].at_least, config.num_hidden_layers
+    if found < wanted:
+        what = f"{layers} takes {wanted} layers, the encoder has {found}"
+        raise InputError(what, where="layers", remedy="Take another choice, as last, or a deeper encoder")
+    return len(range(found + 1)[_CHOICES[layers].layers])
 
 
 @torch.no_grad()

@@ -52,6 +52,11 @@ class BiLSTMOnBert(BertModel):
         for parameter in self.lstm.parameters():
             nn.init.uniform_(parameter, -(size**-0.5), size**-0.5, generator=generator)
 
+    @property
+    def cls_sees_text(self) -> bool:
+        """True: the BiLSTM has read it."""
+        return True
+
     @classmethod
     def of(cls, bert: BertModel, *, generator: torch.Generator | None = None) -> "BiLSTMOnBert":
         """Return an encoder with a new BiLSTM on top."""

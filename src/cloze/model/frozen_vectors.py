@@ -47,7 +47,7 @@ def frozen_vectors(bert: BertModel, packed: Packed, *, layer: int, pooling: Pool
         InputError: the encoder has no such layer, or looks to the left of [CLS], where there is nothing.
     """
     check_layer(bert.config, layer)
-    check_pooling(pooling, bert.config.attends_to)
+    check_pooling(pooling, bert)
     with torch.autocast(packed.input_ids.device.type, enabled=False):
         hidden_states = bert.forward_packed(packed, keep_hidden_states=True).hidden_states
     return pool(hidden_states[layer], packed, pooling)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cloze.errors import InputError
-from cloze.model.attention import AttendsTo
+from cloze.model.bert import BertModel
 from cloze.model.packed import Packed
 
 Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
@@ -39,13 +39,13 @@ def _pool_equal(hidden_BLD: Tensor, pooling: Pooling) -> Tensor:
     return hidden_BLD.sum(1) / (length if pooling == "mean" else length**0.5)
 
 
-def check_pooling(pooling: str, attends_to: AttendsTo) -> None:
+def check_pooling(pooling: str, bert: BertModel) -> None:
     """Refuse a vector that would be the same for every text.
 
     Raises:
         InputError: it is that of [CLS], which stands first, and the encoder looks to the left.
     """
-    if pooling == "cls" and attends_to == "left":
+    if pooling == "cls" and not bert.cls_sees_text:
         what = "cls: of an encoder that looks to the left [CLS] sees nothing of the text"
         raise InputError(what, where="pooling", remedy="Take the mean")
 

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from cloze.model.bert import BertModel
 
+_HEIGHT = 5.0
+
 
 def sinusoidal_positions(num_positions: int, hidden_size: int) -> Tensor:
     """Return sin(p / 10000^(2i/D)) in column 2i of row p and the cosine in column 2i + 1, [L, D] in float32.
@@ -27,11 +29,11 @@ def fix_positions(bert: BertModel) -> None:
     """Give an encoder sinusoidal positions, which do not learn.
 
     Differs:
-        The waves are as high as makes their root mean square the `initializer_range` that word embeddings begin with.
-        Vaswani et al. have waves of height 1 beside word embeddings multiplied by sqrt(D), which BERT does not do:
-        there they would be some 35 times as large as the words.
+        Vaswani et al. have waves of height 1 beside word embeddings multiplied by sqrt(D), so that the two are alike.
+        BERT's words begin at `initializer_range` and grow. Here the root of the waves' mean square is 5 times that:
+        at once or 35 times the words of a small encoder are learned later (docs/ablations.md).
     """
     table = bert.embeddings.position_embeddings.weight
     waves = sinusoidal_positions(*table.shape)
-    table.copy_(waves * 2**0.5 * bert.config.initializer_range)
-    table.requires_grad_(False)  # noqa: FBT003 (torch's)
+    table.copy_(waves * 2**0.5 * bert.config.initializer_range * _HEIGHT)
+    bert.embeddings.position_embeddings.requires_grad_(requires_grad=False)

@@ -4,7 +4,7 @@ Shapes: T tokens in the packed batch, B sequences, D hidden: half of it is each 
 """
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import nn
@@ -82,6 +82,16 @@ class TwoWayBert(BertModel):
             both = cls(config)
         both.left, both.right = left, right
         return both
+
+    @property
+    def embeddings(self) -> NoReturn:  # type: ignore[override]
+        """Refuse to show one table of words.
+
+        Raises:
+            InputError: always.
+        """
+        what = "they have a table of words each, where one is asked for"
+        raise InputError(what, where="two encoders side by side", remedy="Take a layer of theirs, from 1 on")
 
     def forward_packed(self, packed: Packed, *, keep_hidden_states: bool = False) -> EncoderOutput:
         """Encode sequences that lie end to end; as `BertModel` does."""

@@ -11,7 +11,6 @@ from cloze.errors import InputError
 from cloze.model.bert import BertConfig
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForPreTraining
-from cloze.model.sinusoidal import fix_positions
 from cloze.pretraining.card import card_facts
 from cloze.pretraining.config import ModelConfig, PretrainConfig
 from cloze.pretraining.initial import check_lengths, initial_model
@@ -114,7 +113,7 @@ def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress)
         if not _is_of(config.model, model.config):
             raise not_as_begun("model", run)
         if config.model.positions == "sinusoidal":
-            fix_positions(model.bert)  # the same again, and not to be learned
+            model.bert.embeddings.position_embeddings.requires_grad_(requires_grad=False)
     if config.init is not None:
         check_lengths(config, model.config)
         config = replace(config, model=config.model.of(model.config))
