@@ -152,7 +152,7 @@ PAGES = {
         }
     ),
     "docs/claims/input.md": Page(inputs={"MODEL": "minilm"}),
-    "docs/claims/masked-words.md": Page(),
+    "docs/claims/masked-words.md": Page(inputs={"records": "records"}),
     "docs/claims/next-sentence.md": Page(),
     "docs/claims/sizes.md": Page(),
     "docs/claims/fine-tuning.md": Page(inputs={"MODEL": "minilm"}, tolerance=0.2),
