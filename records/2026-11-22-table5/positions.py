@@ -1,9 +1,9 @@
-"""How high should positions begin? python positions.py DATASET OUT SEED KIND:HEIGHT...
+"""How high should positions begin? Run as python positions.py DATASET OUT SEED KIND:HEIGHT...
 
-Pre-trains the row `no-nsp` of table 5 with positions that begin HEIGHT times as high as its words do (the root of the mean
-square is HEIGHT times `initializer_range`), and prints the masked-word loss on held-out single segments, in nats a hidden
-piece: after 1,000 steps, as the run looked at it, and at its end, as the table has it. KIND is `learned`, or `waves` that
-do not learn; `learned:1` is BERT, `waves:5` the row `sinusoidal`.
+Pre-trains the row `no-nsp` of table 5 with positions that begin HEIGHT times as high as its words do (the root of the
+mean square is HEIGHT times `initializer_range`), and prints the masked-word loss on held-out single segments, in nats a
+hidden piece: after 1,000 steps, as the run looked at it, and at its end, as the table has it. KIND is `learned`, or
+`waves` that do not learn; `learned:1` is BERT, `waves:5` the row `sinusoidal`.
 """
 
 import json
@@ -53,7 +53,9 @@ def main(data: Path, output: Path, seed: int, asked: list[str]) -> None:
         if not (run / "latest").exists():
             pretrain(study.config("no-nsp", seed, data), run)
         rows = map(json.loads, (run / "metrics.jsonl").read_text("utf-8").splitlines())
-        early = next(row["masked_lm_loss"] for row in rows if row["kind"] == "validation" and row["step"] == 1000)
+        early = next(
+            row["masked_lm_loss"] for row in rows if row["kind"] == "validation" and row["step"] == 1000
+        )
         found = evaluate_pretrained(run, [data], settings).masked_lm["masked_lm_loss"]
         print(f"{each} seed {seed}: {early:.3f} after 1,000 steps, {found:.3f} at the end", flush=True)
 

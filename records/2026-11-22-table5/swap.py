@@ -1,4 +1,4 @@
-"""What does an encoder that names the next piece do better on SQuAD? python swap.py RUN ATTENDS_TO OUT [untrained]
+"""What makes left to right better on SQuAD? Run as python swap.py RUN ATTENDS_TO OUT [untrained].
 
 Writes a checkpoint with the weights of a run, or those that seed 1 begins with, that attends to `all` or to the `left`,
 whatever it was pre-trained with. Fine-tuned as table 5 is, it tells what was learned from what is seen.
@@ -19,7 +19,9 @@ from cloze.text.tokenizer import Tokenizer
 if __name__ == "__main__":
     source, attends_to, output = resolve_checkpoint(Path(sys.argv[1])), sys.argv[2], Path(sys.argv[3])
     bert = load_model(source)
-    swapped = BertModel(replace(bert.config, attends_to=attends_to), generator=torch.Generator().manual_seed(1))
+    swapped = BertModel(
+        replace(bert.config, attends_to=attends_to), generator=torch.Generator().manual_seed(1)
+    )
     if sys.argv[4:] != ["untrained"]:
         swapped.load_state_dict(bert.state_dict())
     with artifacts.write_directory(output, kind=KIND) as directory:

@@ -825,7 +825,8 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_weights(
     assert f"{tmp_path}/out: loss nan" in line
     assert "at step 7 (phase 1, epoch 0, instances from" in line
     assert "3 times in a row" in line
-    assert "lower optimizer.learning_rate" in line
+    assert "Lower optimizer.learning_rate in run.toml and go on with --resume" in line
+    assert "; step 4 was saved right before and may be spoilt" in line
     kept = sorted((tmp_path / "out/checkpoints").iterdir())
     assert kept
     for checkpoint in kept:

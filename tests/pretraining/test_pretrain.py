@@ -1,5 +1,6 @@
 """A pre-training run, from settings to a checkpoint that others load."""
 
+import json
 import math
 import tomllib
 from dataclasses import replace
@@ -12,20 +13,24 @@ from safetensors.torch import load_file
 
 from cloze import artifacts
 from cloze import config as configuration
+from cloze.corpus.masking import MaskingConfig
 from cloze.errors import InputError
 from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.locate import resolve_checkpoint
 from cloze.model.checkpoint import load_model, write_model_files
 from cloze.model.heads import BertForMaskedLM
-from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PretrainConfig
+from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.progress import Progress
 from cloze.text.tokenizer import Tokenizer
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import read_state
+from cloze.training.distribution import World
 from cloze.training.metrics_log import read_metrics
 from cloze.training.muon import MuonConfig
 from cloze.training.optimizer import OptimizerConfig
+from cloze.training.run_lock import alone_at
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
 
@@ -146,6 +151,9 @@ def test_a_checkpoint_of_masked_words_alone_goes_on_with_these(nano: PretrainCon
         ({"averaging": AveragingConfig(tail_fraction=0.5)}, "averaging"),
         ({"optimizer": OptimizerConfig(bias_correction=True)}, "optimizer.bias_correction"),
         ({"model": ModelConfig(size="tiny", max_position_embeddings=64)}, "model"),
+        ({"steps": 4}, "steps"),
+        ({"seed": 4}, "seed"),
+        ({"masking": MaskingConfig(masked_lm_prob=0.2)}, "masking"),
     ],
 )
 def test_a_run_cannot_go_on_as_another(
@@ -154,9 +162,50 @@ def test_a_run_cannot_go_on_as_another(
     pretrain(replace(nano, steps=2), tmp_path / "run")
     file = tmp_path / "run/run.toml"
     settings = configuration.load(PretrainConfig, file)
-    file.write_text(configuration.to_toml(replace(settings, steps=4, **change)))
+    file.write_text(configuration.to_toml(replace(settings, **change)))
     with pytest.raises(InputError, match=rf"run\.toml: {named} is not as the run began. Put it back"):
         resume_pretraining(tmp_path / "run")
+
+
+def test_positions_of_a_run_that_goes_on_learn_or_not_as_they_began(
+    nano: PretrainConfig, tmp_path: Path
+) -> None:
+    pretrain(replace(nano, steps=2), tmp_path / "run")
+    changed = replace(nano, steps=2, model=replace(nano.model, positions="sinusoidal"))
+    (tmp_path / "run/run.toml").write_text(configuration.to_toml(changed))
+    with pytest.raises(InputError, match=r"run\.toml: model\.positions is not as the run began"):
+        resume_pretraining(tmp_path / "run")
+
+
+def test_a_run_has_one_process_at_a_time(nano: PretrainConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    pretrain(replace(nano, steps=2), run)
+    with alone_at(run, World(torch.device("cpu"))):
+        for again in (
+            lambda: resume_pretraining(run),
+            lambda: pretrain(replace(nano, steps=2), run, overwrite=True),
+        ):
+            with pytest.raises(InputError, match=r"run: another process is at this run\. Wait for it"):
+                again()
+    resume_pretraining(run)
+
+
+def test_a_phase_without_a_step_and_another_machine_are_said(
+    nano: PretrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    phases = (PhaseConfig(16, 0.9, 4), PhaseConfig(32, 0.1, 4))
+    pretrain(replace(nano, steps=2, phases=phases), run, progress=Progress())
+    assert (
+        "sequences of up to 32 tokens have 10% of the run, and get none of its 2 steps"
+        in capsys.readouterr().err
+    )
+    file = run / "environment.json"
+    elsewhere = json.loads(file.read_text()) | {"processor": "another"}
+    file.write_text(json.dumps(elsewhere))
+    resume_pretraining(run, progress=Progress())
+    assert "warning: processor not as before" in capsys.readouterr().err
+    assert json.loads(file.read_text())["earlier"] == [elsewhere]
 
 
 @pytest.mark.parametrize("change", [{"hidden_dropout_prob": 0.3}, {"num_hidden_layers": 1}])
@@ -173,18 +222,16 @@ def test_a_run_that_began_with_a_checkpoint_cannot_go_on_with_another_model(
         resume_pretraining(tmp_path / "second")
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [({"seed": 4}, "seed"), ({"google_instances": GoogleInstancesConfig(dupe_factor=3)}, "dupe_factor")],
-)
-def test_a_run_cannot_go_on_with_other_instances(
-    nano: PretrainConfig, tmp_path: Path, change: dict[str, object], named: str
-) -> None:
+def test_a_run_cannot_go_on_with_other_instances(nano: PretrainConfig, tmp_path: Path) -> None:
     pretrain(replace(nano, steps=2, google_instances=GoogleInstancesConfig(dupe_factor=1)), tmp_path / "run")
     resume_pretraining(tmp_path / "run")
     file = tmp_path / "run/run.toml"
-    file.write_text(configuration.to_toml(replace(configuration.load(PretrainConfig, file), **change)))
-    with pytest.raises(InputError, match=rf"run\.toml: {named}, with which the instances were built, is not"):
+    settings = configuration.load(PretrainConfig, file)
+    changed = replace(settings, google_instances=GoogleInstancesConfig(dupe_factor=3))
+    file.write_text(configuration.to_toml(changed))
+    with pytest.raises(
+        InputError, match=r"run\.toml: dupe_factor, with which the instances were built, is not"
+    ):
         resume_pretraining(tmp_path / "run")
 
 

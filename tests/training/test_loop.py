@@ -441,3 +441,33 @@ def test_durations(text: str, seconds: float) -> None:
 def test_other_durations_are_errors(text: str) -> None:
     with pytest.raises(Exception, match="as a time"):
         parse_duration(text)
+
+
+def test_what_is_no_number_is_never_the_best(tmp_path: Path) -> None:
+    class Broken(LineWork):
+        def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
+            first = not (tmp_path / "best").exists()
+            return (math.nan,) if first else super().merit(measured)
+
+    _train(tmp_path, Broken())
+    assert read_state(resolve_checkpoint(tmp_path)).best_step in (20, 30)
+
+
+def test_checkpoints_that_are_kept_are_made_when_due(tmp_path: Path) -> None:
+    _train(tmp_path, keep_every_steps=7, keep_newest=1)
+    assert {7, 14, 21, 28} <= {*_kept(tmp_path)}
+
+
+def test_a_signal_while_the_last_step_is_saved_stops_what_comes_next(tmp_path: Path) -> None:
+    trainer, _ = _trainer(tmp_path, LineWork())
+    write = trainer.write_model
+
+    def stopped(directory: Path, model: nn.Module, state: TrainingState) -> None:
+        write(directory, model, state)
+        if state.step == 30:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    trainer.write_model = stopped
+    with pytest.raises(Interrupted, match="stopped by SIGTERM after step 30"):
+        trainer.train(resume_from=None)
+    assert _kept(tmp_path)[-1] == 30

@@ -1,6 +1,7 @@
 """`cloze pretrain`: masked words and next sentence, from scratch or from a checkpoint."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -60,21 +61,13 @@ def run(
     """
     from cloze import config as configuration
     from cloze.cli.plans import print_plan
-    from cloze.pretraining.config import SET_BESIDE_INIT, PretrainConfig
+    from cloze.pretraining.config import WIDTHS, PretrainConfig
     from cloze.pretraining.plan import plan_pretraining
     from cloze.pretraining.run import pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
     from cloze.training.memory import keep_freed_memory
 
-    if init is not None and model is not None:
-        remedy = "Leave one of them out: what goes on keeps its size"
-        raise InputError("does not go with --init", where="--model", remedy=remedy)
     said = configuration.read_table(overrides=settings)
-    of_model = [f"model.{key}" for key in said["model"]] if isinstance(said.get("model"), dict) else []
-    if init is not None and (unused := [key for key in of_model if key not in SET_BESIDE_INIT]):
-        raise InputError(
-            "does not go with --init: it is the checkpoint's", where=unused[0], remedy="Leave it out"
-        )
     keep_freed_memory()
 
     parsed_budget = None if budget is None else parse_duration(budget)
@@ -97,6 +90,11 @@ def run(
     else:
         recipe = find_recipe(config)
         table = configuration.read_table(recipe, overrides)
+        of_model = said["model"] if isinstance(said.get("model"), dict) else {}
+        _check_beside_init(table, model, of_model)
+        if model is not None:
+            for width in {*WIDTHS} - {*of_model}:
+                table["model"].pop(width, None)  # of the file: the flag says another size
         for flag, other in ((steps, "budget_seconds"), (parsed_budget, "steps")):
             if flag is not None and None in (steps, budget) and other not in said:
                 table.pop(other, None)  # of the file: the flag says another length of the run
@@ -113,3 +111,23 @@ def run(
         result = pretrain(resolved, output, overwrite=overwrite, progress=flags.progress)
     text = "\n".join([f"wrote {output}", *(f"  {name:<24} {value:.4f}" for name, value in result.items())])
     flags.print({"run": str(output), **result}, text)
+
+
+def _check_beside_init(table: Mapping[str, Any], model: str | None, of_model: Mapping[str, Any]) -> None:
+    """Refuse to say what the encoder is where the run goes on from one.
+
+    Args:
+        table: all settings, with those of a file.
+        model: the flag.
+        of_model: what --set says of the encoder.
+    """
+    from cloze.pretraining.config import SET_BESIDE_INIT
+
+    if table.get("init") is None:
+        return
+    if model is not None:
+        remedy = "Leave one of them out: what goes on keeps its size"
+        raise InputError("does not go with --init", where="--model", remedy=remedy)
+    if unused := [key for each in of_model if (key := f"model.{each}") not in SET_BESIDE_INIT]:
+        what = "does not go with --init: it is the checkpoint's"
+        raise InputError(what, where=unused[0], remedy="Leave it out")

@@ -42,7 +42,7 @@ class MaskingConfig:
             raise ValueError(f"masked_lm_prob {self.masked_lm_prob} is not between 0 and 1")
         if self.initial_masked_lm_prob is not None and not 0 < self.initial_masked_lm_prob < 1:
             raise ValueError(f"initial_masked_lm_prob {self.initial_masked_lm_prob} is not between 0 and 1")
-        if min(self.mask_token_prob, self.random_token_prob) < 0:
+        if not (self.mask_token_prob >= 0 and self.random_token_prob >= 0):  # NaN is neither
             raise ValueError("mask_token_prob and random_token_prob must not be negative")
         if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:
             raise ValueError("mask_token_prob and random_token_prob add up to more than 1")

@@ -117,7 +117,7 @@ def parse_words(text: str) -> int:
     """Read "3.3e9w", words, or "4.3e9p", pieces, as a number of words.
 
     Raises:
-        InputError: it is neither, or not positive.
+        InputError: it is neither, or less than a word.
 
     >>> parse_words("3.3e9w"), parse_words("2.6e6p")
     (3300000000, 2000000)
@@ -127,7 +127,7 @@ def parse_words(text: str) -> int:
         words = float(text[:-1]) * units[text[-1:]]
     except (ValueError, KeyError):
         words = -1.0
-    if not 0 < words < math.inf:
+    if not 1 <= words < math.inf:
         remedy = "Write words as 3.3e9w, or pieces as 4.3e9p"
         raise InputError(f"cannot read {text!r} as an amount of text", where="--text", remedy=remedy)
     return round(words)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from cloze import artifacts
 from cloze import config as configuration
@@ -108,12 +108,9 @@ def _alone_with(seeds: Collection[int], output: Path) -> Iterator[None]:
     output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as locks:
         for seed in seeds:
-            try:
-                locks.enter_context(FileLock(output / f"seed-{seed}.lock", timeout=0))
-            except Timeout:
-                what = f"another command makes the runs of seed {seed}"
-                remedy = "Wait for it, or name other seeds with --seed"
-                raise InputError(what, where=output, remedy=remedy) from None
+            what = f"another command makes the runs of seed {seed}"
+            taken = InputError(what, where=output, remedy="Wait for it, or name other seeds with --seed")
+            locks.enter_context(artifacts.held(output / f"seed-{seed}.lock", taken))
         yield
 
 

@@ -6,7 +6,7 @@ from cloze import artifacts
 from cloze import config as configuration
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.material import Material
-from cloze.pretraining.objective import TARGETS
+from cloze.pretraining.objective import TARGETS, steps_of_phases
 from cloze.training.model_card import CardFacts, DataUsed
 
 
@@ -18,7 +18,8 @@ def card_facts(config: PretrainConfig, material: Material) -> CardFacts:
     if config.pairs.next_sentence:
         heads = f"{heads.removesuffix(' head')} and next-sentence heads"
     finetuning = "cloze finetune classification -m DIR -d DATA -o RUN"
-    longest = max(phase.max_seq_length for phase in config.phases)
+    steps = [1] * len(config.phases) if config.steps is None else steps_of_phases(config.steps, config.phases)
+    longest = max(phase.max_seq_length for phase, own in zip(config.phases, steps, strict=True) if own)
     assert config.data_sha256 is not None
     return CardFacts(
         title="A BERT pre-trained with cloze",

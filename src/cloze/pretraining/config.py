@@ -19,7 +19,7 @@ from cloze.training.precision import Precision
 Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
 SET_BESIDE_INIT = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "model.attends_to")
 """What of the encoder is said where a run goes on from a checkpoint, which has all else."""
-_WIDTHS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+WIDTHS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 """What tells the released sizes apart."""
 
 
@@ -49,9 +49,9 @@ class ModelConfig:
 
     def encoder(self, *, vocab_size: int) -> BertConfig:
         """Return the encoder's architecture for a vocabulary."""
-        given = {name: getattr(self, name) for name in _WIDTHS if getattr(self, name) is not None}
-        if self.size is None and len(given) < len(_WIDTHS):
-            raise ValueError(f"without a size all of {', '.join(_WIDTHS)} must be given")
+        given = {name: getattr(self, name) for name in WIDTHS if getattr(self, name) is not None}
+        if self.size is None and len(given) < len(WIDTHS):
+            raise ValueError(f"without a size all of {', '.join(WIDTHS)} must be given")
         return replace(
             BertConfig() if self.size is None else SIZES[self.size],
             vocab_size=vocab_size,
@@ -66,7 +66,7 @@ class ModelConfig:
 
     def of(self, encoder: BertConfig) -> "ModelConfig":
         """Return the settings of an encoder that is there, with the dropout of these."""
-        widths = {name: getattr(encoder, name) for name in _WIDTHS}
+        widths = {name: getattr(encoder, name) for name in WIDTHS}
         fitting = (size for size in get_args(Size) if replace(SIZES[size], **widths) == SIZES[size])
         return replace(
             self,

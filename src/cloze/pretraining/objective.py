@@ -7,8 +7,10 @@ likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +24,8 @@ from cloze.training.checkpoints import Position
 from cloze.training.distribution import World
 from cloze.training.measures import Measures
 from cloze.training.work import StepData
+
+Reals: TypeAlias = npt.NDArray[np.float64]
 
 _ASKED_MORE_OFTEN = 8  # at every place, where 15% of the pieces are hidden
 TARGETS: Mapping[AttendsTo, Targets] = MappingProxyType(
@@ -40,6 +44,18 @@ def held_out_batches(
     """
     tokens = micro_batch_tokens if attends_to == "all" else micro_batch_tokens // _ASKED_MORE_OFTEN
     return list(micro_batches(source, 0, np.arange(min(source.num_instances(0), count)), tokens))
+
+
+def phases_at(progress: Reals, phases: Sequence[PhaseConfig]) -> Integers:
+    """Return which phase each step belongs to that begins when such a share of the run is over."""
+    ends = np.cumsum([phase.fraction for phase in phases])
+    return np.minimum(np.searchsorted(ends, progress + 1e-9, side="right"), len(phases) - 1)
+
+
+def steps_of_phases(steps: int, phases: Sequence[PhaseConfig]) -> list[int]:
+    """Return how many steps of a run each phase gets: none where it is short and so is the run."""
+    numbers = phases_at(np.arange(steps) / steps, phases)
+    return [int(count) for count in np.bincount(numbers, minlength=len(phases))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,7 @@ class PretrainingWork:
 
     def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> PretrainingStep:
         """Return the next `batch_size` instances of the phase that `progress` lies in."""
-        number = self._phase_at(progress)
+        number = int(phases_at(np.array(progress), [phase for phase, _ in self.phases]))
         if number != position.phase:
             position = Position(phase=number)
         phase, source = self.phases[number]
@@ -102,10 +118,6 @@ class PretrainingWork:
             num_predictions=int(num_predictions),
             num_pairs=int(num_pairs),
         )
-
-    def _phase_at(self, progress: float) -> int:
-        ends = np.cumsum([phase.fraction for phase, _ in self.phases])
-        return min(int(np.searchsorted(ends, progress + 1e-9, side="right")), len(self.phases) - 1)
 
     def loss(
         self, model: nn.Module, batch: PackedBatch, step: StepData[PackedBatch]

@@ -8,6 +8,7 @@ from cloze.corpus.store import Dataset
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.initial import initial_model
 from cloze.pretraining.material import fingerprint, gather, work_of
+from cloze.pretraining.objective import steps_of_phases
 from cloze.progress import SILENT, Progress
 from cloze.training.checkpoints import Position
 from cloze.training.cost import Workload
@@ -62,20 +63,20 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
     held_out = sum(len(batch.input_ids) for batch in (*material.held_out, *material.old_held_out))
     evaluations = config.evaluation.times * evaluation_seconds(held_out, timed[-1:])
 
-    def steps_of(fraction: float, step_seconds: float) -> int:
-        if config.steps is not None:
-            return round(fraction * config.steps)
+    if config.steps is not None:
+        counts = steps_of_phases(config.steps, config.phases)
+    else:
         assert config.budget_seconds is not None
         left = max(config.budget_seconds - evaluations, 0)  # the clock does not stop for them
-        return int(fraction * left / step_seconds)
+        counts = [
+            int(phase.fraction * left / stretch.step_seconds)
+            for phase, stretch in zip(config.phases, timed, strict=False)
+        ]
 
     return RunPlan(
         device=str(material.world.device),
         dtype=str(dtype).removeprefix("torch."),
         memory=memory(),
-        stretches=tuple(
-            replace(stretch, steps=steps_of(phase.fraction, stretch.step_seconds))
-            for phase, stretch in zip(config.phases, timed, strict=False)
-        ),
+        stretches=tuple(replace(stretch, steps=count) for count, stretch in zip(counts, timed, strict=False)),
         evaluation_seconds=evaluations,
     )

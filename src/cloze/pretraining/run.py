@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
 from cloze import artifacts
 from cloze import config as configuration
+from cloze.config import to_table
 from cloze.errors import InputError
 from cloze.model.bert import BertConfig
 from cloze.model.checkpoint import load_model, write_model_files
@@ -15,14 +17,22 @@ from cloze.pretraining.card import card_facts
 from cloze.pretraining.config import ModelConfig, PretrainConfig
 from cloze.pretraining.initial import check_lengths, initial_model
 from cloze.pretraining.material import Material, fingerprint, gather, open_dataset, work_of
+from cloze.pretraining.objective import steps_of_phases
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget, Clock, Steps
-from cloze.training.checkpoints import TrainingState, newest_checkpoint, not_as_begun, read_state
+from cloze.training.checkpoints import (
+    TrainingState,
+    check_fixed,
+    newest_checkpoint,
+    not_as_begun,
+    read_state,
+)
 from cloze.training.distribution import World, join_world
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
 from cloze.training.model_card import CARD, model_card
 from cloze.training.precision import resolve_dtype
+from cloze.training.run_lock import alone_at, check_nobody_is_at
 
 
 def pretrain(
@@ -67,10 +77,12 @@ def pretrain(
         if config.init is not None:
             config = replace(config, model=config.model.of(model.config))
         world.by_first(lambda: _begin(config, run))
-        return _train(config, run, material, model, TrainingState(), None, progress)
+        with alone_at(run, world):
+            return _train(config, run, material, model, TrainingState(fixed=_fixed(config)), None, progress)
 
 
 def _begin(config: PretrainConfig, run: Path) -> None:
+    check_nobody_is_at(run)
     artifacts.clear_directory(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, configuration.to_toml(config))
 
@@ -103,21 +115,35 @@ def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, f
 
 def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress) -> dict[str, float]:
     dataset = open_dataset(config, world)
-    fingerprint(config, dataset)
+    config = replace(config, data_sha256=fingerprint(config, dataset))
     material = gather(config, dataset, world)
-    checkpoint = world.by_first(lambda: newest_checkpoint(run, progress))
-    if checkpoint is None:
-        model, state = initial_model(config, material.tokenizer, progress), TrainingState()
-    else:
-        model, state = load_model(checkpoint, BertForPreTraining, verify=False), read_state(checkpoint)
-        if not _is_of(config.model, model.config):
-            raise not_as_begun("model", run)
-        if config.model.positions == "sinusoidal":
-            model.bert.embeddings.position_embeddings.requires_grad_(requires_grad=False)
-    if config.init is not None:
-        check_lengths(config, model.config)
-        config = replace(config, model=config.model.of(model.config))
-    return _train(config, run, material, model, state, checkpoint, progress)
+    with alone_at(run, world):
+        checkpoint = world.by_first(lambda: newest_checkpoint(run, progress))
+        if checkpoint is None:
+            model = initial_model(config, material.tokenizer, progress)
+            state = TrainingState(fixed=_fixed(config))
+        else:
+            model, state = load_model(checkpoint, BertForPreTraining, verify=False), read_state(checkpoint)
+            if not _is_of(config.model, model.config):
+                raise not_as_begun("model", run)
+            check_fixed(state, _fixed(config), run)
+            if config.model.positions == "sinusoidal":
+                model.bert.embeddings.position_embeddings.requires_grad_(requires_grad=False)
+        if config.init is not None:
+            check_lengths(config, model.config)
+            config = replace(config, model=config.model.of(model.config))
+        return _train(config, run, material, model, state, checkpoint, progress)
+
+
+def _fixed(config: PretrainConfig) -> dict[str, Any]:
+    """Return what says which instances a run draws, and when: with another it would not go on but become another."""
+    table = to_table(config)
+    names = ("seed", "steps", "budget_seconds", "phases", "pairs", "masking")
+    fixed = {name: table.get(name) for name in names}
+    fixed["model.positions"] = config.model.positions
+    if config.old_data is not None:
+        fixed["old_data"] = artifacts.sha256_of(Path(config.old_data) / artifacts.MANIFEST)
+    return fixed
 
 
 def _is_of(settings: ModelConfig, encoder: BertConfig) -> bool:
@@ -139,7 +165,11 @@ def _train(
     world, tokenizer = material.world, material.tokenizer
     compute_dtype = resolve_dtype(config.precision, world.device)
     work = work_of(config, material, run, progress)
-    world.by_first(lambda: write_environment(run, world, compute_dtype))
+    world.by_first(lambda: write_environment(run, world, compute_dtype, progress))
+    for phase, steps in zip(config.phases, steps_of_phases(config.steps or 0, config.phases), strict=True):
+        if config.steps is not None and not steps:
+            what = f"sequences of up to {phase.max_seq_length} tokens have {phase.fraction:.0%} of the run"
+            progress.note(f"warning: {what}, and get none of its {config.steps:,} steps")
     facts = card_facts(config, material)
 
     def write_model(directory: Path, model: nn.Module, state: TrainingState) -> None:

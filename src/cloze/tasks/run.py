@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -26,6 +27,7 @@ from cloze.text.tokenizer import Tokenizer
 from cloze.training.budget import Budget, Steps, StepsWithin
 from cloze.training.checkpoints import (
     TrainingState,
+    check_fixed,
     newest_checkpoint,
     optimizer_averages,
     read_state,
@@ -40,6 +42,7 @@ from cloze.training.model_card import CARD, CardFacts, DataUsed, model_card
 from cloze.training.optimizer import build_optimizer
 from cloze.training.precision import resolve_dtype
 from cloze.training.replicas import gather
+from cloze.training.run_lock import alone_at, check_nobody_is_at
 
 SCORES = "scores.json"
 
@@ -111,11 +114,17 @@ def begin_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: P
     generator = torch.Generator().manual_seed(config.seed)
     model = task.head(load_model(prepared.start), generator=generator).train()
     prepared.world.by_first(lambda: begin_directory(task, config, run))
-    return _train(prepared, config, run, model, TrainingState(), None, progress)
+    with alone_at(run, prepared.world):
+        return _train(prepared, config, run, model, TrainingState(fixed=_fixed(config)), None, progress)
 
 
 def begin_directory(task: AnyTask, config: FinetuneConfig, run: Path) -> None:
-    """Make a run's directory, with its settings alone."""
+    """Make a run's directory, with its settings alone.
+
+    Raises:
+        InputError: another process is at the run that is there.
+    """
+    check_nobody_is_at(run)
     artifacts.clear_directory(run)
     artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(task, config))
 
@@ -125,8 +134,24 @@ def resume_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: 
     checkpoint = prepared.world.by_first(lambda: newest_checkpoint(run, progress))
     if checkpoint is None:
         return begin_run(prepared, config, run, progress)
-    model = load_model(checkpoint, prepared.task.head, verify=False)
-    return _train(prepared, config, run, model, read_state(checkpoint), checkpoint, progress)
+    with alone_at(run, prepared.world):
+        model, state = load_model(checkpoint, prepared.task.head, verify=False), read_state(checkpoint)
+        check_fixed(state, _fixed(config), run)
+        return _train(prepared, config, run, model, state, checkpoint, progress)
+
+
+def _fixed(config: FinetuneConfig) -> dict[str, Any]:
+    """Return what says which examples a run draws, and when: with another it would not go on but become another."""
+    names = (
+        "seed",
+        "epochs",
+        "batch_size",
+        "budget_seconds",
+        "max_seq_length",
+        "train_examples",
+        "dev_fraction",
+    )
+    return {name: getattr(config, name) for name in names}
 
 
 def _train(
@@ -141,7 +166,7 @@ def _train(
     task, world = prepared.task, prepared.world
     compute_dtype = resolve_dtype(config.precision, world.device)
     work = FinetuningWork(task=task, data=prepared.data, config=config, world=world)
-    world.by_first(lambda: write_environment(run, world, compute_dtype))
+    world.by_first(lambda: write_environment(run, world, compute_dtype, progress))
     facts = _card_facts(task, config, prepared.data)
     settings = TaskSettings(max_seq_length=config.max_seq_length)
 
@@ -203,7 +228,9 @@ def _solve(
         best_merit=work.merit(measured),
         best_step=1,
     )
-    MetricsLog(run, resume_step=0).write(VALIDATION, 1, **measured, seconds=state.elapsed_seconds)
+    log = MetricsLog(run, resume_step=0)
+    log.write(VALIDATION, 1, **measured, seconds=state.elapsed_seconds)
+    log.close()
     averages = optimizer_averages(model, build_optimizer(model, work.config.optimizer))
     save_checkpoint(
         run, state, gather(averages, keep=True), lambda directory: write_model(directory, model, state)

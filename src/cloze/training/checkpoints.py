@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -41,7 +42,7 @@ class CheckpointConfig:
     """Save after this many steps, too."""
     keep_newest: int = 2
     keep_every_steps: int | None = None
-    """Keep the checkpoints of steps that this number divides for ever."""
+    """Save after this many steps, too, and keep these checkpoints for ever."""
 
     def __post_init__(self) -> None:
         if not self.every_minutes > 0 or self.keep_newest < 1:
@@ -73,6 +74,8 @@ class TrainingState:
     best_step: int | None = None
     micro_batch_tokens: int | None = None
     """What is left of the setting after memory ran out; None where it never did."""
+    fixed: Mapping[str, Any] | None = None
+    """Settings without which a run would not go on but become another, by name."""
 
 
 def save_checkpoint(
@@ -206,6 +209,19 @@ def read_state(checkpoint: Path) -> TrainingState:
     ):
         return replace(state, best_step=None, best_merit=())
     return state
+
+
+def check_fixed(state: TrainingState, fixed: Mapping[str, Any], run: Path) -> None:
+    """Refuse to go on with settings that somebody changed, where these are ones to be kept.
+
+    Raises:
+        InputError: one of them is another than the state was saved with.
+    """
+    if state.fixed is None:
+        return  # saved by an older cloze
+    for name, value in fixed.items():
+        if state.fixed.get(name) != json.loads(json.dumps(value)):
+            raise not_as_begun(name, run)
 
 
 def not_as_begun(setting: str, run: Path) -> InputError:

@@ -10,10 +10,13 @@ from typing import Any
 import torch
 
 from cloze import artifacts
+from cloze.progress import Progress
 from cloze.training.distribution import World
 from cloze.training.precision import processor
 
 ENVIRONMENT = "environment.json"
+EARLIER = "earlier"
+"""Where a run was made before it went on elsewhere: the same again, from its beginning on."""
 _PACKAGES = ("cloze-bert", "torch", "numpy", "tokenizers", "safetensors", "pyarrow")
 
 
@@ -31,8 +34,17 @@ def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> di
     }
 
 
-def write_environment(run: Path, world: World, compute_dtype: torch.dtype) -> None:
-    """Write it into a run, with the number of its ranks."""
+def write_environment(run: Path, world: World, compute_dtype: torch.dtype, progress: Progress) -> None:
+    """Write it into a run, with the number of its ranks, and where the run was made before, if that was elsewhere."""
     described = describe_environment(world.device, compute_dtype) | {"ranks": world.size}
-    text = json.dumps(described, indent=1) + "\n"
-    artifacts.write_text(run / ENVIRONMENT, text)
+    file = run / ENVIRONMENT
+    before = json.loads(file.read_text("utf-8")) if file.exists() else described
+    earlier = before.pop(EARLIER, [])
+    if changed := [name for name, value in described.items() if before.get(name) != value]:
+        earlier = [*earlier, before]
+        progress.note(
+            f"warning: {', '.join(changed)} not as before: the bits need not be those of an unstopped run"
+        )
+    if earlier:
+        described[EARLIER] = earlier
+    artifacts.write_text(file, json.dumps(described, indent=1) + "\n")

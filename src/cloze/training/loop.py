@@ -149,12 +149,21 @@ class Trainer(Generic[Batch]):
             self._saved_at = time.monotonic()
             self._started_at = time.monotonic() - self.state.elapsed_seconds
             try:
-                return self._run_steps(stop, shown)
+                measured = self._run_steps(stop, shown)
             except _StopAskedFor:
                 if not self._skipped_in_a_row:  # else the steps are taken again, and counted from the first
                     self._save()
-                message = f"stopped by {stop.signal_name or 'another rank'} after step {self.state.step}"
-                raise Interrupted(message, remedy="The state is saved: go on with --resume") from None
+                raise self._interrupted(stop) from None
+            finally:
+                if self._log is not None:
+                    self._log.close()
+            if self.world.any(stop):  # while the last step was saved: whoever called may have more to do
+                raise self._interrupted(stop)
+            return measured
+
+    def _interrupted(self, stop: StopRequest) -> Interrupted:
+        message = f"stopped by {stop.signal_name or 'another rank'} after step {self.state.step}"
+        return Interrupted(message, remedy="The state is saved: go on with --resume")
 
     def _run_steps(self, stop: StopRequest, bar: Bar) -> dict[str, float]:
         measured, evaluations = self.world.by_first(self._measured_before)
@@ -310,7 +319,11 @@ class Trainer(Generic[Batch]):
         self._record("skipped", self.state.step + 1, reason=what)
         self.progress.note(f"warning: {what}: the step was skipped")
         if self._skipped_in_a_row > _SKIPPED_STEPS_ALLOWED:
-            remedy = "The checkpoints are of before it; lower optimizer.learning_rate"
+            remedy = "Lower optimizer.learning_rate in run.toml and go on with --resume"
+            if self._saved_step and self._saved_step == self.state.step + 1 - self._skipped_in_a_row:
+                remedy += (
+                    f"; step {self._saved_step} was saved right before and may be spoilt: if so, delete it"
+                )
             raise RunError(f"{what}, {self._skipped_in_a_row} times in a row", where=self.run, remedy=remedy)
 
     def _write_log(self, bar: Bar) -> None:
@@ -351,7 +364,8 @@ class Trainer(Generic[Batch]):
         self._record(VALIDATION, self.state.step, **measured, seconds=self.state.elapsed_seconds)
         shown = " ".join(f"{name} {value:.4g}" for name, value in measured.items())
         self.progress.note(f"step {self.state.step:,} held-out: {shown}")
-        merit = self.work.merit(measured)
+        # NaN is neither more nor less than anything, and would stay the best
+        merit = tuple(-math.inf if math.isnan(value) else value for value in self.work.merit(measured))
         if merit > self.state.best_merit:
             self.state = replace(self.state, best_merit=merit, best_step=self.state.step)
         self._write()  # once more where a stop within the evaluation had saved this step: the best may be another now
@@ -361,10 +375,11 @@ class Trainer(Generic[Batch]):
         return nullcontext() if self._average is None else self._average.in_place()
 
     def _save_due(self) -> bool:
-        every_steps = self.checkpoint_config.every_steps
-        if every_steps is not None and self.state.step % every_steps == 0:
+        config = self.checkpoint_config
+        every = (config.every_steps, config.keep_every_steps)
+        if any(steps is not None and self.state.step % steps == 0 for steps in every):
             return True
-        return time.monotonic() - self._saved_at >= 60 * self.checkpoint_config.every_minutes
+        return time.monotonic() - self._saved_at >= 60 * config.every_minutes
 
     def _save(self) -> None:
         if self._saved_step != self.state.step:

@@ -56,11 +56,13 @@ def available_memory(device: torch.device) -> int | None:
 
 
 def _cgroup_rest() -> list[int]:
-    """Return what a container's limit leaves, where there is one."""
+    """Return what a container's limit leaves, where there is one; files that were read make room when it is needed."""
     limit, used = _CGROUP / "memory.max", _CGROUP / "memory.current"
     if not limit.exists() or limit.read_text("ascii").strip() == "max":
         return []
-    return [int(limit.read_text("ascii")) - int(used.read_text("ascii"))]
+    counts = dict(line.split() for line in (_CGROUP / "memory.stat").read_text("ascii").splitlines())
+    files = int(counts["inactive_file"]) + int(counts["active_file"])
+    return [int(limit.read_text("ascii")) - int(used.read_text("ascii")) + files]
 
 
 @contextmanager

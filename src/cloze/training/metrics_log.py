@@ -25,7 +25,7 @@ class MetricsLog:
             artifacts.write_text(self._path, "".join(json.dumps(row) + "\n" for row in kept))
         else:
             artifacts.write_text(self._path, "")
-        self._events = _event_writer(run)
+        self._events = _event_writer(run, purge_step=resume_step + 1)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
         """Append one line.
@@ -42,6 +42,11 @@ class MetricsLog:
             for name, value in values.items():
                 if isinstance(value, (int, float)):
                     self._events.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        """Write what TensorBoard's events still wait for."""
+        if self._events is not None:
+            self._events.close()
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
@@ -70,9 +75,9 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _event_writer(run: Path) -> Any:
+def _event_writer(run: Path, *, purge_step: int) -> Any:
     if find_spec("tensorboardX") is None:
         return None
     from tensorboardX import SummaryWriter
 
-    return SummaryWriter(str(run / "tensorboard"))
+    return SummaryWriter(str(run / "tensorboard"), purge_step=purge_step)

@@ -14,7 +14,7 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.training.checkpoints import TrainingState
-from cloze.training.environment import ENVIRONMENT
+from cloze.training.environment import EARLIER, ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
 
 CARD = artifacts.CARD
@@ -142,7 +142,8 @@ def _made_with(model: nn.Module, state: TrainingState, run: Path) -> str:
     environment = json.loads(file.read_text("utf-8")) if file.exists() else {}
     versions = ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items())
     machine = environment.get("processor" if environment.get("device") == "cpu" else "device", "")
-    lines = [size, way, machine, versions]
+    elsewhere = "begun with other versions, or elsewhere" if EARLIER in environment else ""
+    lines = [size, way, machine, versions, elsewhere]
     return "\n".join(f"- {line}" for line in lines if line)
 
 
