@@ -194,7 +194,10 @@ def test_a_phase_without_a_step_and_another_machine_are_said(
     nano: PretrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    phases = (PhaseConfig(16, 0.9, 4), PhaseConfig(32, 0.1, 4))
+    phases = tuple(
+        PhaseConfig(max_seq_length=length, fraction=share, batch_size=4)
+        for length, share in ((16, 0.9), (32, 0.1))
+    )
     pretrain(replace(nano, steps=2, phases=phases), run, progress=Progress())
     assert (
         "sequences of up to 32 tokens have 10% of the run, and get none of its 2 steps"
