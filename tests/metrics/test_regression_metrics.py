@@ -38,6 +38,17 @@ def test_what_is_constant_is_not_correlated() -> None:
     assert pearson([1.0], [1.0]) == 0.0
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("start", [0.0, 1.0, 5.0])
+def test_small_numbers_and_close_ones_are_correlated_as_others_are(unit: float, start: float) -> None:
+    steps = np.array([0.0, 1.0, 3.0, 2.0])
+    values = unit * (start + steps * 2.0**-44)
+    predictions = [0.1, 0.2, 0.5, 0.4]
+    expected = _correlation(steps, np.array(predictions))
+    assert pearson(list(values), predictions) == pytest.approx(expected, rel=1e-3)
+    assert spearman(list(values), predictions) == pytest.approx(1.0)
+
+
 def test_every_row_needs_a_prediction() -> None:
     with pytest.raises(ValueError, match="2 values and 1 predictions"):
         pearson([1.0, 2.0], [1.0])
