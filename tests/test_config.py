@@ -46,10 +46,18 @@ def test_file_then_overrides_win_over_defaults(tmp_path: Path) -> None:
 
 
 def test_what_is_written_reads_back_equal(tmp_path: Path) -> None:
-    value = Outer(name='quote " and \\ ü\n', stretches=(Inner(), Inner(rate=0.1)), words=("a", "b"), count=3)
+    value = Outer(
+        name='quote " and \\ ü\n\x7f', stretches=(Inner(), Inner(rate=0.1)), words=("a", "b"), count=3
+    )
     path = tmp_path / "run.toml"
     path.write_text(config.to_toml(value), encoding="utf-8")
     assert config.load(Outer, path) == value
+
+
+@pytest.mark.parametrize("value", [Outer(name="\ud800"), Outer(name="a", words=("b", "caf\udce9"))])
+def test_what_is_no_unicode_cannot_be_written(value: Outer) -> None:
+    with pytest.raises(InputError, match=r"(name|words): '.*' is not Unicode"):
+        config.to_toml(value)
 
 
 def test_overrides_from_values_skip_what_was_not_given() -> None:

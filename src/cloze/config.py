@@ -7,6 +7,7 @@ An unknown key or a wrong type is an error that names the dotted key, and the ne
 import dataclasses
 import difflib
 import json
+import re
 import tomllib
 import types
 import typing
@@ -19,6 +20,7 @@ from cloze.errors import InputError
 Config = TypeVar("Config")
 
 _MOST_TOML_BYTES = 1 << 24
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def load(config: type[Config], path: Path | None = None, overrides: Iterable[str] = ()) -> Config:
@@ -139,7 +141,7 @@ def as_overrides(values: Mapping[str, Any]) -> list[str]:
     >>> as_overrides({"model.size": "mini", "steps": None})
     ['model.size="mini"']
     """
-    return [f"{key}={_toml_value(value)}" for key, value in values.items() if value is not None]
+    return [f"{key}={_toml_value(value, key)}" for key, value in values.items() if value is not None]
 
 
 def _parse_override(text: str) -> dict[str, Any]:
@@ -183,7 +185,11 @@ def to_table(config: Any) -> dict[str, Any]:
 
 
 def to_toml(config: Any) -> str:
-    """Write a dataclass as TOML that `load` reads back to an equal one."""
+    """Write a dataclass as TOML that `load` reads back to an equal one.
+
+    Raises:
+        InputError: a text is none of Unicode's: TOML cannot hold it.
+    """
     return "\n".join(_toml_lines(to_table(config), "")).strip() + "\n"
 
 
@@ -192,7 +198,7 @@ def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterable[str]:
     arrays = {k: v for k, v in table.items() if isinstance(v, list) and v and isinstance(v[0], Mapping)}
     for key, value in table.items():
         if key not in tables and key not in arrays:
-            yield f"{key} = {_toml_value(value)}"
+            yield f"{key} = {_toml_value(value, prefix + key)}"
     for key, inner in tables.items():
         yield f"\n[{prefix}{key}]"
         yield from _toml_lines(inner, f"{prefix}{key}.")
@@ -202,9 +208,12 @@ def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterable[str]:
             yield from _toml_lines(item, f"{prefix}{key}.")
 
 
-def _toml_value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return json.dumps(value, ensure_ascii=False)
-    return repr(value)
+def _toml_value(value: Any, key: str) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml_value(item, key) for item in value)}]"
+    if isinstance(value, str):
+        if _SURROGATE.search(value):
+            what = f"{value!a} is not Unicode: it holds half of a pair of surrogates"
+            raise InputError(what, where=key, remedy="Give it another name")
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")  # raw in JSON, not in TOML
+    return json.dumps(value) if isinstance(value, bool) else repr(value)

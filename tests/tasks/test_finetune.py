@@ -322,6 +322,17 @@ def test_bad_input_writes_nothing(config: FinetuneConfig, tmp_path: Path, kind: 
     assert not (tmp_path / "run").exists()
 
 
+def test_a_label_that_is_no_unicode_is_told_before_the_run_begins(
+    config: FinetuneConfig, tmp_path: Path
+) -> None:
+    rows = [{"review": f"good {i}", "liked": ["\ud800", "yes"][i % 2]} for i in range(4)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"labels: .* is not Unicode"):
+        finetune(TASK, replace(config, train=str(path), dev=str(path)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_nothing_is_overwritten_unasked_nor_what_is_no_run(config: FinetuneConfig, tmp_path: Path) -> None:
     (tmp_path / "run.toml").touch()
     with pytest.raises(InputError, match="exists already"):

@@ -83,8 +83,9 @@ def pretrain(
 
 def _begin(config: PretrainConfig, run: Path) -> None:
     check_nobody_is_at(run)
+    settings = configuration.to_toml(config)
     artifacts.clear_directory(run)
-    artifacts.write_text(run / artifacts.RUN_CONFIG, configuration.to_toml(config))
+    artifacts.write_text(run / artifacts.RUN_CONFIG, settings)
 
 
 def _is_run_of(config: PretrainConfig, run: Path) -> bool:

@@ -122,11 +122,12 @@ def begin_directory(task: AnyTask, config: FinetuneConfig, run: Path) -> None:
     """Make a run's directory, with its settings alone.
 
     Raises:
-        InputError: another process is at the run that is there.
+        InputError: another process is at the run that is there, or a setting is no text.
     """
     check_nobody_is_at(run)
+    settings = to_toml(task, config)
     artifacts.clear_directory(run)
-    artifacts.write_text(run / artifacts.RUN_CONFIG, to_toml(task, config))
+    artifacts.write_text(run / artifacts.RUN_CONFIG, settings)
 
 
 def resume_run(prepared: Prepared, config: FinetuneConfig, run: Path, progress: Progress) -> dict[str, float]:
