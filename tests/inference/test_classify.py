@@ -8,6 +8,7 @@ import torch
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.inference.classify import TextClassifier
+from cloze.inference.predictor import Predictor
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_model_files
 from cloze.model.heads import BertForSequenceClassification
@@ -119,6 +120,31 @@ def test_a_checkpoint_that_others_wrote_has_no_task_file(tmp_path: Path) -> None
         logits = theirs(torch.tensor([[2, 5, 6, 3]])).logits[0]
     assert list(prediction.probabilities) == ["no", "yes"]
     assert list(prediction.probabilities.values()) == pytest.approx(logits.softmax(-1).tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "other"),
+    [
+        ("single_label_classification", "classification", "multi-label"),
+        ("multi_label_classification", "multi-label", "classification"),
+        ("multi_label_classification", "multi-label", "rte"),
+    ],
+)
+def test_logits_of_others_mean_what_their_config_says(
+    tmp_path: Path, theirs: str, ours: str, other: str
+) -> None:
+    bert = BertModel(BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1))
+    with artifacts.write_directory(tmp_path / "a", kind="checkpoint") as directory:
+        write_model_files(
+            directory,
+            BertForSequenceClassification(bert, num_labels=2),
+            Tokenizer.from_pieces(PIECES),
+            labels=("entailment", "not_entailment"),
+            problem_type=theirs,
+        )
+    assert Predictor.load(tmp_path / "a", ours).task.name == ours
+    with pytest.raises(InputError, match=rf"no model for {other}: .*{theirs}': see the task {ours}\."):
+        Predictor.load(tmp_path / "a", other)
 
 
 def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.model.bert import BertModel
-from cloze.model.checkpoint import load_labels
+from cloze.model.checkpoint import CONFIG_FILE, load_labels, read_json
 from cloze.model.packed import Packed
 from cloze.progress import Progress
 from cloze.stores import Place
@@ -67,6 +67,12 @@ class TargetBatch:
         """Copy the tensors to a device."""
         return TargetBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
 
+
+_TASK_OF_PROBLEM_TYPE = {
+    "single_label_classification": "classification",
+    "multi_label_classification": "multi-label",
+    "regression": "regression",
+}
 
 ExampleT = TypeVar("ExampleT")
 FeatureT = TypeVar("FeatureT", bound=Feature)
@@ -175,7 +181,14 @@ class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
         Raises:
             InputError: it does not.
         """
-        return self.with_classes(load_labels(directory))
+        labels = load_labels(directory)
+        theirs = str(read_json(directory / CONFIG_FILE).get("problem_type"))
+        other = _TASK_OF_PROBLEM_TYPE.get(theirs)
+        # a single logit is one number to all of them
+        if len(labels) > 1 and other is not None and self.problem_type not in (None, theirs):
+            what = f"config.json says problem_type {theirs!r}: see the task {other}"
+            raise InputError(f"no model for {self.name}: {what}")
+        return self.with_classes(labels)
 
     def write_beside(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
         """Write into a checkpoint what other programs read of this task, besides config, weights and tokenizer."""
