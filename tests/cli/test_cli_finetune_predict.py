@@ -9,6 +9,7 @@ import torch
 
 from cloze import artifacts
 from cloze.cli import main
+from cloze.locate import resolve_checkpoint
 from cloze.model.bert import BertConfig, BertModel
 from cloze.model.checkpoint import write_model_files
 from cloze.text.tokenizer import Tokenizer
@@ -110,6 +111,20 @@ def test_a_failed_prediction_leaves_no_file(
     assert main(command) == 2
     assert capsys.readouterr().err.startswith(f"error: {source}:2: not UTF-8 at byte 1")
     assert list(tmp_path.iterdir()) == [source]
+
+
+def test_an_imported_checkpoint_knows_its_task(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = resolve_checkpoint(place / "run", "best")
+    assert main(["import", str(source), "-o", str(tmp_path / "copy"), "--quiet"]) == 0
+    capsys.readouterr()
+    printed = []
+    for model in (place / "run", tmp_path / "copy"):
+        # the column is a setting of the task
+        assert main(["predict", "classification", str(place / "data.tsv"), "-m", str(model), "--quiet"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
 
 
 def test_scores_are_printed_or_given_as_json(

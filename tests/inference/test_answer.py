@@ -9,11 +9,11 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.inference.answer import QuestionAnswerer
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import load_model, write_model_files
+from cloze.model.checkpoint import TASK_FILE, load_model, write_model_files
 from cloze.model.heads import BertForQuestionAnswering, BertForSequenceClassification
 from cloze.model.packed import pack_padded
 from cloze.tasks.classification import Classification
-from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.contexts import Excerpt, Paragraph
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.squad import SquadV2

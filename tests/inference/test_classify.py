@@ -10,11 +10,11 @@ from cloze.errors import InputError
 from cloze.inference.classify import TextClassifier
 from cloze.inference.predictor import Predictor
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import write_model_files
+from cloze.model.checkpoint import TASK_FILE, write_model_files
 from cloze.model.heads import BertForSequenceClassification
 from cloze.progress import Progress
 from cloze.tasks.classification import Classification
-from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
 

@@ -16,8 +16,8 @@ from cloze.inference.ensemble import load_ensemble
 from cloze.inference.glue_submission import SERVER_FILES, ServerFile, write_submission
 from cloze.inference.predictor import Predictor
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import write_model_files
-from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.model.checkpoint import TASK_FILE, write_model_files
+from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.registry import find_task
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask

@@ -10,10 +10,10 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.inference.tag import EntityTagger
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import load_model, write_model_files
+from cloze.model.checkpoint import TASK_FILE, load_model, write_model_files
 from cloze.model.heads import BertForTokenClassification
 from cloze.model.packed import pack_padded
-from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.running_text import read_text
 from cloze.tasks.tags import OwnTags
 from cloze.text.tokenizer import Tokenizer

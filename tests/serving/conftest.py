@@ -11,14 +11,14 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import write_model_files
+from cloze.model.checkpoint import TASK_FILE, write_model_files
 from cloze.model.heads import BertForPreTraining
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.models import ServedModel, load_models
 from cloze.tasks.choice import OwnChoices
 from cloze.tasks.classification import Classification
-from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.ranking import Ranking
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.tags import OwnTags

@@ -10,7 +10,7 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import write_model_files
+from cloze.model.checkpoint import TASK_FILE, write_model_files
 from cloze.model.heads import (
     BertForPreTraining,
     BertForQuestionAnswering,
@@ -19,7 +19,7 @@ from cloze.model.heads import (
 )
 from cloze.serving.explorer import PAGE
 from cloze.tasks.classification import Classification
-from cloze.tasks.config import TASK_FILE, TaskSettings, to_toml
+from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.tags import OwnTags
 from cloze.tasks.task import AnyTask

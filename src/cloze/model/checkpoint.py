@@ -28,6 +28,8 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
 TORCH_WEIGHTS_FILE = "pytorch_model.bin"
+TASK_FILE = "task.toml"
+"""What a model was fine-tuned for, and with what settings of the task."""
 TRAINING_FOLDER = "training"
 """What a run goes on with; no model is read from it."""
 

@@ -1,12 +1,13 @@
 """Checkpoints of ours, made of what other programs wrote."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.locate import find_shipped
-from cloze.model.checkpoint import CONFIG_FILE, KIND, load_config, write_model_files
+from cloze.model.checkpoint import CONFIG_FILE, KIND, TASK_FILE, load_config, write_model_files
 from cloze.model.foreign import ForeignModel
 from cloze.model.google import CONFIG_FILE as GOOGLE_CONFIG_FILE
 from cloze.model.google import Activation, load_google
@@ -19,7 +20,8 @@ def import_model(
 ) -> ForeignModel:
     """Write a model of google-research/bert or transformers as a checkpoint of ours, and return it.
 
-    What sentence-transformers wrote beside it, how vectors are made, goes with it.
+    What sentence-transformers wrote beside it, how vectors are made, goes with it; so does the task that cloze
+    fine-tuned it for, unless weights are left out.
 
     Args:
         source: directory of the model, or the prefix of a TensorFlow checkpoint.
@@ -50,6 +52,8 @@ def import_model(
         write_model_files(
             directory, found.model, found.tokenizer, labels=found.labels, problem_type=found.problem_type
         )
+        if (source / TASK_FILE).is_file() and not found.left_out:
+            shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
         if vectors is not None:
             config = load_config(directory)
             if vectors.max_seq_length is not None:  # transformers writes 10**30 where it knows no limit

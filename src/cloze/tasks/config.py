@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from cloze import config as configuration
 from cloze.errors import InputError
+from cloze.model.checkpoint import TASK_FILE
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.training.checkpoints import CheckpointConfig
@@ -25,7 +26,6 @@ from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
-TASK_FILE = "task.toml"
 DEV_FRACTION = 0.1
 
 Config = TypeVar("Config")

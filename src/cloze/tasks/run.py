@@ -16,9 +16,9 @@ from cloze.corpus.streams import file_sha256
 from cloze.errors import InputError
 from cloze.locate import follow
 from cloze.model.bert import BertModel
-from cloze.model.checkpoint import load_config, load_model, write_model_files
+from cloze.model.checkpoint import TASK_FILE, load_config, load_model, write_model_files
 from cloze.progress import Progress
-from cloze.tasks.config import TASK_FILE, FinetuneConfig, TaskSettings, load_task, to_toml
+from cloze.tasks.config import FinetuneConfig, TaskSettings, load_task, to_toml
 from cloze.tasks.data import LabelledData, read_data
 from cloze.tasks.predict import predict
 from cloze.tasks.task import AnyTask
