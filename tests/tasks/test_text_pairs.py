@@ -32,19 +32,19 @@ def pair(first: str, second: str) -> LabelledText:
     return LabelledText(first, second)
 
 
-def test_negatives_are_the_second_texts_of_other_rows_that_read_another_way(
+def test_negatives_are_the_second_texts_that_are_right_in_no_row_for_the_first(
     build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
 ) -> None:
     task = TextPairs()
-    examples = [pair("good", "film"), pair("bad", "book"), pair("fine", "FILM")]
+    examples = [pair("good", "film"), pair("bad", "book"), pair("fine", "FILM"), pair("good", "a")]
     batch = task.batch([task.features(each, tokenizer, max_seq_length=9)[0] for each in examples])
-    assert batch.targets.tolist() == [0, 1, 0]
+    assert batch.num_targets == 4
     hidden = task.head(build_encoder().eval())(batch.packed)
     first, second = task.vectors(hidden, batch)
     scores = 20 * first @ second.T
     expected = sum(
         torch.logsumexp(scores[row, columns], 0) - scores[row, row]
-        for row, columns in enumerate(([0, 1], [0, 1, 2], [1, 2]))
+        for row, columns in enumerate(([0, 1], [0, 1, 2, 3], [1, 2, 3], [1, 3]))
     )
     torch.testing.assert_close(task.loss(hidden, batch)[0], expected)
 
@@ -64,6 +64,10 @@ def test_scores_count_what_stands_before_the_right_text_and_ties_are_lost() -> N
         "accuracy@1": 0.5,
         "candidates": 3,
     }
+    again = [*examples, pair("b", "x")]
+    also = [*predictions, PairVectors(np.array([0.8, 0.6, 0], np.float32), axes[0])]
+    # x, which is nearest to b, is right for it, too: y then stands before all that is wrong
+    assert TextPairs().score(again, also)["mrr"] == pytest.approx((1 + 1 + 1 + 1 / 3 + 1) / 5)
     alike = [PairVectors(axes[0], axes[0])] * 4
     assert TextPairs().score(examples, alike)["accuracy@1"] == 0
     assert TextPairs().collapse(examples, alike) == "one vector only"

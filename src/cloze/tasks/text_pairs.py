@@ -3,6 +3,7 @@
 Shapes: B pairs, D hidden, N examples, M different second texts.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -52,8 +53,8 @@ class PairVectors:
 class TextPairs(VectorTask[PairVectors]):
     """Of all second texts of a step, the one that belongs to the first is learned by a softmax over cosines times 20.
 
-    The second texts of other pairs are what is wrong, but for those that read the same. Scores are those of finding,
-    for each first text of the data, its second among all second texts of the data.
+    The second texts of other pairs are what is wrong, but for those that belong to the same first text or read as one
+    that does. Scores are those of finding, for each first text of the data, its second among all that are wrong.
 
     Source: Henderson et al. 2017, 4.4 (the negatives); the cosines and the 20 are those of sentence-transformers.
     """
@@ -93,20 +94,19 @@ class TextPairs(VectorTask[PairVectors]):
         return [PairFeature(self.sequences(example, tokenizer, max_seq_length=max_seq_length), None)]
 
     def batch(self, features: Sequence[PairFeature]) -> TargetBatch:
-        """Pack the first texts, then the second ones; the targets are the first pair whose second text is the same."""
-        first_of: dict[tuple[int, ...], int] = {}
-        same = [
-            first_of.setdefault(tuple(feature.sequences[1].input_ids), number)
-            for number, feature in enumerate(features)
-        ]
-        return TargetBatch(pack_pairs(features), torch.tensor(same))
+        """Pack the first texts, then the second ones; the targets [B, B] say which second texts are right."""
+        first_B, second_B = (
+            [tuple(feature.sequences[side].input_ids) for feature in features] for side in (0, 1)
+        )
+        pairs = set(zip(first_B, second_B, strict=True))
+        is_right_BB = [[(first, second) in pairs for second in second_B] for first in first_B]
+        return TargetBatch(pack_pairs(features), torch.tensor(is_right_BB))
 
     def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
         """Return the summed cross entropy of the right pairs; also measured: how often they have the largest cosine."""
         first_BD, second_BD = self.vectors(logits, batch)
-        same_BB = batch.targets[:, None] == batch.targets
-        is_own_BB = torch.eye(len(same_BB), dtype=torch.bool, device=same_BB.device)
-        scores_BB = (_SCALE * first_BD @ second_BD.T).masked_fill(same_BB & ~is_own_BB, -torch.inf)
+        is_own_BB = torch.eye(len(first_BD), dtype=torch.bool, device=first_BD.device)
+        scores_BB = (_SCALE * first_BD @ second_BD.T).masked_fill(batch.targets & ~is_own_BB, -torch.inf)
         own_B = torch.arange(len(scores_BB), device=scores_BB.device)
         loss = nn.functional.cross_entropy(scores_BB, own_B, reduction="sum")
         correct = (scores_BB.detach().argmax(-1) == own_B).sum()
@@ -126,11 +126,14 @@ class TextPairs(VectorTask[PairVectors]):
     def score(self, examples: Sequence[LabelledText], predictions: Sequence[PairVectors]) -> dict[str, float]:
         """Return how often the second text is found first, and the mean of 1 / the rank where it is found.
 
-        One that is no nearer than another stands behind it.
+        One that is no nearer than another stands behind it; others that are right for the same first text do not count.
         """
         number_of = {text: i for i, text in enumerate(dict.fromkeys(example.pair for example in examples))}
         own_N = np.array([number_of[example.pair] for example in examples])
         second_ND = np.array([prediction.second for prediction in predictions])
+        right_of = defaultdict(set)
+        for example, own in zip(examples, own_N.tolist(), strict=True):
+            right_of[example.text].add(own)
         candidates_MD = second_ND[np.unique(own_N, return_index=True)[1]]
         ranks = []
         for start in range(0, len(examples), _ROWS_AT_ONCE):
@@ -138,7 +141,9 @@ class TextPairs(VectorTask[PairVectors]):
             first_ND = np.array([prediction.first for prediction in predictions[part]])
             cosines_NM = first_ND @ candidates_MD.T
             right_N1 = np.take_along_axis(cosines_NM, own_N[part, None], axis=1)
-            ranks.append((cosines_NM >= right_N1).sum(1))
+            for cosines_M, example in zip(cosines_NM, examples[part], strict=True):
+                cosines_M[list(right_of[example.text])] = -np.inf
+            ranks.append(1 + (cosines_NM >= right_N1).sum(1))
         ranks_N = np.concatenate(ranks)
         return {
             "mrr": float((1 / ranks_N).mean()),
