@@ -171,6 +171,16 @@ def test_a_tag_that_training_did_not_have_is_named(letters: Tokenizer) -> None:
     )
 
 
+def test_a_tagger_of_iob1_may_have_met_no_b_of_a_type(letters: Tokenizer) -> None:
+    task = OwnTags().with_classes(("O", "I-X", "I-Y", "B-Y"))
+    example = TaggedText((Sentence(("a", "b", "c", "d"), ("B-X", "I-X", "B-Y", "I-Y")),))
+    (feature,) = task.features(example, letters, max_seq_length=8)
+    assert feature.targets is not None
+    assert feature.targets.tolist() == [1, 1, 3, 2]
+    logits = 9 * np.eye(4, dtype=np.float32)[[1, 1, 2, 2]]
+    assert task.score([example], [task.decode(example, [feature], [logits])])["f1"] == 100
+
+
 def test_wrong_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="'O' twice"):
         OwnTags(labels=("O", "O"))

@@ -176,6 +176,11 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
     def _targets(self, example: TaggedText) -> Integers | None:
         """Return the classes of all words of an example, where they are known."""
         number_of = {label: number for number, label in enumerate(self.labels)}
+        # a tagger that learned IOB1 may have met no B of a type: there I begins an entity
+        for label, number in [*number_of.items()]:
+            mark, _, type_ = label.partition("-")
+            if mark == "I":
+                number_of.setdefault(tag_name("B", type_), number)
         numbers = []
         for sentence in example.sentences:
             if sentence.tags is None:
