@@ -258,7 +258,8 @@ PAGES = {
         },
         replaced={
             "--steps 100000": "--steps 2",
-            "-m MODEL -d train.conll": "-m MODEL --set feature-tagging.lstm_size=8 -d train.conll",
+            "-m MODEL -d train.conll": "-m MODEL -d train.conll --set feature-tagging.lstm_size=8"
+            " --set feature-tagging.context=sentence",
         },
         is_long=True,
     ),

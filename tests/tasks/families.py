@@ -179,7 +179,7 @@ CASES = {
     "conll2003": Case("a.conll", columns(" ", marks=True), perfect=100),
     "wnut17": Case("a.conll", columns(), perfect=100),
     "gum": Case("a.conll", columns(), perfect=100),
-    "feature-tagging": Case("a.conll", columns(), {"lstm_size": 24, "layers": "last"}, perfect=100),
+    "feature-tagging": Case("a.conll", columns(marks=True), {"lstm_size": 24, "layers": "last"}, perfect=100),
 }
 """By the name of the task."""
 

@@ -287,6 +287,16 @@ def test_sentences_know_their_document(tmp_path: Path) -> None:
     assert [len(example.sentences) for example in together.examples(path)] == [2, 1]
 
 
+def test_documents_that_are_not_marked_are_refused_where_they_would_be_seen(tmp_path: Path) -> None:
+    path = tmp_path / "words.conll"
+    path.write_text("a O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
+    with pytest.raises(InputError, match=r"words\.conll:3: no line with -DOCSTART- .*context=sentence"):
+        list(CoNLL2003().examples(path))
+    assert len(list(CoNLL2003(context="sentence").examples(path))) == 3
+    path.write_text("a O\nb O\n")
+    assert len(list(CoNLL2003().examples(path))) == 1
+
+
 def test_batches_hold_what_features_hold(letters: Tokenizer) -> None:
     sentences = (Sentence(("a", "bc"), ("B-X", "O")), Sentence(("d",), ("B-Y",)))
     features = featurize(TASK, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)

@@ -14,6 +14,7 @@ from cloze.tasks.tables import read_lines
 from cloze.tasks.tag_schemes import SchemeFinder, is_tag
 
 _DOCUMENT = "-DOCSTART-"
+_ALONE = "Mark where documents begin, or read sentences alone with --set TASK.context=sentence"
 _MAX_WORDS = 100_000
 _APART = "Columns are a tab apart throughout the file, or spaces"
 _PLAIN = "; of plain text say it with --set TASK.running_text=true"
@@ -89,15 +90,25 @@ def read_sentences(path: Place, columns: ConllColumns, *, check_tags: bool = Tru
         schemes.found()
 
 
-def read_documents(path: Place, columns: ConllColumns) -> Iterator[tuple[Sentence, ...]]:
+def read_documents(
+    path: Place, columns: ConllColumns, *, must_be_marked: bool = False
+) -> Iterator[tuple[Sentence, ...]]:
     """Yield the documents of a file; a sentence before the first -DOCSTART- is one of its own.
 
+    Args:
+        path: as of `read_sentences`.
+        columns: likewise.
+        must_be_marked: refuse several sentences before the first -DOCSTART-, whose documents nobody knows.
+
     Raises:
-        InputError: as `read_sentences`.
+        InputError: as `read_sentences`, or documents are not marked.
     """
     sentences: list[Sentence] = []
     is_marked = False
-    for sentence in read_sentences(path, columns):
+    for number, sentence in enumerate(read_sentences(path, columns)):
+        if must_be_marked and not is_marked and sentence.words and number:
+            what = f"no line with {_DOCUMENT} before it: nobody knows which sentences belong together"
+            raise InputError(what, where=sentence.where(0), remedy=_ALONE)
         if sentence.words:
             sentences.append(sentence)
         if sentences and not (is_marked and sentence.words):

@@ -100,8 +100,9 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         columns = ConllColumns(self.word_column, self.tag_column if labelled else None)
         if not labelled:
             columns = replace(columns, most=self.columns)
-        for document in read_documents(path, columns):
-            if self.context == "document":
+        sees_documents = self.context == "document"
+        for document in read_documents(path, columns, must_be_marked=sees_documents):
+            if sees_documents:
                 yield TaggedText(document)
             else:
                 origin = document[0].where(0)
