@@ -16,6 +16,7 @@ from cloze.tasks.choice import OwnChoices
 from cloze.tasks.classification import Classification
 from cloze.tasks.cola import CoLA
 from cloze.tasks.config import load_finetuning
+from cloze.tasks.conll import Sentence
 from cloze.tasks.data import read_examples
 from cloze.tasks.finetune import finetune
 from cloze.tasks.mrpc import MRPC
@@ -24,7 +25,11 @@ from cloze.tasks.multiple_choice import Choice, Question
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.regression import Regression
+from cloze.tasks.scored_pairs import ScoredPairs
 from cloze.tasks.sequence_classification import Prediction
+from cloze.tasks.tagged_text import TaggedText
+from cloze.tasks.tagging import Tags
+from cloze.tasks.tags import OwnTags
 from cloze.tasks.texts import LabelledText
 from cloze.text.tokenizer import Tokenizer
 
@@ -51,6 +56,32 @@ def test_who_finds_the_rare_class_has_learned() -> None:
     found = [Prediction(label, 1.0, {}) for label in ["0"] * 15 + ["1"] * 85]
     assert cola.collapse(_texts(*["0"] * 5, *["1"] * 95), found) is None  # by Matthews
     assert cola.collapse(_texts("0", "1", "1"), [Prediction("1", 1.0, {})] * 3) == "one class only"
+
+
+ONE_KIND = {
+    "classification": (Classification(labels=("a", "b")), ("a", "a"), Prediction("a", 1.0, {})),
+    "multi-label": (MultiLabel(labels=("a", "b")), ("b,a", "a,b"), LabelSet(("a", "b"), {})),
+    "regression": (Regression(minimum=0.0, maximum=5.0), ("4", "4"), 4.0),
+    "scored-pairs": (ScoredPairs(minimum=0.0, maximum=5.0), ("4", "4"), 0.8),
+}
+
+
+@pytest.mark.parametrize("name", ONE_KIND)
+def test_who_says_of_data_of_one_kind_what_they_are_is_not_told_to_have_learned_nothing(name: str) -> None:
+    task, labels, prediction = ONE_KIND[name]
+    assert task.collapse(_texts(*labels), [prediction] * 2) is None
+
+
+def test_nor_who_says_it_of_choices_or_finds_nothing_where_nothing_is() -> None:
+    questions = [Question("a", ("b", "c"), 1, f"x:{line}") for line in (1, 2)]
+    assert OwnChoices().collapse(questions, [Choice(1, 1.0, [])] * 2) is None
+    words = TaggedText((Sentence(("a", "b"), ("O", "O")),))
+    assert OwnTags(labels=("O", "B-X", "I-X")).collapse([words], [Tags((("O", "O"),))]) is None
+
+
+def test_who_says_one_wrong_label_of_such_data_is() -> None:
+    task = Classification(labels=("a", "b"))
+    assert task.collapse(_texts("a", "a"), [Prediction("b", 1.0, {})] * 2) == "one class only"
 
 
 def test_who_is_right_more_often_has_learned() -> None:

@@ -199,6 +199,12 @@ def test_where_every_candidate_is_null_the_answer_is_empty() -> None:
     assert task.decode(empty, features, [np.zeros((4, 2), np.float32)]).answer.text == ""
 
 
+def test_no_answer_to_what_has_none_is_not_told_to_have_learned_nothing() -> None:
+    task, said = SquadV2(), [_predicted("", 3.0)] * 2
+    assert task.collapse([_question("a b", key=key) for key in "pq"], said) is None
+    assert task.collapse([_question("a b", key=key, answer="b") for key in "pq"], said) is not None
+
+
 def _predicted(text: str, odds: float) -> SpanPrediction:
     answer = Answer(Excerpt(text, 0, len(text)))
     return SpanPrediction(answer, (answer,), null_odds=odds)

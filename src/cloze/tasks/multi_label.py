@@ -151,9 +151,11 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
         return set_scores(true, [frozenset(prediction.labels) for prediction in predictions])
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[LabelSet]) -> str | None:
-        """Name a model that gives all texts the same labels."""
-        is_one = len(predictions) > 1 and len({prediction.labels for prediction in predictions}) == 1
-        return "one set of labels only" if is_one else None
+        """Name a model that gives all texts the same labels, where these are not what all of them have."""
+        predicted = {frozenset(prediction.labels) for prediction in predictions}
+        is_one = len(predictions) > 1 and len(predicted) == 1
+        is_right = predicted == set(map(self._labels_of, examples))
+        return "one set of labels only" if is_one and not is_right else None
 
     def to_json(self, example: LabelledText, prediction: LabelSet) -> dict[str, Any]:
         """Return the labels, and the probabilities of all."""

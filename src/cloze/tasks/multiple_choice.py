@@ -168,9 +168,10 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
         return {"accuracy": accuracy(true, predicted), "majority_accuracy": majority_share(true)}
 
     def collapse(self, examples: Sequence[Question], predictions: Sequence[Choice]) -> str | None:
-        """Name a model that is right no more often than who always takes the same choice."""
+        """Name a model that is right no more often than who always takes the same choice, which is not always right."""
         scores = self.score(examples, predictions)
-        return "no better than the majority" if scores["accuracy"] <= scores["majority_accuracy"] else None
+        is_no_better = scores["accuracy"] <= scores["majority_accuracy"] < 1
+        return "no better than the majority" if is_no_better else None
 
     def to_json(self, example: Question, prediction: Choice) -> dict[str, Any]:
         """Return the choice, its number counted from 0, its probability, and those of all choices."""

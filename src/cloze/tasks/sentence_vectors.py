@@ -179,9 +179,9 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         return {"spearman": spearman(true, predictions), "pearson": pearson(true, predictions)}
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
-        """Name a model whose vectors are all alike."""
+        """Name a model whose vectors are all alike, where the scores are not."""
         is_flat = max(predictions) - min(predictions) < _FLATNESS
-        return "one cosine only" if is_flat and len(predictions) > 1 else None
+        return "one cosine only" if is_flat and len(set(map(score_of, examples))) > 1 else None
 
     def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
         """Return the cosine."""

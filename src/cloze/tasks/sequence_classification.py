@@ -153,11 +153,15 @@ class SequenceClassification(TextTask[Prediction]):
         """Name a classifier that always says the same, or scores no better than who says the most frequent label.
 
         No better by the main metric, nor by accuracy: where most labels are 1, as MRPC's, saying so has a high F1.
+        Where all examples have one label, who says it may have learned more than that.
         """
+        counts = Counter(example.label or "" for example in examples)
         predicted = {prediction.label for prediction in predictions}
-        if len(predictions) > 1 and len(predicted) == 1:
+        if len(predictions) > 1 and len(predicted) == 1 and predicted != set(counts):
             return "one class only"
-        [(label, _)] = Counter(example.label or "" for example in examples).most_common(1)
+        if len(counts) == 1:
+            return None
+        [(label, _)] = counts.most_common(1)
         majority = self.score(examples, [Prediction(label, 1.0, {})] * len(examples))
         scores = self.score(examples, predictions)
         better = any(scores[name] > majority[name] for name in (self.main_metric, "accuracy"))

@@ -143,7 +143,9 @@ class SquadV2(Squad):
         return squad_v2_scores(answers_of(examples), _texts_of(examples, predictions), sure)
 
     def collapse(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> str | None:
-        """Name a model that answers no question, or does no better than such a one."""
+        """Name a model that answers no question, or does no better than such a one, where one has an answer."""
+        if not any(example.answers for example in examples):
+            return None
         if not any(prediction.answer.text for prediction in predictions):
             return "no question is answered"
         unanswerable = sum(not example.answers for example in examples)

@@ -259,7 +259,9 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         }
 
     def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[Tags]) -> str | None:
-        """Name a tagger that finds nothing."""
+        """Name a tagger that finds nothing, where there is something."""
+        if not any(entities(s.tags or ()) for example in examples for s in example.sentences):
+            return None
         found_some = any(entities(tags) for prediction in predictions for tags in prediction.tags)
         if not found_some:
             return "no entity predicted"

@@ -85,10 +85,10 @@ class TextRegression(ScoreScale, TextTask[float]):
         }
 
     def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
-        """Name a model that gives all texts about the same score."""
+        """Name a model that gives all texts about the same score, where they have others."""
         minimum, maximum = self.ends
         is_flat = max(predictions) - min(predictions) < _FLATNESS * (maximum - minimum)
-        return "one score only" if is_flat and len(predictions) > 1 else None
+        return "one score only" if is_flat and len(set(map(score_of, examples))) > 1 else None
 
     def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
         """Return the score."""
