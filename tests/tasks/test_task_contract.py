@@ -82,6 +82,15 @@ def test_it_reads_what_has_no_labels(task_and_path: tuple[AnyTask, Path], tokeni
     ]
 
 
+def test_what_has_no_labels_is_not_scored(task_and_path: tuple[AnyTask, Path]) -> None:
+    task, path = task_and_path
+    if task.name in ("squad_v2", "text-pairs"):
+        pytest.skip("no answer is one, and pairs have no labels")
+    fitted = task.fitted(list(task.examples(path)))
+    with pytest.raises(InputError, match=r"a\.\w+"):
+        fitted.check_scored(list(task.examples(path, labelled=False)))
+
+
 def test_steps_lower_the_loss_until_the_examples_are_learned(
     task_and_examples: tuple[AnyTask, list], model: torch.nn.Module, tokenizer: Tokenizer
 ) -> None:

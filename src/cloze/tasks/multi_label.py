@@ -109,9 +109,11 @@ class MultiLabel(OwnTexts, TextTask[LabelSet]):
         return [number for number, label in enumerate(self.labels) if label in own]
 
     def check_scored(self, examples: Sequence[LabelledText]) -> None:
-        """Refuse examples with a label that is none of the task's, where it names its own."""
-        if self.labels:
-            for example in examples:
+        """Refuse examples whose labels are not known, or are none of the task's, where it names its own."""
+        for example in examples:
+            if example.label is None:
+                raise InputError("no labels: nothing says which are right", where=example.where)
+            if self.labels:
                 self.target(example)
 
     def targets(self, targets: Sequence[Target | None]) -> Tensor:

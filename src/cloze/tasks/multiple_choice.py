@@ -167,6 +167,12 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
         predicted = [prediction.choice for prediction in predictions]
         return {"accuracy": accuracy(true, predicted), "majority_accuracy": majority_share(true)}
 
+    def check_scored(self, examples: Sequence[Question]) -> None:
+        """Refuse examples of which nothing says which choice is right."""
+        for example in examples:
+            if example.label is None:
+                raise InputError("no label: nothing says which choice is right", where=example.where)
+
     def collapse(self, examples: Sequence[Question], predictions: Sequence[Choice]) -> str | None:
         """Name a model that is right no more often than who always takes the same choice, which is not always right."""
         scores = self.score(examples, predictions)

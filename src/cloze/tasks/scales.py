@@ -35,6 +35,11 @@ class ScoreScale:
             raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
         return replace(self, minimum=minimum, maximum=maximum)
 
+    def check_scored(self, examples: Sequence[LabelledText]) -> None:
+        """Refuse examples whose score is no number, or not there."""
+        for example in examples:
+            score_of(example)
+
     @property
     def ends(self) -> tuple[float, float]:
         """Both ends, of a task that knows them."""

@@ -72,6 +72,12 @@ class SquadV1(Squad):
         """Return exact match and F1, in percent."""
         return squad_v1_scores(answers_of(examples), _texts_of(examples, predictions))
 
+    def check_scored(self, examples: Sequence[SpanQuestion]) -> None:
+        """Refuse questions without an answer."""
+        for example in examples:
+            if not example.answers:
+                raise InputError("no answer: nothing says what is right", where=example.where)
+
 
 @register_task("squad_v2")
 @dataclass(frozen=True, kw_only=True)

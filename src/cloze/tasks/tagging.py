@@ -194,6 +194,15 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
                 numbers.append(number_of[tag])
         return np.array(numbers, np.int64)
 
+    def check_scored(self, examples: Sequence[TaggedText]) -> None:
+        """Refuse examples without tags, or with one that is none of the task's, where it names its own."""
+        for example in examples:
+            for sentence in example.sentences:
+                if sentence.tags is None:
+                    raise InputError("no tags: nothing says what is right", where=sentence.where(0))
+            if self.labels:
+                self._targets(example)
+
     def batch(self, features: Sequence[TaggingFeature]) -> TaggingBatch:
         """Pack sequences in the order given."""
         return pack(features)
