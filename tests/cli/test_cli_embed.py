@@ -306,6 +306,9 @@ CASES = {
     "vectors of a table": Case(
         "neighbours night -m {run} --pooling cls", "flags of vectors: pieces of the vocab"
     ),
+    "a word that is unknown": Case(
+        "neighbours night --plus 'rain \u732b' -m {run}", "a word of 'rain \u732b' is not in the vocabulary"
+    ),
     "no word": Case("neighbours '' -m {run}", "no word in ''"),
 }
 

@@ -281,6 +281,13 @@ def test_bad_answers(kind: str, tmp_path: Path) -> None:
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "9" * 400])
+@pytest.mark.parametrize("form", ['{{"q1": {}}}', '{{"id": "q1", "answer": "x", "null_odds": {}}}\n'])
+def test_odds_that_are_no_numbers(form: str, number: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"odds\.json: the value of 'q1': .* is not a number"):
+        read_na_probs(_write(tmp_path / "odds.json", form.format(number)))
+
+
 def test_scores_as_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gold = str(_write(tmp_path / "gold.json", GOOD))
     answers = str(_write(tmp_path / "answers.json", {"q1": "Warsaw in", "2": "Marie"}))

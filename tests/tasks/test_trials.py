@@ -91,6 +91,11 @@ def test_a_grid_tries_each_with_each_and_keeps_one_model(config: FinetuneConfig,
     assert "collapse" not in summary["best"]
 
 
+def test_rates_that_are_near_have_each_its_runs(config: FinetuneConfig) -> None:
+    rates = (1e-5, 1.0000001e-5, 1.0000002e-5)
+    assert len(trials_of(replace(config, grid=GridConfig(learning_rates=rates)))) == 3
+
+
 def test_the_papers_grid() -> None:
     _, config = load_finetuning("classification", None, ["model=m", "train=t"])
     trials = trials_of(replace(config, grid=PAPER_GRID, seeds=5))

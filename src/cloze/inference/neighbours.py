@@ -113,7 +113,8 @@ def neighbours_in_file(
         idf_source: where pieces were counted for idf_mean; None is the texts of the file.
 
     Raises:
-        InputError: the file is damaged, or its vectors are not of this embedder.
+        InputError: the file is damaged, or its vectors are not of this embedder; it is of words, and the vocabulary has
+            not one of those given.
     """
     first = next(file.vectors(), None)
     if first is None:
@@ -152,7 +153,7 @@ def neighbours_in_table(
         top_k: how many pieces.
 
     Raises:
-        InputError: there is no word in a text.
+        InputError: there is no word in a text, or one that the vocabulary has not.
     """
     tokenizer = embedder.tokenizer
     target = _combined(embedder, [query, *plus], minus, of_words=True)
@@ -174,6 +175,9 @@ def _combined(embedder: Embedder, plus: Sequence[str], minus: Sequence[str], *, 
         for text, own in zip(texts, found, strict=True):
             if not own.words:
                 raise InputError(f"no word in {text!r}", remedy="Give a word")
+            if embedder.tokenizer.unk_id in embedder.tokenizer.encode(text).input_ids:
+                what = f"a word of {text!r} is not in the vocabulary: all such have the vector of [UNK]"
+                raise InputError(what, remedy="Give another word")
         vectors = np.stack([own.vectors.mean(0) for own in found])
     else:
         vectors = embedder(texts)

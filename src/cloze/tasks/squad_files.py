@@ -18,6 +18,7 @@ from cloze.stores import Place
 from cloze.tasks.contexts import Excerpt, Paragraph
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.tables import check_file, json_lines, read_rows
+from cloze.tasks.texts import finite
 from cloze.text.characters import replace_lone_surrogates
 
 
@@ -119,13 +120,16 @@ def read_na_probs(path: Place) -> dict[str, float]:
     """Read how sure it is that a question has no answer: `{id: number}`, or what `cloze predict` prints.
 
     Raises:
-        InputError: the file is of neither form.
+        InputError: the file is of neither form, or a value is NaN or infinite.
     """
-    rows = _by_id(path, "null_odds")
-    return {
-        name: float(_checked(value, (float, int), f"the value of {name!r}", str(path)))
-        for name, value in rows.items()
-    }
+    sure = {}
+    for name, value in _by_id(path, "null_odds").items():
+        number = _checked(value, (float, int), f"the value of {name!r}", str(path))
+        try:
+            sure[name] = finite(number)
+        except ValueError as error:
+            raise InputError(f"the value of {name!r}: {error}", where=path) from error
+    return sure
 
 
 def _by_id(path: Place, key: str) -> dict[str, Any]:
@@ -142,8 +146,9 @@ def _by_id(path: Place, key: str) -> dict[str, Any]:
     for row, where in json_lines(lines):
         name = str(_get(row, "id", (str, int), where))
         value = _get(row, key, (str, float, int), where)
-        if values.setdefault(name, value) != value:
+        if name in values and values[name] != value:
             raise InputError(f"the question {name!r} is answered twice, and not the same", where=where)
+        values[name] = value
     return values
 
 

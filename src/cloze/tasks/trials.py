@@ -51,7 +51,7 @@ def trials_of(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
     ):
         varied = {
             "batch": (grid.batch_sizes, batch_size),
-            "rate": (grid.learning_rates, f"{rate:g}"),
+            "rate": (grid.learning_rates, rate),
             "epochs": (grid.epochs, epochs),
         }
         setting = replace(
