@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -231,6 +232,52 @@ def test_directories_are_replaced_where_names_cannot_be_exchanged(
     _write(tmp_path / "out")
     _write(tmp_path / "out", text="new", overwrite=True)
     assert (tmp_path / "out" / "a.txt").read_text() == "new"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_what_cannot_be_replaced_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    """As it is where the new directory lies on another disk."""
+    if not exchange:
+        monkeypatch.setattr(artifacts, "_exchange", lambda one, other: False)
+    _write(tmp_path / "out")
+
+    def fail_to_replace() -> None:
+        with artifacts.write_directory(
+            tmp_path / "out", kind="thing", overwrite=True, when_sealed=shutil.rmtree
+        ):
+            pass
+
+    with pytest.raises(RunError, match="out: cannot write"):
+        fail_to_replace()
+    artifacts.verify(tmp_path / "out", kind="thing")
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_kill_between_two_renames_loses_nothing(tmp_path: Path) -> None:
+    _write(tmp_path / "out")
+    program = f"""
+        import os, signal
+        from pathlib import Path
+        from cloze import artifacts
+        artifacts._exchange = lambda one, other: False
+        rename = Path.rename
+        def rename_or_die(self, target):
+            if target == Path({str(tmp_path / "out")!r}):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rename(self, target)
+        Path.rename = rename_or_die
+        with artifacts.write_directory(Path({str(tmp_path / "out")!r}), kind="thing", overwrite=True):
+            pass
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with pytest.raises(InputError, match=r"no such directory.*\.writing-replaced-.*/out .*move it back"):
+        artifacts.verify(tmp_path / "out")
+    artifacts.remove_leftovers(tmp_path)
+    artifacts.verify(tmp_path / "out", kind="thing")
     assert os.listdir(tmp_path) == ["out"]
 
 

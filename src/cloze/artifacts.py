@@ -7,6 +7,7 @@ manifest first, so a truncated or bit-flipped file is found before it is used.
 
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -30,6 +31,7 @@ RUN_CONFIG = "run.toml"
 CARD = "README.md"
 """For people, to read and to edit: nothing is read from it, so it is not checked either."""
 _TEMPORARY_PREFIX = ".writing-"
+_REPLACED_PREFIX = f"{_TEMPORARY_PREFIX}replaced-"
 _MOST_MANIFEST_BYTES = 1 << 26  # of a data set of a hundred thousand shards
 _HERE, _RENAME_EXCHANGE = -100, 2  # of Linux's renameat2: relative to the working directory; swap
 
@@ -214,8 +216,13 @@ def _replace(temporary: Path, path: Path) -> None:
     if path.exists() and _exchange(temporary, path):
         old = temporary
     elif path.exists():  # a full directory cannot be replaced: for a moment there is neither
-        old = _move_aside(path)
-        temporary.rename(path)
+        old = _move_aside(path, _REPLACED_PREFIX)
+        try:
+            temporary.rename(path)
+        except BaseException:
+            _put_back(old)
+            old.rmdir()
+            raise
     else:
         temporary.rename(path)
     _sync_directory(path.parent)
@@ -246,13 +253,24 @@ def clear_directory(path: Path) -> None:
 
 def remove_directory(path: Path) -> None:
     """Delete a directory; a kill in the middle leaves none that is half empty under its name."""
-    shutil.rmtree(_move_aside(path), ignore_errors=True)
+    shutil.rmtree(_move_aside(path, f"{_TEMPORARY_PREFIX}old-"), ignore_errors=True)
 
 
-def _move_aside(path: Path) -> Path:
-    aside = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}old-", dir=path.parent))
-    path.rename(aside / path.name)
+def _move_aside(path: Path, prefix: str) -> Path:
+    aside = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+    try:
+        path.rename(aside / path.name)
+    except OSError:
+        aside.rmdir()
+        raise
     return aside
+
+
+def _put_back(aside: Path) -> None:
+    """Give what was moved aside its name again, where nothing came in its place."""
+    for old in aside.iterdir():
+        if not (aside.parent / old.name).exists():
+            old.rename(aside.parent / old.name)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -306,7 +324,12 @@ def held(file: Path, taken: InputError) -> Iterator[None]:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Delete what a killed writer left half-written in `parent`. Only for directories with one writer."""
+    """Delete what a killed writer left half-written in `parent`, and put back what it was about to replace.
+
+    Only for directories with one writer.
+    """
+    for replaced in parent.glob(f"{_REPLACED_PREFIX}*"):
+        _put_back(replaced)
     for leftover in parent.glob(f"{_TEMPORARY_PREFIX}*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
@@ -327,7 +350,11 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
     """
     directory = Path(directory)
     if not directory.is_dir():
-        raise InputError("no such directory", where=directory)
+        replaced = next(directory.parent.glob(f"{_REPLACED_PREFIX}*/{glob.escape(directory.name)}"), None)
+        remedy = (
+            f"{replaced} is what a writer that was killed was to replace: move it back" if replaced else None
+        )
+        raise InputError("no such directory", where=directory, remedy=remedy)
     file = directory / MANIFEST
     try:
         raw = json.loads(read_file(file, most_bytes=_MOST_MANIFEST_BYTES))

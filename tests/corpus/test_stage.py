@@ -328,6 +328,16 @@ def test_a_damaged_plan_is_named(tmp_path, texts):
         begun(tmp_path, texts)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_parts_lie_on_the_disk_of_the_output_that_a_link_leads_to(tmp_path, texts):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to("disk/data")
+    stage, stretches = begun(tmp_path, texts)
+    assert stage.directory == tmp_path / "disk/data.parts"
+    work(stage, stretches)
+    assert contents(reopen(tmp_path / "disk/data")) == EXPECTED
+
+
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/", "/1", "-1/3", "1/3/5"])
 def test_what_is_no_task(text):
     with pytest.raises(InputError, match=r"is no task\. Say --task 3/8"):

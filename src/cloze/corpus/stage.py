@@ -379,7 +379,8 @@ def is_sealed(output: Path) -> bool:
 
 
 def _directory(output: Path) -> Path:
-    output = output if output.name else output.absolute()  # "." has no name
+    if output.is_symlink() or not output.name:  # renamed on the disk that a link leads to; "." has no name
+        output = output.resolve()
     return output.with_name(f"{output.name}.parts")
 
 
