@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from cloze import artifacts
-from cloze.corpus.store import Dataset, Documents, Facts, Shard, shard_name, write_facts, write_shard
+from cloze.corpus.store import (
+    Dataset,
+    Documents,
+    Facts,
+    Shard,
+    identity_of,
+    shard_name,
+    write_facts,
+    write_shard,
+)
 from cloze.errors import InputError
 from helpers import flip_a_bit
 
@@ -48,6 +57,19 @@ def digest_of(document: list) -> int:
 
 def rows_of(documents: Documents) -> list[list[list[int]]]:
     return [[s.tolist() for s in documents.document(number)] for number in range(len(documents))]
+
+
+def test_a_data_set_is_known_by_all_but_the_names_of_what_was_read(tmp_path):
+    data = write(tmp_path / "data", ROWS)
+    identity, manifest = identity_of(data), json.loads((data / "manifest.json").read_text())
+    assert identity_of(write(tmp_path / "elsewhere", ROWS)) == identity
+    assert identity_of(write(tmp_path / "less", ROWS[:2])) != identity
+    manifest["files"]["report.json"] = {"bytes": 2, "sha256": "ab"}
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    assert identity_of(data) == identity
+    of_manifest = artifacts.sha256_of(data / "manifest.json")
+    assert identity_of(data, named=of_manifest) == of_manifest
+    assert identity_of(data, named="0" * 64) == identity
 
 
 def test_what_goes_in_comes_out_over_all_shards(tmp_path):

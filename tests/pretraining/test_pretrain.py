@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -308,6 +309,26 @@ def test_resume_refuses_another_data_set(nano: PretrainConfig, dataset: Path, tm
         resume_pretraining(tmp_path / "run")
     with pytest.raises(InputError, match="no run to resume"):
         resume_pretraining(tmp_path)
+
+
+def test_a_run_that_names_its_data_by_their_manifests_goes_on(
+    nano: PretrainConfig, dataset: Path, tmp_path: Path
+) -> None:
+    """As runs of old did."""
+    run = tmp_path / "run"
+    pretrain(replace(nano, steps=3, old_data=str(dataset)), run)
+    of_manifest = artifacts.sha256_of(dataset / "manifest.json")
+    identity = configuration.load(PretrainConfig, run / "run.toml").data_sha256
+    assert identity not in (None, of_manifest)
+    last = resolve_checkpoint(run)
+    with artifacts.write_directory(last, kind="checkpoint", overwrite=True) as directory:
+        shutil.copytree(
+            last, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns(artifacts.MANIFEST)
+        )
+        for file in (run / "run.toml", directory / "training/state.json"):
+            assert identity in file.read_text()
+            file.write_text(file.read_text().replace(identity, of_manifest))
+    resume_pretraining(run)
 
 
 def test_an_existing_run_is_not_overwritten(nano: PretrainConfig, tmp_path: Path) -> None:

@@ -29,8 +29,7 @@ from cloze.corpus.audit_text import (
 from cloze.corpus.batches import DrawnInstances
 from cloze.corpus.masking import MaskingConfig
 from cloze.corpus.pairs import PairsConfig
-from cloze.corpus.seal import REPORT
-from cloze.corpus.store import Dataset, Split
+from cloze.corpus.store import REPORT, Dataset, Split
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from cloze.text.tokenizer import Tokenizer

@@ -25,6 +25,7 @@ from cloze.corpus.stage import Part, Stage
 from cloze.corpus.store import (
     KIND,
     MIN_DOCUMENTS_TO_SPLIT,
+    REPORT,
     Dataset,
     Digests,
     Facts,
@@ -37,7 +38,6 @@ from cloze.corpus.store import (
 from cloze.errors import InputError
 from cloze.text.tokenizer import Tokenizer
 
-REPORT = "report.json"
 _EXCERPT_PIECES = 16
 _ALL_DIGESTS = 2**64
 

@@ -7,6 +7,7 @@ has more than 65,536; and digests of the text it was made of, which tell what oc
 training. Several shards are read as one array without copying any.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +23,7 @@ from cloze.errors import InputError
 
 KIND = "dataset"
 FACTS = "dataset.json"
+REPORT = "report.json"
 Split = Literal["train", "validation"]
 MIN_DOCUMENTS_TO_SPLIT = 4
 """Of two sentences or more. With fewer nothing is held out: pairs need two documents on either side."""
@@ -308,6 +310,23 @@ class Dataset:
         long_enough = documents.end_sentence - documents.first_sentence >= 2
         held_out = long_enough & (documents.digests < np.uint64(self.facts.held_out_below))
         return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
+
+
+def identity_of(directory: Path, *, named: str | None = None) -> str:
+    """Return the SHA-256 by which a data set is known, wherever its text lay: that of its files, but for `report.json`.
+
+    Args:
+        directory: of the data set.
+        named: by what it is called elsewhere. Runs of old name it by its manifest: where this does, so is it returned.
+
+    Raises:
+        InputError: it is none.
+    """
+    records = artifacts.read_manifest(directory, kind=KIND).files
+    if named is not None and named == artifacts.sha256_of(directory / artifacts.MANIFEST):
+        return named
+    sums = {name: records[name].sha256 for name in sorted(records) if name != REPORT}
+    return hashlib.sha256(json.dumps(sums).encode()).hexdigest()
 
 
 def _read_facts(path: Path) -> Facts:

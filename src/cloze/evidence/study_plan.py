@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from cloze import artifacts
 from cloze import config as configuration
+from cloze.corpus.store import identity_of
 from cloze.errors import InputError
 from cloze.evidence.study_file import Study
 from cloze.evidence.study_origins import Origin
@@ -172,7 +173,9 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
         config = replace(config, model=config.model.of(begun.model.encoder(vocab_size=1)))
     # data are the same wherever they lie, and saving changes no weights
     there = replace(begun, data=config.data, data_sha256=None, checkpoints=config.checkpoints)
-    has_other_data = manifest.exists() and begun.data_sha256 != artifacts.sha256_of(manifest)
+    has_other_data = manifest.exists() and begun.data_sha256 != identity_of(
+        manifest.parent, named=begun.data_sha256
+    )
     if there != config or has_other_data:
         what = f"was run with other {'data' if has_other_data else 'settings'} than the study has now"
         raise InputError(what, where=directory, remedy="Choose another --output, or delete it")

@@ -194,7 +194,7 @@ def _losses(base: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _made_with(runs: Sequence[Compared]) -> str:
     said = []
     if (data := next((run.data_sha256 for run in runs if run.data_sha256 is not None), None)) is not None:
-        said.append(f"Data set: that whose manifest has the SHA-256 {data}.")
+        said.append(f"Data set: SHA-256 {data}.")
     made: dict[str, list[str]] = {}
     formats: dict[int, set[str]] = {}
     for run in runs:

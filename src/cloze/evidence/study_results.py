@@ -34,7 +34,7 @@ class Compared:
     parameters: int | None = None
     """Of its encoder; None of one that is made of others."""
     data_sha256: str | None = None
-    """Of the manifest of the data set that it was pre-trained on."""
+    """Of the data set that it was pre-trained on."""
     held_out_as: str | None = None
     """How the instances of its curve were made: curves of one making compare. None: it was not pre-trained."""
     max_seq_length: int | None = None

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from cloze import artifacts
 from cloze import config as configuration
+from cloze.corpus.store import identity_of
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.material import Material
 from cloze.pretraining.objective import TARGETS, steps_of_phases
@@ -53,7 +53,7 @@ def card_facts(config: PretrainConfig, material: Material) -> CardFacts:
 def _old_data_used(config: PretrainConfig) -> list[DataUsed]:
     if config.old_data is None:
         return []
-    sha256 = artifacts.sha256_of(Path(config.old_data) / artifacts.MANIFEST)
+    sha256 = identity_of(Path(config.old_data))
     return [
         DataUsed(role="measured on, too", name=config.old_data, extent="held-out documents", sha256=sha256)
     ]

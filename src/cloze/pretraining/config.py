@@ -130,7 +130,7 @@ class PretrainConfig:
     data: str
     """The data set that `cloze corpus` wrote."""
     data_sha256: str | None = None
-    """The SHA-256 of its manifest: filled in when the run begins, and another data set is refused."""
+    """Of its files: filled in when the run begins, and another data set is refused."""
     steps: int | None = None
     """Optimizer steps; either these or `budget_seconds`."""
     budget_seconds: float | None = None

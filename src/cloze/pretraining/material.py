@@ -12,7 +12,7 @@ from torch import Tensor
 from cloze import artifacts
 from cloze.corpus.batches import DrawnInstances, InstanceSource, PackedBatch
 from cloze.corpus.original import GoogleSettings, MaterialisedInstances, materialise
-from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents
+from cloze.corpus.store import KIND, MIN_DOCUMENTS_TO_SPLIT, Dataset, Documents, identity_of
 from cloze.errors import InputError
 from cloze.model.checkpoint import read_json
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
@@ -52,7 +52,7 @@ def open_dataset(config: PretrainConfig, world: World) -> Dataset:
 
 def fingerprint(config: PretrainConfig, dataset: Dataset) -> str:
     """Return what identifies the data set's content; refuse one that is not the one the settings name."""
-    found = artifacts.sha256_of(dataset.path / artifacts.MANIFEST)
+    found = identity_of(dataset.path, named=config.data_sha256)
     if config.data_sha256 not in (None, found):
         remedy = "Give the run its data back, or leave data_sha256 out of a new run's settings"
         raise InputError(
