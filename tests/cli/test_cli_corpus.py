@@ -29,8 +29,11 @@ def test_it_is_told_where_nothing_is_held_out(shop: Shop, tmp_path, capsys):
     code, _, err = run(f"corpus {tmp_path}/text --vocab {shop.vocab} -o {tmp_path}/data", capsys)
     assert code == 0
     assert "warning: of 1 documents none is held out to measure on" in err
+    (tmp_path / "lines").write_text("One line of text.\n\nAnother of them.\n", "utf-8")
+    err = run(f"corpus {tmp_path}/lines --vocab {shop.vocab} -o {tmp_path}/lines-data", capsys)[2]
+    assert "warning: fewer than 4 documents have two sentences" in err
     several = f"corpus {shop.text} --vocab {shop.vocab} -o {tmp_path}/several --format paragraphs"
-    assert "held out" not in run(several, capsys)[2]
+    assert "warning" not in run(several, capsys)[2]
 
 
 def test_a_job_array_makes_the_data_set_of_one_command(shop: Shop, tmp_path, capsys):

@@ -305,13 +305,21 @@ def read_report(dataset: Path) -> dict | None:
 
 
 def test_a_split_without_documents(tokenizer, tmp_path):
-    (tmp_path / "text.txt").write_text(
-        "\n\n".join("w1 w3 w4\nw6 w7 w9\nw10 w12" for _ in range(2)) + "\n\nw1\nw3"
-    )
+    (tmp_path / "text.txt").write_text("\n\n".join("w1 w3 w4\nw6 w7 w9\nw10 w12" for _ in range(2)))
     dataset = build(tokenizer, tmp_path)
     with pytest.raises(InputError, match="no document in the validation split"):
         audit_dataset(dataset, replace(SMALL, split="validation"))
     assert audit_dataset(dataset, SMALL).held_out_seen is None
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_of_documents_of_one_sentence_no_pairs_are_drawn(tokenizer, tmp_path, split):
+    (tmp_path / "text.txt").write_text("\n\n".join(f"w1 w3 w4 w{n}" for n in range(1, 99, 3)))
+    found = audit_dataset(build(tokenizer, tmp_path), replace(SMALL, split=split))
+    for drawn in found.drawn:
+        assert drawn.skipped_documents == 0
+        assert not [measure.name for measure in drawn.measures if "NotNext" in measure.name]
+    assert {shown.label for shown in found.shown} == {None}
 
 
 @pytest.mark.parametrize("settings", [{"seq_lengths": ()}, {"seq_lengths": (128, 7)}, {"sample": 0}])

@@ -142,10 +142,24 @@ def test_held_out_documents(tmp_path, vocabulary, text, fraction, held_out):
     assert len(dataset.split("train")) == 40 - held_out
 
 
-def test_a_few_documents_are_all_trained_on(tmp_path, vocabulary):
-    (tmp_path / "text").write_text("\n\n".join(["the cat\nsat"] * 3 + ["the dog"] * 9))
+@pytest.mark.parametrize(
+    ("documents", "held_out"),
+    [
+        (["the cat\nsat", "the\ncat", "the dog\nsat"], 1),
+        ([f"the cat {n}" for n in range(1000)], 3),
+        (["the cat\nsat"], 0),
+        (["the cat\nsat"] * 9, 0),
+    ],
+)
+def test_where_no_pairs_are_made_documents_of_any_length_are_held_out(
+    tmp_path, vocabulary, documents, held_out
+):
+    (tmp_path / "text").write_text("\n\n".join(documents))
     build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data")
-    assert len(Dataset.open(tmp_path / "data").split("validation")) == 0
+    dataset = Dataset.open(tmp_path / "data")
+    assert not dataset.makes_pairs
+    assert len(dataset.split("validation")) == held_out
+    assert len(dataset.split("train")) == len(documents) - held_out
 
 
 def test_notes_tell_what_was_left_out(tmp_path, vocabulary, capsys):

@@ -14,10 +14,10 @@ from cloze import artifacts
 from cloze.corpus import documents, seal, stage
 from cloze.corpus.build import BuildConfig, build_dataset, build_task, merge_tasks
 from cloze.corpus.cleaning import CleaningConfig
-from cloze.corpus.seal import Summary, choose_held_out, read_summary
+from cloze.corpus.seal import Summary, read_summary
 from cloze.corpus.sources import ReadingConfig
 from cloze.corpus.stage import Task
-from cloze.corpus.store import Dataset, Documents
+from cloze.corpus.store import Dataset, Documents, choose_held_out
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.text.tokenizer import Tokenizer
@@ -171,7 +171,7 @@ DIGESTS = st.lists(
 @given(digests=DIGESTS, fraction=st.floats(0.001, 0.999), pieces=st.integers(1, 5))
 def test_at_least_two_are_held_out_and_two_are_not(digests, fraction, pieces):
     shards = np.array_split(np.array(digests, np.uint64), pieces)
-    below = choose_held_out(shards, fraction)
+    below = choose_held_out(shards, fraction, on_each_side=2)
     held_out = sum(digest < below for digest in digests)
     possible = any(
         sum(d <= edge for d in digests) >= 2 and sum(d > edge for d in digests) >= 2 for edge in digests

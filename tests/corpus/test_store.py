@@ -73,7 +73,7 @@ def test_a_data_set_is_known_by_all_but_the_names_of_what_was_read(tmp_path):
 
 
 def test_what_goes_in_comes_out_over_all_shards(tmp_path):
-    dataset = Dataset.open(write(tmp_path / "data", ROWS))
+    dataset = Dataset.open(write(tmp_path / "data", ROWS, held_out_below=1))
     documents = dataset.split("train")
     assert rows_of(documents) == [document for shard in ROWS for document in shard]
     assert documents.sentence_offsets[-1] == 17

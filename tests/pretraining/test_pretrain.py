@@ -14,7 +14,9 @@ from safetensors.torch import load_file
 
 from cloze import artifacts
 from cloze import config as configuration
+from cloze.corpus.build import build_dataset
 from cloze.corpus.masking import MaskingConfig
+from cloze.corpus.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.inference.fill import FillMask
 from cloze.inference.next_sentence import NextSentence
@@ -329,6 +331,19 @@ def test_a_run_that_names_its_data_by_their_manifests_goes_on(
             assert identity in file.read_text()
             file.write_text(file.read_text().replace(identity, of_manifest))
     resume_pretraining(run)
+
+
+@pytest.mark.parametrize("documents", [["The dog.\nIt was a dog.", "He left."], ["The dog."] * 9])
+def test_of_few_or_short_documents_words_are_learned_but_no_pairs(
+    nano: PretrainConfig, dataset: Path, tmp_path: Path, documents: list[str]
+) -> None:
+    (tmp_path / "text").write_text("\n\n".join(f"{n} {text}" for n, text in enumerate(documents)))
+    build_dataset([tmp_path / "text"], dataset, tmp_path / "data")
+    config = replace(nano, data=str(tmp_path / "data"), steps=2)
+    with pytest.raises(InputError, match=r"data: fewer than 4 .* --set pairs\.next_sentence=false"):
+        pretrain(config, tmp_path / "run")
+    measured = pretrain(replace(config, pairs=PairsConfig(next_sentence=False)), tmp_path / "run")
+    assert measured["masked_lm_loss"] > 0
 
 
 def test_an_existing_run_is_not_overwritten(nano: PretrainConfig, tmp_path: Path) -> None:

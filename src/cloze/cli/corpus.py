@@ -115,7 +115,7 @@ def run(
             progress=flags.progress,
         )
         made.append(summary)
-        warn_if_nothing_is_held_out(directory, flags)
+        warn_of_what_training_refuses(directory, flags)
 
     def asked() -> object:
         vocabulary = vocab and versions_of([str(resolve_checkpoint(vocab))])
@@ -128,16 +128,21 @@ def run(
         flags.print({"directory": output}, f"wrote {output}, which was waiting on this machine")
 
 
-def warn_if_nothing_is_held_out(directory: Path, flags: Flags) -> None:
-    """Say at once what training would refuse."""
+def warn_of_what_training_refuses(directory: Path, flags: Flags) -> None:
+    """Say it at once."""
     from cloze.corpus.store import MIN_DOCUMENTS_TO_SPLIT, Dataset
 
     dataset = Dataset.open(directory, verify=False)
     if not len(dataset.split("validation")):
         flags.progress.note(
-            f"warning: of {len(dataset.documents):,} documents none is held out to measure on: "
-            f"{MIN_DOCUMENTS_TO_SPLIT} of two sentences are needed. --format paragraphs makes one of all that stands "
-            "between blank lines"
+            f"warning: of {len(dataset.documents):,} documents none is held out to measure on: two that differ are "
+            "needed. --format lines makes one of each line"
+        )
+    elif not dataset.makes_pairs:
+        flags.progress.note(
+            f"warning: fewer than {MIN_DOCUMENTS_TO_SPLIT} documents have two sentences, which pairs for next-sentence "
+            "prediction need: train with --set pairs.next_sentence=false. --format paragraphs makes a document of all "
+            "that stands between blank lines"
         )
 
 

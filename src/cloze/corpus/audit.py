@@ -7,7 +7,7 @@ plan; masks on its first instances, which are as good as any, since the order of
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,23 +97,28 @@ class Audit:
 
 
 def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress = SILENT) -> Audit:
-    """Measure a split of a data set, and what training will draw from it.
+    """Measure a split of a data set, and what training will draw from it: no pairs, where it would refuse to.
 
     Raises:
-        InputError: the split is empty, or pairs are asked for and fewer than two documents have two sentences.
+        InputError: the split is empty.
     """
     documents = dataset.split(config.split)
     if not len(documents):
-        what, remedy = f"no document in the {config.split} split", "Four documents or more are split"
+        what, remedy = (
+            f"no document in the {config.split} split",
+            "Of two documents that differ one is held out",
+        )
         raise InputError(what, where=dataset.path, remedy=remedy)
-    tokenizer = Tokenizer.load(dataset.path)
+    tokenizer, pairs = Tokenizer.load(dataset.path), config.pairs
+    if not dataset.makes_pairs:
+        pairs = replace(pairs, next_sentence=False)
     sources = [
         DrawnInstances(
             documents,
             tokenizer,
             max_seq_length=length,
             max_predictions_per_seq=math.ceil(config.masking.masked_lm_prob * length),
-            pairs=config.pairs,
+            pairs=pairs,
             masking=config.masking,
             seed=config.seed,
             phase=phase,

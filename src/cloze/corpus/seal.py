@@ -9,7 +9,7 @@ Text that comes as sentences (Google's format) is kept as it is, with what stand
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
 from pathlib import Path
@@ -24,13 +24,13 @@ from cloze.corpus.duplicates import MAX_EXAMPLES, Mask, Repeat, RepeatCounts, fi
 from cloze.corpus.stage import Part, Stage
 from cloze.corpus.store import (
     KIND,
-    MIN_DOCUMENTS_TO_SPLIT,
     REPORT,
     Dataset,
     Digests,
     Facts,
     Offsets,
     Shard,
+    choose_held_out,
     shard_name,
     write_facts,
     write_shard,
@@ -39,7 +39,6 @@ from cloze.errors import InputError
 from cloze.text.tokenizer import Tokenizer
 
 _EXCERPT_PIECES = 16
-_ALL_DIGESTS = 2**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,33 +160,12 @@ def seal(
                 summary,
                 dataset,
                 vocab_size=tokenizer.vocab_size,
-                held_out_below=held_out_below or choose_held_out(digests, validation_fraction),
+                held_out_below=held_out_below
+                or choose_held_out(digests, validation_fraction, on_each_side=2),
             ),
         )
         _write_report(directory, [*(_read_builds(dataset.path) if dataset else []), asdict(summary)])
     return summary
-
-
-def choose_held_out(digests: Iterable[Digests], validation_fraction: float) -> int:
-    """Choose the digest below which documents are held out, so that two at least are, and two are not.
-
-    Args:
-        digests: of the documents of two sentences or more.
-        validation_fraction: share of them to hold out.
-
-    Returns:
-        0, which holds out nothing, where there are too few.
-    """
-    total = 0
-    smallest, largest = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-    for some in digests:
-        total += len(some)
-        smallest = np.sort(np.concatenate([smallest, some]))[:2]
-        largest = np.sort(np.concatenate([largest, some]))[-2:]
-    if total < MIN_DOCUMENTS_TO_SPLIT:
-        return 0
-    least, most = int(smallest[1]) + 1, int(largest[0])
-    return min(max(int(validation_fraction * _ALL_DIGESTS), least), most) if least <= most else 0
 
 
 def _facts(summary: Summary, dataset: Dataset | None, *, vocab_size: int, held_out_below: int) -> Facts:

@@ -9,7 +9,7 @@ training. Several shards are read as one array without copying any.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,9 @@ FACTS = "dataset.json"
 REPORT = "report.json"
 Split = Literal["train", "validation"]
 MIN_DOCUMENTS_TO_SPLIT = 4
-"""Of two sentences or more. With fewer nothing is held out: pairs need two documents on either side."""
+"""Of two sentences or more. Of fewer no pairs are made: they need two documents on either side."""
+_ALL_DIGESTS = 2**64
+_HELD_OUT_WITHOUT_PAIRS = 0.005
 
 Integers = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -44,7 +46,8 @@ class Facts:
     pieces: int
     unknown_pieces: int
     held_out_below: int
-    """Documents of two sentences or more are held out from training if their digest is less than this."""
+    """Documents of two sentences or more are held out from training if their digest is less than this; 0 where there
+    are too few for pairs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,6 +181,29 @@ def _int32(values: Offsets) -> Any:
     return pa.array(values, pa.int32())
 
 
+def choose_held_out(digests: Iterable[Digests], validation_fraction: float, *, on_each_side: int) -> int:
+    """Choose the digest below which documents are held out.
+
+    Args:
+        digests: of the documents that may be.
+        validation_fraction: share of them to hold out.
+        on_each_side: documents that are held out at least, and that are not.
+
+    Returns:
+        0, which holds out nothing, where there are too few.
+    """
+    total = 0
+    smallest, largest = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+    for some in digests:
+        total += len(some)
+        smallest = np.sort(np.concatenate([smallest, some]))[:on_each_side]
+        largest = np.sort(np.concatenate([largest, some]))[-on_each_side:]
+    if total < 2 * on_each_side:
+        return 0
+    least, most = int(smallest[-1]) + 1, int(largest[0])
+    return min(max(int(validation_fraction * _ALL_DIGESTS), least), most) if least <= most else 0
+
+
 def write_facts(directory: Path, facts: Facts) -> None:
     """Write `dataset.json`."""
     (directory / FACTS).write_text(json.dumps(asdict(facts), indent=1) + "\n", encoding="utf-8")
@@ -304,11 +330,23 @@ class Dataset:
         """Pieces in the vocabulary."""
         return self.facts.vocab_size
 
+    @property
+    def makes_pairs(self) -> bool:
+        """Whether enough documents have two sentences for pairs to train on, and to measure on."""
+        return self.facts.held_out_below > 0
+
     def split(self, name: Split) -> Documents:
-        """Return the documents trained on, or those held out, both in the order of the text."""
-        documents = self.documents
-        long_enough = documents.end_sentence - documents.first_sentence >= 2
-        held_out = long_enough & (documents.digests < np.uint64(self.facts.held_out_below))
+        """Return the documents trained on, or those held out, both in the order of the text.
+
+        Where no pairs are made, documents of one sentence are held out, too: one of all at least, where there are two.
+        """
+        documents, below = self.documents, self.facts.held_out_below
+        least_sentences = 2
+        if not self.makes_pairs:
+            below = choose_held_out([documents.digests], _HELD_OUT_WITHOUT_PAIRS, on_each_side=1)
+            least_sentences = 1
+        long_enough = documents.end_sentence - documents.first_sentence >= least_sentences
+        held_out = long_enough & (documents.digests < np.uint64(below))
         return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
 
 

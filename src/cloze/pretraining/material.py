@@ -65,17 +65,17 @@ def gather(config: PretrainConfig, dataset: Dataset, world: World) -> Material:
     """Read what a run needs of its data set, and draw what it is measured on.
 
     Raises:
-        InputError: nothing is held out, a step is narrower than the ranks, or the old data have other pieces.
+        InputError: nothing is held out, or no pairs can be made; a step is narrower than the ranks; or the old data
+            have other pieces.
     """
     world.check_width([phase.batch_size for phase in config.phases])
-    tokenizer = Tokenizer.load(dataset.path)
-    train, validation = dataset.split("train"), dataset.split("validation")
+    tokenizer, train = Tokenizer.load(dataset.path), dataset.split("train")
     return Material(
         world=world,
         tokenizer=tokenizer,
         train=train,
-        num_held_out=len(validation),
-        held_out=_held_out_batches(config, validation, tokenizer, data=config.data),
+        num_held_out=len(dataset.split("validation")),
+        held_out=_held_out_batches(config, dataset, tokenizer),
         old_held_out=_old_held_out_batches(config, tokenizer),
         unigram_nats=unigram_nats(train, dataset.vocab_size).to(world.device),
     )
@@ -168,18 +168,17 @@ def drawn_instances(
     )
 
 
-def _held_out_batches(
-    config: PretrainConfig, documents: Documents, tokenizer: Tokenizer, *, data: str
-) -> list[PackedBatch]:
+def _held_out_batches(config: PretrainConfig, dataset: Dataset, tokenizer: Tokenizer) -> list[PackedBatch]:
     """Draw the held-out instances once, at the last phase's length, so that all evaluations compare."""
+    documents = dataset.split("validation")
     if not len(documents):
-        what = (
-            f"no documents are held out to measure on; of {MIN_DOCUMENTS_TO_SPLIT} documents or more some are"
-        )
-        remedy = (
-            "Build it of more documents: --format paragraphs makes one of all that stands between blank lines"
-        )
-        raise InputError(what, where=data, remedy=remedy)
+        what = "no documents are held out to measure on; of two that differ one is"
+        remedy = "Build it of more documents: cloze corpus --format lines makes one of each line"
+        raise InputError(what, where=dataset.path, remedy=remedy)
+    if config.pairs.next_sentence and not dataset.makes_pairs:
+        what = f"fewer than {MIN_DOCUMENTS_TO_SPLIT} documents have two sentences, and pairs need two to measure on"
+        remedy = "Build it of more text, or do without pairs: --set pairs.next_sentence=false"
+        raise InputError(what, where=dataset.path, remedy=remedy)
     source = drawn_instances(config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0)
     count, attends_to = config.evaluation.max_instances, config.model.attends_to
     return held_out_batches(source, count, attends_to, config.micro_batch_tokens)
@@ -193,7 +192,7 @@ def _old_held_out_batches(config: PretrainConfig, tokenizer: Tokenizer) -> list[
     if Tokenizer.load(old.path).pieces != tokenizer.pieces:
         remedy = "Build it with the same vocabulary, cloze corpus --vocab"
         raise InputError(f"has another vocabulary than {config.data}", where=config.old_data, remedy=remedy)
-    return _held_out_batches(config, old.split("validation"), tokenizer, data=config.old_data)
+    return _held_out_batches(config, old, tokenizer)
 
 
 def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
