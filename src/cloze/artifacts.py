@@ -98,6 +98,18 @@ def file_in(directory: Path, name: str, *, where: Path) -> Path:
     return directory.joinpath(*parts)
 
 
+def resolved(path: Path) -> Path:
+    """Return what a path leads to, absolute and without links.
+
+    Raises:
+        InputError: it leads back to itself.
+    """
+    found = Path(os.path.realpath(path))  # Path.resolve raises where it leads back, but not of every Python
+    if found.is_symlink():
+        raise InputError("is a link that leads back to itself", where=path)
+    return found
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as hexadecimal digits."""
     with path.open("rb") as stream:
@@ -144,7 +156,7 @@ def refuse_existing(
         what = "is not a directory that cloze wrote, so it is not deleted"
         raise InputError(what, where=path, remedy="Choose another name, or delete it yourself")
     for given in inputs:
-        if given is not None and Path(given).resolve().is_relative_to(path.resolve()):
+        if given is not None and resolved(Path(given)).is_relative_to(resolved(path)):
             raise InputError("is to be read, and replaced", where=given, remedy="Choose another --output")
 
 
@@ -172,7 +184,7 @@ def write_directory(
     """
     path = Path(path)
     if path.is_symlink():  # else the link would be replaced, and what it leads to would stay as it was
-        path = path.resolve()
+        path = resolved(path)
     refuse_existing(path, overwrite=overwrite)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

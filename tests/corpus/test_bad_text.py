@@ -202,6 +202,12 @@ CASES = {
         "{tmp}/a.parquet: no field 'text'",
         "is there: title.",
     ),
+    "a Parquet with two such columns": case(
+        "a.parquet",
+        parquet(GOOD.append_column("text", GOOD["title"])),
+        "{tmp}/a.parquet: several columns are called 'text'",
+        "another name",
+    ),
     "a column of numbers": case(
         "a.parquet", parquet(GOOD), "{tmp}/a.parquet: the column 'year' is int64", text_field="year"
     ),

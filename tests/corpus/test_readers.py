@@ -84,6 +84,14 @@ def test_json_lines(tmp_path):
     ]
 
 
+def test_where_the_text_or_what_it_is_in_is_null_there_is_no_document(tmp_path):
+    rows = [{"story": None}, {"story": {"body": None}}, {"story": {"body": "A king."}}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert [document.where for document in read(tmp_path / "a.jsonl", text_field="story.body")] == [
+        f"{tmp_path}/a.jsonl:3"
+    ]
+
+
 @pytest.mark.parametrize(
     ("row", "name"),
     [

@@ -329,6 +329,14 @@ def test_a_damaged_plan_is_named(tmp_path, texts):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_a_link_that_leads_back_to_itself_is_named(tmp_path, texts):
+    (tmp_path / "loop").symlink_to("loop")
+    for output, inputs in ((tmp_path / "out", [tmp_path / "loop"]), (tmp_path / "loop", texts)):
+        with pytest.raises(InputError, match="loop: is a link that leads back to itself"):
+            refuse_to_read(output, inputs)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
 def test_parts_lie_on_the_disk_of_the_output_that_a_link_leads_to(tmp_path, texts):
     (tmp_path / "disk").mkdir()
     (tmp_path / "out").symlink_to("disk/data")

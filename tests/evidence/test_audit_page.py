@@ -125,6 +125,13 @@ def test_page(read):
     assert "unicode" not in text, "it did nothing"
 
 
+def test_a_name_that_is_not_utf_8_can_be_written(read):
+    examples = [{"where": "caf\udce9.txt:1", "before": "a", "after": ""}]
+    cleaning = {"unicode": {"documents": 1, "characters": 1, "examples": examples}}
+    _, text = read(replace(AUDIT, cleaning={"builds": [{"documents": 12, "cleaning": cleaning}]}))
+    assert "caf\ufffd.txt:1" in text
+
+
 def test_everything_is_escaped(read):
     page, text = read(replace(AUDIT, dataset="a <b> & co"))
     assert "<script" not in page

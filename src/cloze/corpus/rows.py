@@ -17,7 +17,7 @@ def text_document(text: str, where: str) -> Document | None:
 
 
 def field_of(row: Any, text_field: str) -> str:
-    """Return the text in a row, "" where it is null; the errors know no place.
+    """Return the text in a row, "" where it is null, or what it is in; the errors know no place.
 
     Raises:
         InputError: it is no object, has no such field, or the field is no text.
@@ -29,6 +29,8 @@ def field_of(row: Any, text_field: str) -> str:
         value = row[text_field]
     else:
         for name in text_field.split("."):
+            if value is None:
+                break
             if not isinstance(value, dict) or name not in value:
                 raise no_field(text_field, list(row))
             value = value[name]

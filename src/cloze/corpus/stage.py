@@ -342,9 +342,9 @@ def refuse_to_read(output: Path, inputs: Iterable[str | Path]) -> None:
     Raises:
         InputError: there is such a one.
     """
-    written, parts = output.resolve(), _directory(output).resolve()
+    written, parts = artifacts.resolved(output), artifacts.resolved(_directory(output))
     for given in paths_on_disk(inputs):
-        read = given.resolve()
+        read = artifacts.resolved(given)
         if read.is_relative_to(written) or read.is_relative_to(parts):
             raise InputError("is to be read, and replaced", where=given, remedy="Choose another --output")
         if not (read.is_dir() and written.is_relative_to(read)):
@@ -380,7 +380,7 @@ def is_sealed(output: Path) -> bool:
 
 def _directory(output: Path) -> Path:
     if output.is_symlink() or not output.name:  # renamed on the disk that a link leads to; "." has no name
-        output = output.resolve()
+        output = artifacts.resolved(output)
     return output.with_name(f"{output.name}.parts")
 
 

@@ -4,6 +4,7 @@ Parquet and Arrow files are read with pyarrow alone, a batch of rows at a time. 
 document.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -120,7 +121,7 @@ def open_for_arrow(file: str) -> Iterator[pa.NativeFile]:
         with open_url(file) as stream, pa.PythonFile(stream, mode="r") as source:
             yield source
     else:
-        with pa.OSFile(file) as source:
+        with pa.OSFile(os.fsencode(file)) as source:
             yield source
 
 
@@ -137,6 +138,10 @@ def _sound(file: str) -> Iterator[None]:
 
 def _check_column(schema: pa.Schema, text_field: str, file: str) -> None:
     kind = _kind_of(schema, text_field)
+    column = text_field if text_field in schema.names else text_field.split(".")[0]
+    if schema.names.count(column) > 1:
+        remedy = "Write it anew with another name for each"
+        raise InputError(f"several columns are called {column!r}", where=file, remedy=remedy)
     if kind is None:
         named = [field.name for field in schema if _is_text(field.type)]
         raise no_field(text_field, named or schema.names, file)

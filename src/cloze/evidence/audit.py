@@ -16,6 +16,7 @@ from cloze.corpus.audit_instances import Drawn, Measure, Shown, Token
 from cloze.corpus.audit_text import LONG_SENTENCE, Distribution
 from cloze.evidence.page import card, figure, format_value, page, table, words_table
 from cloze.evidence.pictures import TRAIN, draw_picture
+from cloze.text.characters import replace_lone_surrogates
 from cloze.text.pieces import CONTINUATION
 
 _SPLITS = {"train": "documents to train on", "validation": "documents held out"}
@@ -33,7 +34,9 @@ def write_audit_page(audit: Audit, output: Path, *, overwrite: bool = False) -> 
         RunError: it cannot be written.
     """
     artifacts.refuse_existing(output, overwrite=overwrite, directory=False)
-    artifacts.write_text(output, _page(audit))
+    artifacts.write_text(
+        output, replace_lone_surrogates(_page(audit))
+    )  # of names of files that are not UTF-8
 
 
 def audit_as_text(audit: Audit) -> str:
