@@ -172,6 +172,8 @@ def test_no_such_splitter(own):
         ("He left. — She stayed. " * 200_000, "en"),
         ("这是一本书，他说得很好。" * 40_000, "zh"),
         ("「" + "これは本です。" * 40_000, "ja"),
+        ("これは本です．" * 40_000, "ja"),
+        ("这是一本书，他说得很好。" * 40_000, "en"),
     ],
 )
 def test_the_time_does_not_grow_with_the_square_of_the_length(text, language):
@@ -187,6 +189,9 @@ def test_the_time_does_not_grow_with_the_square_of_the_length(text, language):
         ("他说：“我来了。你呢？我们一起去吧。”然后走了。（他走了。他们都走了。）《书。名》很好。", "zh"),
         ('他说："我来了。你呢？我们走吧。"再见！', "zh"),
         ("「行くよ。行こう。」と彼は言った。そうですか？（はい。いいえ。）はい。", "ja"),
+        ("円周率は３．１４です．「行く．行こう．」と言った．第１．始め．", "ja"),
+        ("他说：“我来了。你呢？我们一起去吧。”然后走了。（他走了。他们都走了。）《书。名》很好。", "en"),
+        ("Er sagte „我来了。你呢？“ (他走了。他们都走了。) Dann ging er. 再见！", "de"),
     ],
 )
 def test_a_long_text_without_line_breaks_ends_its_sentences_where_a_short_one_does(text, language):

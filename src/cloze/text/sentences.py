@@ -42,15 +42,16 @@ _BRACKETS_OF_SENTENCES: Mapping[str, re.Pattern[str]] = MappingProxyType(
         "（）": re.compile(r"）(?<=[。！？]）)"),
     }
 )
-_QUADRATIC = frozenset(("ja", "zh"))
-"""Over these the library takes time that grows with the square of a text without line breaks."""
+_WIDE_STOPS = "。！？．｡"
+"""Before an East Asian letter they end a sentence in every language. The library takes time that grows with the square
+of a text without spaces and line breaks."""
 _PART, _LONGEST_PART = (
     500,
     20_000,
 )  # characters that it is given at once; the longest where a quotation stays open
 _OPENING, _CLOSING = "“‘「『（(《〈【", "”’」』）)》〉】"
 _MARKS = re.compile(
-    rf"(?P<opening>[{_OPENING}])|(?P<closing>[{_CLOSING}])|(?P<both>\")|[。！？](?=[぀-ヿ㐀-鿿])"
+    rf"(?P<opening>[{_OPENING}])|(?P<closing>[{_CLOSING}])|(?P<both>\")|[{_WIDE_STOPS}](?=[぀-ヿ㐀-鿿])"
 )
 _LIKE_A_NUMBER = re.compile(r"([。！？।॥؟۔])[0-9a-z]")
 """Where the library takes a terminator without a space behind it for the point of a number or a name."""
@@ -178,7 +179,7 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
 
 def _segments(shown: str, language: str) -> Iterator[str]:
     """Yield what the library takes for sentences, with the white space behind them."""
-    for part in _parts(shown) if language in _QUADRATIC else (shown,):
+    for part in _parts(shown) if any(stop in shown for stop in _WIDE_STOPS) else (shown,):
         yield from sentencex.segment(language, part)
 
 
