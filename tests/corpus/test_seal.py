@@ -349,6 +349,37 @@ def test_tasks_are_merged(tmp_path, vocabulary, monkeypatch, append):
         merge_tasks(tmp_path / "data")
 
 
+def test_a_task_that_is_repeated_after_the_merge_says_so(tmp_path, vocabulary, capsys):
+    text, config = write(tmp_path / "text", document(1), document(2)), BuildConfig(reading=PARAGRAPHS)
+    for _ in range(2):
+        for number in (1, 2):
+            build_task(
+                [text],
+                vocabulary,
+                tmp_path / "data",
+                config,
+                task=Task(number, 2),
+                progress=Progress(),
+            )
+        told = capsys.readouterr().err
+        assert ("data is made already" in told) == (tmp_path / "data").exists()
+        assert told.count("already") <= 1
+        merge_tasks(tmp_path / "data", overwrite=True)
+
+
+def test_what_was_sealed_when_it_was_killed_is_not_taken_for_other_inputs(tmp_path, vocabulary, monkeypatch):
+    config = BuildConfig(reading=PARAGRAPHS)
+    one, two = (write(tmp_path / f"{n}", document(n)) for n in (1, 2))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(stage.Stage, "remove", die)
+        build_dataset([one], vocabulary, tmp_path / "data", config)
+    before = files_of(tmp_path / "data")
+    with pytest.raises(InputError, match="data: exists already"):
+        build_dataset([one, two], vocabulary, tmp_path / "data", config)
+    assert files_of(tmp_path / "data") == before
+    assert not (tmp_path / "data.parts").exists()
+
+
 def test_tasks_that_do_not_agree(tmp_path, vocabulary):
     text = write(tmp_path / "text", *(document(n) for n in range(9)))
     build_task([text], vocabulary, tmp_path / "data", task=Task(1, 2))

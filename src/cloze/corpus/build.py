@@ -101,13 +101,14 @@ def build_dataset(
     """
     output = Path(output)
     stages.refuse_to_read(output, inputs)
-    if not (append or stages.is_sealed(output)):
-        artifacts.refuse_existing(
-            output,
-            overwrite=overwrite,
-            inputs=[vocabulary],
-            resume_hint=", add to it with --append",
-        )
+
+    def refuse_existing() -> None:
+        if not append:
+            hint = ", add to it with --append"
+            artifacts.refuse_existing(output, overwrite=overwrite, inputs=[vocabulary], resume_hint=hint)
+
+    if not stages.is_sealed(output):
+        refuse_existing()
     stage, stretches = _begin(
         inputs, vocabulary, output, config, append=append, overwrite=overwrite, progress=progress
     )
@@ -115,6 +116,7 @@ def build_dataset(
         return _remove_stage(stage, progress)
     make = _part_maker(stage, config)
     with stage.kept_if_of_use(progress):
+        refuse_existing()  # what was sealed was something else
         with progress.bar("tokenising", total=stage.bytes_to_read(stretches), unit="bytes") as bar:
             parts = stage.work_until_whole(stretches, make, workers=workers, bar=bar, progress=progress)
             _show(parts, bar)
@@ -147,9 +149,13 @@ def build_task(
     stages.refuse_to_read(output, inputs)
     if not append:  # whether it may be replaced is for `merge_tasks` to ask, which does it
         artifacts.refuse_existing(output, overwrite=True, inputs=[vocabulary])
+    is_made = not append and (output / artifacts.MANIFEST).is_file() and not stages.is_begun(output)
     stage, stretches = _begin(
         inputs, vocabulary, output, config, append=append, is_task=True, progress=progress
     )
+    if is_made:
+        what = f"warning: {output} is made already: cloze corpus merge --overwrite will replace it"
+        progress.note(f"{what}. If it shall stay, delete {stage.directory}")
     make = _part_maker(stage, config)
     with progress.bar("tokenising", total=stage.bytes_to_read(stretches, task), unit="bytes") as bar:
         _show(stage.work(stretches, make, workers=workers, bar=bar, task=task), bar)

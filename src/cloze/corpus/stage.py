@@ -315,6 +315,8 @@ def begin(
     }
     plan = json.loads(json.dumps(plan))
     with artifacts.disk_errors(directory):
+        if not is_task and is_sealed(output) and reopen(output).plan != plan:
+            reopen(output).remove()  # what a kill left of it: the output is made, and this shall be another
         if not (directory / _PLAN).exists():
             _create(directory, plan, fill)
         stage = reopen(output)
@@ -367,6 +369,11 @@ def reopen(output: Path) -> Stage:
         raise InputError("no parts of a data set", where=plan.parent) from None
     except ValueError as error:
         raise InputError(f"damaged ({error})", where=plan, remedy=f"Delete {plan.parent}") from error
+
+
+def is_begun(output: Path) -> bool:
+    """Say whether parts lie beside an output."""
+    return (_directory(output) / _PLAN).exists()
 
 
 def is_sealed(output: Path) -> bool:

@@ -64,8 +64,9 @@ def train_vocabulary(
         what = f"{size} pieces leave no room beside the {reserved} reserved ones"
         raise InputError(what, where="size", remedy="Use some thousands")
     stages.refuse_to_read(output, inputs)
+    refuse_existing = partial(artifacts.refuse_existing, output, overwrite=overwrite)
     if not stages.is_sealed(output):
-        artifacts.refuse_existing(output, overwrite=overwrite)
+        refuse_existing()
     stretches = plan_stretches(inputs, reading)
     for line in describe_formats(stretches):
         progress.note(line)
@@ -86,6 +87,7 @@ def train_vocabulary(
         return Tokenizer.load(output)
     make = partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase)
     with stage.kept_if_of_use(progress):
+        refuse_existing()  # what was sealed was something else
         words = 0
         with progress.bar("counting words", total=stage.bytes_to_read(stretches), unit="bytes") as bar:
             for record in stage.work_until_whole(
