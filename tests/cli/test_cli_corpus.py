@@ -32,6 +32,9 @@ def test_it_is_told_where_nothing_is_held_out(shop: Shop, tmp_path, capsys):
     (tmp_path / "lines").write_text("One line of text.\n\nAnother of them.\n", "utf-8")
     err = run(f"corpus {tmp_path}/lines --vocab {shop.vocab} -o {tmp_path}/lines-data", capsys)[2]
     assert "warning: fewer than 4 documents have two sentences" in err
+    (tmp_path / "large").write_text("One.\nTwo.\n\n" * 8 + "And a line of text.\n" * 99, "utf-8")
+    err = run(f"corpus {tmp_path}/large --vocab {shop.vocab} -o {tmp_path}/large-data", capsys)[2]
+    assert "warning: one document holds 9" in err
     several = f"corpus {shop.text} --vocab {shop.vocab} -o {tmp_path}/several --format paragraphs"
     assert "warning" not in run(several, capsys)[2]
 

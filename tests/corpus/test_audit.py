@@ -102,6 +102,11 @@ def test_lengths(dataset, audit):
         assert list(found.bin_counts) == expected
 
 
+def test_the_largest_document(dataset, audit):
+    pieces = [sum(map(len, row)) for row in rows_of(dataset, "train")]
+    assert audit.largest_share == max(pieces) / sum(pieces)
+
+
 def test_copies(dataset, audit, tokenizer):
     rows = rows_of(dataset, "train")
     sentences = [sentence for row in rows for sentence in row]

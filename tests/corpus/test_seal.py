@@ -370,9 +370,10 @@ def test_a_task_that_is_repeated_after_the_merge_says_so(tmp_path, vocabulary, c
 def test_what_was_sealed_when_it_was_killed_is_not_taken_for_other_inputs(tmp_path, vocabulary, monkeypatch):
     config = BuildConfig(reading=PARAGRAPHS)
     one, two = (write(tmp_path / f"{n}", document(n)) for n in (1, 2))
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(stage.Stage, "remove", die)
-        build_dataset([one], vocabulary, tmp_path / "data", config)
+    with monkeypatch.context() as patch:
+        patch.setattr(stage.Stage, "remove", die)
+        with pytest.raises(KeyboardInterrupt):
+            build_dataset([one], vocabulary, tmp_path / "data", config)
     before = files_of(tmp_path / "data")
     with pytest.raises(InputError, match="data: exists already"):
         build_dataset([one, two], vocabulary, tmp_path / "data", config)

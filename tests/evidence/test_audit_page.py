@@ -28,6 +28,7 @@ AUDIT = Audit(
     sentence_pieces=LENGTHS,
     document_sentences=LENGTHS,
     document_pieces=LENGTHS,
+    largest_share=0.75,
     copies=(
         Copies("sentences", 345, 3, 0.01, ((EVIL, 3), ("see also", 2))),
         Copies("documents", 12, 0, 0.0, ()),
@@ -112,7 +113,15 @@ def test_page(read):
     page, text = read(AUDIT)
     assert page.count("<svg") == 6  # lengths of sentences and documents, two of sequences, counts by rank
     assert "#0a0b" not in page, "colours are the page's"
-    for expected in ("wiki", "7,000", "1.0311", "12.50% of the held-out", "places filled 90.00%", "differs"):
+    for expected in (
+        "wiki",
+        "7,000",
+        "1.0311",
+        "12.50% of the held-out",
+        "75.00% of the pieces, warning",
+        "places filled 90.00%",
+        "differs",
+    ):
         assert expected in text
     assert "4 of 4" not in text
     assert "2 of 4 measures" in text

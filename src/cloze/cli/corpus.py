@@ -115,7 +115,7 @@ def run(
             progress=flags.progress,
         )
         made.append(summary)
-        warn_of_what_training_refuses(directory, flags)
+        warn_of_dataset(directory, flags)
 
     def asked() -> object:
         vocabulary = vocab and versions_of([str(resolve_checkpoint(vocab))])
@@ -128,9 +128,9 @@ def run(
         flags.print({"directory": output}, f"wrote {output}, which was waiting on this machine")
 
 
-def warn_of_what_training_refuses(directory: Path, flags: Flags) -> None:
-    """Say it at once."""
-    from cloze.corpus.store import MIN_DOCUMENTS_TO_SPLIT, Dataset
+def warn_of_dataset(directory: Path, flags: Flags) -> None:
+    """Say at once what training would refuse, or learn little from."""
+    from cloze.corpus.store import DOMINATING_SHARE, MIN_DOCUMENTS_TO_SPLIT, Dataset
 
     dataset = Dataset.open(directory, verify=False)
     if not len(dataset.split("validation")):
@@ -143,6 +143,10 @@ def warn_of_what_training_refuses(directory: Path, flags: Flags) -> None:
             f"warning: fewer than {MIN_DOCUMENTS_TO_SPLIT} documents have two sentences, which pairs for next-sentence "
             "prediction need: train with --set pairs.next_sentence=false. --format paragraphs makes a document of all "
             "that stands between blank lines"
+        )
+    if (share := dataset.documents.largest_share) > DOMINATING_SHARE:
+        flags.progress.note(
+            f"warning: one document holds {share:.0%} of the pieces: little else is learned from"
         )
 
 

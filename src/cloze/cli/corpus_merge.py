@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from cloze.cli.common import Flags
-from cloze.cli.corpus import print_summary, warn_of_what_training_refuses
+from cloze.cli.corpus import print_summary, warn_of_dataset
 
 
 def run(
@@ -26,5 +26,5 @@ def run(
     from cloze.corpus.build import merge_tasks
 
     summary = merge_tasks(output, overwrite=overwrite, progress=flags.progress)
-    warn_of_what_training_refuses(output, flags)
+    warn_of_dataset(output, flags)
     print_summary(output, summary, flags)

@@ -76,6 +76,8 @@ class Audit:
     sentence_pieces: Distribution
     document_sentences: Distribution
     document_pieces: Distribution
+    largest_share: float
+    """Of the pieces, those of the largest document."""
     copies: tuple[Copies, ...]
     held_out_seen: float | None
     """Of the held-out sentences of `LONG_SENTENCE` pieces or more, the share that stands in training, too."""
@@ -138,6 +140,7 @@ def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress =
         sentence_pieces=spread(lengths.sentence_pieces),
         document_sentences=spread(lengths.document_sentences),
         document_pieces=spread(lengths.document_pieces),
+        largest_share=documents.largest_share,
         copies=find_copies(documents, lengths, digests, tokenizer),
         held_out_seen=held_out_seen(dataset, config.split, lengths, digests, progress),
         drawn=drawn,

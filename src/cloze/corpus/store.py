@@ -27,6 +27,8 @@ REPORT = "report.json"
 Split = Literal["train", "validation"]
 MIN_DOCUMENTS_TO_SPLIT = 4
 """Of two sentences or more. Of fewer no pairs are made: they need two documents on either side."""
+DOMINATING_SHARE = 0.5
+"""Of the pieces, from which on a document is warned of."""
 _ALL_DIGESTS = 2**64
 _HELD_OUT_WITHOUT_PAIRS = 0.005
 
@@ -239,6 +241,12 @@ class Documents:
             tuple(shard.pieces for shard in shards),
             np.cumsum([0, *(len(shard.pieces) for shard in shards)]),
         )
+
+    @property
+    def largest_share(self) -> float:
+        """Of all pieces, those of the largest document."""
+        pieces_D = self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
+        return float(pieces_D.max(initial=0) / max(pieces_D.sum(), 1))
 
     def __len__(self) -> int:
         return len(self.first_sentence)

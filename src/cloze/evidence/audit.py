@@ -14,6 +14,7 @@ from cloze import artifacts
 from cloze.corpus.audit import Audit
 from cloze.corpus.audit_instances import Drawn, Measure, Shown, Token
 from cloze.corpus.audit_text import LONG_SENTENCE, Distribution
+from cloze.corpus.store import DOMINATING_SHARE
 from cloze.evidence.page import card, figure, format_value, page, table, words_table
 from cloze.evidence.pictures import TRAIN, draw_picture
 from cloze.text.characters import replace_lone_surrogates
@@ -80,6 +81,8 @@ def _count_rows(audit: Audit) -> Rows:
         ["[UNK]", f"{counts.unknown_share:.4%}", "of the pieces"],
         ["vocabulary in use", f"{counts.pieces_in_use:,}", f"of {counts.vocab_size:,} pieces"],
     ]
+    warning = ", warning: little else is learned from" if audit.largest_share > DOMINATING_SHARE else ""
+    rows.append(["largest document", f"{audit.largest_share:.2%}", f"of the pieces{warning}"])
     if audit.held_out_seen is not None:
         note = f"of the held-out sentences of {LONG_SENTENCE} pieces or more stand in training, too"
         rows.append(["seen in training", f"{audit.held_out_seen:.2%}", note])
