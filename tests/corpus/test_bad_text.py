@@ -195,6 +195,10 @@ CASES = {
     "JSON in Latin-1": case(
         "rows.jsonl", ROW.encode() + b'{"text": "K\xf6nig"}\n', "{tmp}/rows.jsonl:2: not UTF-8 at byte 12"
     ),
+    "a JSON array in a text": case("a.txt", b'[\n{"text": "One."}\n]', "{tmp}/a.txt: a JSON array", "jq"),
+    "lines that end in CR": case(
+        "a.txt", b"One.\rTwo.\r", "{tmp}/a.txt: lines end as those", r"tr '\r' '\n'"
+    ),
     # Parquet
     "a Parquet without the column": case(
         "a.parquet",

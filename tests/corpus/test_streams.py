@@ -47,6 +47,13 @@ def test_what_a_file_is_compressed_with_is_seen(tmp_path, suffix, named):
     assert is_compressed(str(file)) == (suffix != ".txt")
 
 
+def test_a_text_that_begins_as_bz2_does_is_a_text(tmp_path):
+    (tmp_path / "text").write_bytes(b"BZh is what it begins with.\n")
+    assert content_of(tmp_path / "text") == b"BZh is what it begins with.\n"
+    (tmp_path / "packed").write_bytes(bz2.compress(b""))
+    assert is_compressed(str(tmp_path / "packed"))
+
+
 @pytest.mark.parametrize("suffix", COMPRESSED)
 def test_compressed_files_laid_end_to_end_are_one(tmp_path, suffix):
     file = tmp_path / f"text{suffix}"

@@ -34,6 +34,7 @@ IN_WORDS: Mapping[FileFormat, str] = MappingProxyType(
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_NAMES = (".jsonl", ".ndjson", ".json")
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
+_JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
 _TABLES: Mapping[bytes, FileFormat] = MappingProxyType(
     {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}
 )
@@ -113,7 +114,10 @@ def tell_apart(file: str, head: bytes) -> FileFormat | None:
     if suffix in _COLUMNS:
         remedy = "Take a column out of it (cut -f 1), or say with --format that its lines are text"
         raise InputError("a table of columns, not running text", where=file, remedy=remedy)
-    if suffix in _JSON_NAMES and head.lstrip().startswith(b"["):
+    if b"\r" in head and b"\n" not in head:
+        remedy = "Convert it: tr '\\r' '\\n' < OLD > NEW"
+        raise InputError("lines end as those of old Macs do (CR without LF)", where=file, remedy=remedy)
+    if _JSON_ARRAY.match(head) or (suffix in _JSON_NAMES and head.lstrip().startswith(b"[")):
         what = "a JSON array, which cannot be read piece by piece"
         raise InputError(what, where=file, remedy="Make lines of it: jq -c '.[]'")
     if suffix in _JSON_NAMES or _JSON_OBJECT.match(head):

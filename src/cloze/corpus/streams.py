@@ -96,7 +96,7 @@ _ZSTD_SKIPPED = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 
 _MAGIC = MappingProxyType(
     {
         ".gz": (b"\x1f\x8b\x08",),
-        ".bz2": (b"BZh",),
+        ".bz2": tuple(b"BZh%d" % level + block for level in range(1, 10) for block in (b"1A", b"\x17r")),
         ".xz": (b"\xfd7zXZ\0",),
         ".zst": (b"\x28\xb5\x2f\xfd", *_ZSTD_SKIPPED),
     }
