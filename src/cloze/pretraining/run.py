@@ -1,6 +1,5 @@
 """A pre-training run from its settings to its last checkpoint."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,7 +128,7 @@ def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress)
             model, state = load_model(checkpoint, BertForPreTraining, verify=False), read_state(checkpoint)
             if not _is_of(config.model, model.config):
                 raise not_as_begun("model", run)
-            check_fixed(state, _fixed(config, state.fixed), run)
+            check_fixed(state, _fixed(config), run)
             if config.model.positions == "sinusoidal":
                 model.bert.embeddings.position_embeddings.requires_grad_(requires_grad=False)
         if config.init is not None:
@@ -138,19 +137,14 @@ def _resume(config: PretrainConfig, run: Path, world: World, progress: Progress)
         return _train(config, run, material, model, state, checkpoint, progress)
 
 
-def _fixed(config: PretrainConfig, began: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what says which instances a run draws, and when: with another it would not go on but become another.
-
-    Args:
-        config: the settings.
-        began: the same as the run began with it, where it goes on; it may name the old data as runs of old did.
-    """
+def _fixed(config: PretrainConfig) -> dict[str, Any]:
+    """Return what says which instances a run draws, and when: with another it would not go on but become another."""
     table = to_table(config)
     names = ("seed", "steps", "budget_seconds", "phases", "pairs", "masking")
     fixed = {name: table.get(name) for name in names}
     fixed["model.positions"] = config.model.positions
     if config.old_data is not None:
-        fixed["old_data"] = identity_of(Path(config.old_data), named=(began or {}).get("old_data"))
+        fixed["old_data"] = identity_of(Path(config.old_data))
     return fixed
 
 
