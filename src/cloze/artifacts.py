@@ -16,11 +16,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-
-from filelock import FileLock, Timeout
 
 from cloze.errors import ClozeError, InputError, RunError
 
@@ -310,29 +308,6 @@ def write_file(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
             raise
         _sync_directory(path.parent)
-
-
-@contextmanager
-def held(file: Path, taken: InputError) -> Iterator[None]:
-    """Hold a lock, of which the system frees a process that ends in whatever way.
-
-    Args:
-        file: in a directory that is there; it stays, and says nothing.
-        taken: what is raised where another process holds the lock.
-
-    Raises:
-        RunError: the disk is full or cannot be written.
-    """
-    lock = FileLock(file, timeout=0)
-    with disk_errors(file), suppress(NotImplementedError):  # a disk without locks keeps nobody away
-        try:
-            lock.acquire()
-        except Timeout:
-            raise taken from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def remove_leftovers(parent: Path) -> None:

@@ -35,9 +35,8 @@ def write_audit_page(audit: Audit, output: Path, *, overwrite: bool = False) -> 
         RunError: it cannot be written.
     """
     artifacts.refuse_existing(output, overwrite=overwrite, directory=False)
-    artifacts.write_text(
-        output, replace_lone_surrogates(_page(audit))
-    )  # of names of files that are not UTF-8
+    text = replace_lone_surrogates(_page(audit))  # of files whose names are not UTF-8
+    artifacts.write_text(output, text)
 
 
 def audit_as_text(audit: Audit) -> str:

@@ -37,6 +37,7 @@ from cloze.progress import SILENT, Progress
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
+from cloze.training.run_lock import held
 
 _MEASURED_INSTANCES = 2000  # at the end of a run; its curve may be of fewer
 
@@ -110,7 +111,7 @@ def _alone_with(seeds: Collection[int], output: Path) -> Iterator[None]:
         for seed in seeds:
             what = f"another command makes the runs of seed {seed}"
             taken = InputError(what, where=output, remedy="Wait for it, or name other seeds with --seed")
-            locks.enter_context(artifacts.held(output / f"seed-{seed}.lock", taken))
+            locks.enter_context(held(output / f"seed-{seed}.lock", taken))
         yield
 
 

@@ -226,7 +226,7 @@ def check_fixed(state: TrainingState, fixed: Mapping[str, Any], run: Path) -> No
 
 def not_as_begun(setting: str, run: Path) -> InputError:
     """Return the error that a run cannot go on with a setting that somebody changed in its file."""
-    remedy = "Put it back, or start a new run with --init"
+    remedy = "Put it back, or start a new run from the checkpoint"
     return InputError(f"{setting} is not as the run began", where=run / artifacts.RUN_CONFIG, remedy=remedy)
 
 
