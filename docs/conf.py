@@ -1,4 +1,4 @@
-"""How the site is built: `make docs`, or sphinx-build docs build/docs."""
+"""Configuration of the documentation site: `make docs`, or sphinx-build docs build/docs."""
 
 import sys
 from importlib import metadata
@@ -16,8 +16,8 @@ exclude_patterns = ["extensions", "theme"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 highlight_language = "text"
-nb_execution_mode = "off"  # the notebooks hold their outputs; a test runs them
-nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # nothing on the site comes from another host
+nb_execution_mode = "off"  # the notebooks contain their outputs; a test runs them
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # the site loads nothing from other hosts
 
 add_module_names = False
 toc_object_entries = False
@@ -26,7 +26,7 @@ python_maximum_signature_line_length = 90
 viewcode_follow_imported_members = False
 viewcode_line_numbers = True
 nitpick_ignore_regex = [
-    (r"py:.*", r"(?!cloze\.).*"),  # the standard library, torch, numpy: other sites
+    (r"py:.*", r"(?!cloze\.).*"),  # documented on other sites: the standard library, torch, numpy
 ]
 
 html_theme = "furo"

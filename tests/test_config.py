@@ -1,13 +1,14 @@
-"""Settings: dataclasses, TOML, overrides."""
+"""Settings as dataclasses, TOML and overrides."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from cloze import config
 from cloze.errors import InputError
+
+pytestmark = pytest.mark.protected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,42 +27,40 @@ class Outer:
     count: int | None = None
     flag: bool = False
     inner: Inner = field(default_factory=Inner)
-    stretches: tuple[Inner, ...] = ()
+    inners: tuple[Inner, ...] = ()
     words: tuple[str, ...] = ()
 
 
-def test_file_then_overrides_win_over_defaults(tmp_path: Path) -> None:
+def test_overrides_take_precedence_over_the_file_and_defaults(tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text('name = "a"\ncount = 1_000\n[inner]\nrate = 2e-5\n[[stretches]]\nrate = 1\n')
+    path.write_text('name = "a"\ncount = 1_000\n[inner]\nrate = 2e-5\n[[inners]]\nrate = 1\n')
     loaded = config.load(Outer, path, ["inner.kind=clock", "flag=true", "count=7", 'words=["x", "y"]'])
     expected = Outer(
         name="a",
         count=7,
         flag=True,
         inner=Inner(rate=2e-5, kind="clock"),
-        stretches=(Inner(rate=1.0),),
+        inners=(Inner(rate=1.0),),
         words=("x", "y"),
     )
     assert loaded == expected
 
 
-def test_what_is_written_reads_back_equal(tmp_path: Path) -> None:
-    value = Outer(
-        name='quote " and \\ ü\n\x7f', stretches=(Inner(), Inner(rate=0.1)), words=("a", "b"), count=3
-    )
+def test_toml_round_trip(tmp_path):
+    value = Outer(name='quote " and \\ ü\n\x7f', inners=(Inner(), Inner(rate=0.1)), words=("a", "b"), count=3)
     path = tmp_path / "run.toml"
     path.write_text(config.to_toml(value), encoding="utf-8")
     assert config.load(Outer, path) == value
 
 
 @pytest.mark.parametrize("value", [Outer(name="\ud800"), Outer(name="a", words=("b", "caf\udce9"))])
-def test_what_is_no_unicode_cannot_be_written(value: Outer) -> None:
+def test_lone_surrogates_are_refused(value):
     with pytest.raises(InputError, match=r"(name|words): '.*' is not Unicode"):
         config.to_toml(value)
 
 
-def test_overrides_from_values_skip_what_was_not_given() -> None:
-    overrides = config.as_overrides({"name": "true", "count": None, "inner.rate": 0.5})
+def test_overrides_from_values_skip_none():
+    overrides = config.to_overrides({"name": "true", "count": None, "inner.rate": 0.5})
     assert config.load(Outer, None, overrides) == Outer(name="true", inner=Inner(rate=0.5))
 
 
@@ -81,12 +80,12 @@ def test_overrides_from_values_skip_what_was_not_given() -> None:
         ("nonsense", "cannot read 'nonsense'"),
     ],
 )
-def test_wrong_settings_name_the_key(override: str, message: str) -> None:
+def test_wrong_settings_are_errors_with_the_key(override, message):
     with pytest.raises(InputError, match=message):
         config.load(Outer, None, ['name="a"', override])
 
 
-def test_missing_keys_and_files_are_errors(tmp_path: Path) -> None:
+def test_missing_keys_and_files_are_errors(tmp_path):
     with pytest.raises(InputError, match="name"):
         config.load(Outer)
     with pytest.raises(InputError, match="no such file"):
@@ -97,11 +96,11 @@ def test_missing_keys_and_files_are_errors(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithOwnDefaults:
+class WithOtherDefaults:
     inner: Inner = field(default_factory=lambda: Inner(rate=5e-5, kind="clock"))
 
 
-def test_a_part_of_a_table_leaves_the_rest_as_its_owner_says() -> None:
-    assert config.load(WithOwnDefaults, None, ["inner.rate=2e-5"]).inner == Inner(rate=2e-5, kind="clock")
+def test_missing_keys_of_a_table_keep_the_defaults_of_the_outer_class():
+    assert config.load(WithOtherDefaults, None, ["inner.rate=2e-5"]).inner == Inner(rate=2e-5, kind="clock")
     with pytest.raises(InputError, match="rate must be positive"):
-        config.load(WithOwnDefaults, None, ["inner.rate=-1"])
+        config.load(WithOtherDefaults, None, ["inner.rate=-1"])

@@ -2,19 +2,27 @@
 
 import doctest
 import importlib
+import inspect
 from pathlib import Path
 
 import pytest
 
 import cloze
 
-SOURCE = Path(cloze.__file__).parent
-WITH_EXAMPLES = [path for path in sorted(SOURCE.rglob("*.py")) if "\n    >>> " in path.read_text("utf-8")]
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKAGES = (Path(cloze.__file__).parent, REPOSITORY / "benchmarks", REPOSITORY / "experiments")
+WITH_EXAMPLES = [
+    path.relative_to(package.parent)
+    for package in PACKAGES
+    for path in sorted(package.rglob("*.py"))
+    if "\n    >>> " in path.read_text("utf-8")
+]
 
 
-@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.relative_to(SOURCE).as_posix())
-def test_examples(path: Path) -> None:
-    name = ".".join(("cloze", *path.relative_to(SOURCE).with_suffix("").parts))
-    result = doctest.testmod(importlib.import_module(name))
-    assert result.attempted > 0 or "+SKIP" in path.read_text("utf-8")
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=str)
+def test_examples(path):
+    name = ".".join(path.with_suffix("").parts)
+    module = importlib.import_module(name)
+    result = doctest.testmod(module)
+    assert result.attempted > 0 or "+SKIP" in inspect.getsource(module)
     assert result.failed == 0

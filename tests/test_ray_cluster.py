@@ -1,4 +1,4 @@
-"""The same bytes from a Ray cluster as from one process, also when one of its machines is lost."""
+"""A Ray cluster gives the bytes of one process, even if a machine is lost."""
 
 import os
 import time
@@ -11,18 +11,17 @@ from typing import Any
 import pytest
 
 from cloze import artifacts
-from cloze.corpus import sources
-from cloze.corpus.build import BuildConfig, build_dataset
-from cloze.corpus.sources import ReadingConfig
-from cloze.corpus.vocabulary import train_vocabulary
+from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.input_shards import ReadingConfig
+from cloze.data.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
-from cloze.executor import map_ordered, map_unordered
+from cloze.parallel_map import map_ordered, map_unordered
 from cloze.ray_cluster import RayCluster
 
 pytest.importorskip("ray", reason="needs the package ray")
 
-# Ray's own modules leave sockets and files to the garbage collector, and name what they will not need any more
-pytestmark = [pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.long]
+# Ray leaves sockets and files to the garbage collector and uses deprecated names
+pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.long]
 
 
 def _square(number: int) -> int:
@@ -50,9 +49,7 @@ def _here(_: int) -> str:
     return os.getcwd()
 
 
-def test_a_cluster_maps_as_processes_do(
-    two_machines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cluster_maps_like_processes(two_machines, tmp_path, monkeypatch):
     cluster = RayCluster()
     assert cluster.num_workers == 2
     assert sorted(map_unordered(_square, range(9), workers=cluster)) == [n * n for n in range(9)]
@@ -76,22 +73,24 @@ def test_a_cluster_maps_as_processes_do(
     assert set(map_unordered(_here, range(9), workers=cluster)) == {str(tmp_path)}
 
 
-def test_an_item_has_what_it_computes_on(two_machines: Any) -> None:
-    assert RayCluster().equipped("auto") == RayCluster().equipped("cpu") == (RayCluster(), "cpu", 1)
-    assert RayCluster().equipped("cuda:1") == (RayCluster(num_gpus=1), "cuda", 1)
-    assert RayCluster(num_gpus=0.5).equipped("cuda") == (RayCluster(num_gpus=0.5), "cuda", 1)
+def test_resources_per_item(two_machines):
+    assert (
+        RayCluster().with_resources("auto") == RayCluster().with_resources("cpu") == (RayCluster(), "cpu", 1)
+    )
+    assert RayCluster().with_resources("cuda:1") == (RayCluster(num_gpus=1), "cuda", 1)
+    assert RayCluster(num_gpus=0.5).with_resources("cuda") == (RayCluster(num_gpus=0.5), "cuda", 1)
     two_machines.add_node(num_cpus=2, num_gpus=1)
     two_machines.add_node(num_cpus=3)
     two_machines.wait_for_nodes()
-    assert RayCluster().equipped("auto") == (RayCluster(num_gpus=1), "cuda", 1)
+    assert RayCluster().with_resources("auto") == (RayCluster(num_gpus=1), "cuda", 1)
     assert RayCluster(num_gpus=1).num_workers == 1
-    pairs, device, threads = RayCluster().equipped("cpu", items=2)
+    pairs, device, threads = RayCluster().with_resources("cpu", items=2)
     assert (pairs, device, threads) == (RayCluster(num_cpus=2), "cpu", 2)
     assert list(map_ordered(_square, range(3), workers=pairs)) == [0, 1, 4]
 
 
-def _lose_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:
-    """Kill one, when some of the work is done."""
+def _kill_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:
+    """Kill a machine after some parts are finished."""
     deadline = time.monotonic() + 120
     while (done := len(list(parts.glob("*-[0-9]*.json")))) < 3:
         assert time.monotonic() < deadline
@@ -100,10 +99,7 @@ def _lose_a_machine(cluster: Any, parts: Path, done_before: list[int]) -> None:
     done_before.append(done)
 
 
-def test_the_bytes_are_those_of_one_process_when_a_machine_is_lost(
-    two_machines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "_STRETCH_BYTES", 1000)
+def test_bytes_are_those_of_one_process_after_a_machine_is_lost(two_machines, tmp_path):
     words = [
         "the",
         "river",
@@ -123,19 +119,19 @@ def test_the_bytes_are_those_of_one_process_when_a_machine_is_lost(
         lines = [f"{' '.join(words[(number + i * j) % 13] for j in range(9))}." for i in range(60)]
         (tmp_path / f"text-{number:02}.txt").write_text("\n".join(f"{a} {b}" for a, b in pairwise(lines)))
     inputs = [tmp_path / "text-*.txt"]
-    reading = ReadingConfig(text_format="files")
-    for name, workers in (("alone", 1), ("cluster", RayCluster())):
+    reading = ReadingConfig(text_format="files", shard_bytes=1000)
+    for name, workers in (("local", 1), ("cluster", RayCluster())):
         train_vocabulary(inputs, tmp_path / f"vocab-{name}", reading=reading, size=45, workers=workers)
     config = BuildConfig(reading=reading, splitter=f"{Path(__file__).stem}:{split_slowly.__name__}")
-    build_dataset(inputs, tmp_path / "vocab-alone", tmp_path / "data-alone", config)
+    build_dataset(inputs, tmp_path / "vocab-local", tmp_path / "data-local", config)
     done_before: list[int] = []
-    loss = Thread(target=_lose_a_machine, args=(two_machines, tmp_path / "data-cluster.parts", done_before))
+    loss = Thread(target=_kill_a_machine, args=(two_machines, tmp_path / "data-cluster.parts", done_before))
     loss.start()
-    build_dataset(inputs, tmp_path / "vocab-alone", tmp_path / "data-cluster", config, workers=RayCluster())
+    build_dataset(inputs, tmp_path / "vocab-local", tmp_path / "data-cluster", config, workers=RayCluster())
     loss.join()
-    assert 3 <= done_before[0] < len(list((tmp_path / "data-alone").glob("*.arrow"))) - 2
+    assert 3 <= done_before[0] < len(list((tmp_path / "data-local").glob("*.arrow"))) - 2
     for kind in ("vocab", "data"):
-        alone, cluster = (
-            artifacts.verify(tmp_path / f"{kind}-{name}").files for name in ("alone", "cluster")
+        local, cluster = (
+            artifacts.verify(tmp_path / f"{kind}-{name}").files for name in ("local", "cluster")
         )
-        assert alone == cluster
+        assert local == cluster

@@ -1,6 +1,6 @@
-"""What the source says of itself: public names, signatures and docstrings, read from the code without running it.
+"""Read public names, signatures and docstrings from the source without importing it.
 
-A docstring of cloze is Markdown with a few headed parts (Shapes, Args, Returns, Yields, Raises, Source, Differs).
+A docstring of cloze is Markdown with a few headed sections (Shapes, Args, Returns, Yields, Raises, Source, Differs).
 """
 
 import ast
@@ -21,16 +21,16 @@ _PRIVATE_PARAMETERS = ("self", "cls")
 
 @dataclass(frozen=True)
 class Docstring:
-    """A docstring, taken apart."""
+    """The sections of a docstring."""
 
     text: str
-    """What stands before the first headed part."""
+    """The text before the first section."""
     parts: dict[str, str]
-    """The headed parts by their heading, in their order."""
+    """The sections by heading, in order."""
 
     @property
     def summary(self) -> str:
-        """The first sentence, or what stands before the first blank line where that is shorter."""
+        """The first sentence, or the first paragraph if that is shorter."""
         paragraph = " ".join(self.text.split("\n\n")[0].split())
         return re.split(r"(?<=[.?!])\s+(?=[A-Z])", paragraph, maxsplit=1)[0]
 
@@ -40,12 +40,12 @@ class Definition:
     """A public function, class, method, field or constant."""
 
     kind: str
-    """The directive of Sphinx's Python domain that describes it."""
+    """The directive of Sphinx's Python domain."""
     module: str
     name: str
     """Within the module: `Tokenizer.encode`."""
     signature: str
-    """From the opening parenthesis on; empty where there is none."""
+    """From the opening parenthesis; empty for variables."""
     annotation: str | None
     value: str | None
     docstring: Docstring
@@ -53,7 +53,7 @@ class Definition:
 
     @property
     def full_name(self) -> str:
-        """The dotted name by which others link to it."""
+        """The dotted name, for links."""
         return f"{self.module}.{self.name}"
 
 
@@ -73,7 +73,7 @@ class Module:
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Take a docstring apart; a headed part ends with the paragraph that is not indented under it."""
+    """Split a docstring into sections; a section ends with a paragraph that is not indented below it."""
     before: list[str] = []
     parts: dict[str, list[str]] = {}
     current, after_blank = before, False
@@ -96,14 +96,14 @@ def read_docstring(text: str | None) -> Docstring:
 def read_module(name: str) -> Module:
     """Read a module by its dotted name."""
     tree = _parse(name)
-    reader = _Reader(name, _homes_of_types(name, tree))
-    definitions = _each_once(list(reader.definitions(tree.body)))
+    reader = _Reader(name, _dotted_names_of_types(name, tree))
+    definitions = _without_repeats(list(reader.definitions(tree.body)))
     return Module(name, read_docstring(ast.get_docstring(tree)), tuple(definitions))
 
 
 @cache
 def modules_of(package: str) -> tuple[Module, ...]:
-    """Read all modules below a package, the package's own file left out."""
+    """Read all modules of a package except its `__init__`."""
     root = SOURCE / Path(*package.split("."))
     if root.with_suffix(".py").is_file():
         return (read_module(package),)
@@ -114,8 +114,8 @@ def modules_of(package: str) -> tuple[Module, ...]:
 @dataclass(frozen=True)
 class _Reader:
     module: str
-    homes: dict[str, str]
-    """Where the names that the module's annotations mention come from."""
+    types: dict[str, str]
+    """Dotted names of the types in the annotations of the module."""
 
     def definitions(self, body: list[ast.stmt], prefix: str = "") -> Iterator[Definition]:
         for i, node in enumerate(body):
@@ -138,8 +138,7 @@ class _Reader:
         returns = None if node.returns is None else self._annotation(node.returns)
         kind = "function"
         if prefix:
-            flavours = {"classmethod": "classmethod", "staticmethod": "staticmethod"}
-            kind = next((flavours[each] for each in decorators if each in flavours), "method")
+            kind = next((name for name in decorators if name in ("classmethod", "staticmethod")), "method")
         signature = "" if is_property else self._signature(node, bound=bool(prefix), returns=returns)
         return Definition(
             "property" if is_property else kind,
@@ -152,16 +151,16 @@ class _Reader:
         )
 
     def _class(self, node: ast.ClassDef) -> Definition:
-        own = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
-        signature = self._signature(own["__init__"], bound=True) if "__init__" in own else ""
+        methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+        signature = self._signature(methods["__init__"], bound=True) if "__init__" in methods else ""
         members = list(self.definitions(node.body, prefix=f"{node.name}."))
-        if "__call__" in own:
-            members.insert(0, self._function(own["__call__"], f"{node.name}."))
+        if "__call__" in methods:
+            members.insert(0, self._function(methods["__call__"], f"{node.name}."))
         docstring = read_docstring(ast.get_docstring(node))
         is_exception = node.name.endswith("Error")
         kind = "exception" if is_exception else "class"
         return Definition(
-            kind, self.module, node.name, signature, None, None, docstring, tuple(_each_once(members))
+            kind, self.module, node.name, signature, None, None, docstring, tuple(_without_repeats(members))
         )
 
     def _variable(
@@ -175,30 +174,30 @@ class _Reader:
     def _signature(self, node: ast.FunctionDef, *, bound: bool, returns: str | None = None) -> str:
         arguments = ast.parse(ast.unparse(node)).body[0]
         assert isinstance(arguments, ast.FunctionDef)
-        spoken = arguments.args
-        positional = [*spoken.posonlyargs, *spoken.args]
+        parameters = arguments.args
+        positional = [*parameters.posonlyargs, *parameters.args]
         if bound and positional and positional[0].arg in _PRIVATE_PARAMETERS:
-            (spoken.posonlyargs or spoken.args).pop(0)
-        for argument in (*spoken.posonlyargs, *spoken.args, *spoken.kwonlyargs, spoken.vararg, spoken.kwarg):
+            (parameters.posonlyargs or parameters.args).pop(0)
+        for argument in (*positional, *parameters.kwonlyargs, parameters.vararg, parameters.kwarg):
             if argument is not None and argument.annotation is not None:
                 argument.annotation = ast.parse(self._annotation(argument.annotation), mode="eval").body
         arrow = "" if returns is None else f" -> {returns}"
-        return f"({ast.unparse(spoken)}){arrow}"
+        return f"({ast.unparse(parameters)}){arrow}"
 
     def _annotation(self, node: ast.expr) -> str:
-        """Write a type with the dotted names of what cloze defines, so that the site can link to it."""
+        """Return a type with dotted names, so that the site can link to it."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.parse(node.value, mode="eval").body
         copy = ast.parse(ast.unparse(node), mode="eval")
-        return ast.unparse(_Qualify(self.homes).visit(copy).body)
+        return ast.unparse(_Qualify(self.types).visit(copy).body)
 
 
 class _Qualify(ast.NodeTransformer):
-    def __init__(self, homes: dict[str, str]) -> None:
-        self.homes = homes
+    def __init__(self, types: dict[str, str]) -> None:
+        self.types = types
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.parse(self.homes.get(node.id, node.id), mode="eval").body
+        return ast.parse(self.types.get(node.id, node.id), mode="eval").body
 
 
 @cache
@@ -214,17 +213,17 @@ def _public_classes(module: str) -> frozenset[str]:
     return frozenset(name for name in named if not name.startswith("_"))
 
 
-def _homes_of_types(name: str, tree: ast.Module) -> dict[str, str]:
-    """Return the dotted names of the types that a module's annotations may mention, Python's own and those of cloze."""
-    homes = {each: f"builtins.{each}" for each, value in vars(builtins).items() if isinstance(value, type)}
-    homes |= {each: f"{name}.{each}" for each in _public_classes(name)}
+def _dotted_names_of_types(name: str, tree: ast.Module) -> dict[str, str]:
+    """Return the dotted names of built-in types and of the classes of cloze that a module uses."""
+    types = {key: f"builtins.{key}" for key, value in vars(builtins).items() if isinstance(value, type)}
+    types |= {class_name: f"{name}.{class_name}" for class_name in _public_classes(name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cloze."):
             assert node.module is not None
             for alias in node.names:
                 if alias.name in _public_classes(node.module):
-                    homes[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return homes
+                    types[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return types
 
 
 def _name_of(node: ast.stmt) -> str | None:
@@ -240,14 +239,14 @@ def _bare_string(node: ast.stmt | None) -> str | None:
     return None
 
 
-def _each_once(members: list[Definition]) -> Iterator[Definition]:
-    """Leave out what stands twice: the declarations before an overloaded function, the setter of a property."""
+def _without_repeats(members: list[Definition]) -> Iterator[Definition]:
+    """Keep the last definition of each name: overloads and property setters repeat names."""
     last = {member.name: member for member in members}
     yield from last.values()
 
 
-def _short(value: str, longest: int = 60) -> str | None:
-    return value if len(value) <= longest and "\n" not in value else None
+def _short(value: str, max_length: int = 60) -> str | None:
+    return value if len(value) <= max_length and "\n" not in value else None
 
 
 def _indent_first_line(text: str) -> str:

@@ -1,21 +1,21 @@
-"""What the pages do not say by hand: a line `<!-- generated: WHAT … -->` becomes Markdown made from the source.
+"""Sphinx extension that replaces lines `<!-- generated: NAME … -->` by Markdown generated from the source.
 
 | line | becomes |
 |---|---|
-| `api cloze.model` | every public name of a room, with signature and docstring |
-| `foundations` | the same for the modules that stand below the rooms |
-| `public` | the names that `import cloze` offers |
-| `sources 3.1 (task 1)` | what follows this section of the paper, by the "Source:" of the docstrings |
-| `code` | what follows Google's released code, file by file |
-| `papers` | what follows other papers and programs |
+| `api cloze.models` | every public name of a package, with signature and docstring |
+| `foundations` | the same for the top-level modules |
+| `public` | the names of `import cloze` |
+| `sources 3.1 (task 1)` | code for a section of the paper, by the "Source:" of docstrings |
+| `code` | code that follows Google's released code, file by file |
+| `papers` | code that follows other papers and programs |
 | `commands` | every verb with every flag, from the command line's own help |
 | `tasks` | every registered task |
-| `recipes pretraining`, `recipes finetuning`, `recipes studies` | every recipe with what it says of itself |
+| `recipes pretraining`, `recipes finetuning`, `recipes studies` | every recipe with its comment |
 | `table records/…/README.md 2` | the second table of a record |
 | `block records/…/README.md 1` | the first block of output in it |
-| `claims` | a row for each claim that is checked on a page of `claims/`: what is said, and whether it is so |
+| `claims` | a row for each claim on the pages of `claims/`, with its verdict |
 
-An image of `pictures/` is put into the page itself, so that it follows the page's light or dark colours.
+An image of `pictures/` is included inline, so that it follows the light or dark colors of the page.
 """
 
 import ast
@@ -37,19 +37,21 @@ from sphinx.addnodes import pending_xref
 REPOSITORY = SOURCE.parent
 _MARKER = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[(.*)\]\((?:\.\./)*pictures/([\w-]+)\.svg\)$", re.MULTILINE)
+_CALL = re.compile(r"^(\| \d+ \| )`(cloze[\w.]+)`", re.MULTILINE)
 _RECORD_LINK = re.compile(r"\]\((?:\.\./)+records/")
 _PAPER = "Devlin et al. 2019"
 _SECTION = re.compile(r"(?<!table )(?<!figure )\b((?:[3-5](?:\.\d)?|A\.\d)(?: \(task \d\))?)(?!\d|\.\d)")
 _SECTION_OF = {"figure 2": "3", "table 2": "4.2"}
-"""Where figures and tables stand that a Source names without their section."""
+"""Sections of figures and tables that a Source cites without their section."""
 _RELEASED_CODE = re.compile(r"google-research/bert ([\w]+\.py)(?::([\d, -]*\d))?")
 
 
 def fill_in(text: str) -> str:
-    """Return a page with everything generated put in its place."""
-    text = _MARKER.sub(lambda found: GENERATORS[found[1]](found[2] or ""), text)
+    """Return a page with its generated parts."""
+    text = _MARKER.sub(lambda match: GENERATORS[match[1]](match[2] or ""), text)
     text = _RECORD_LINK.sub("](/records/", text)
-    return _PICTURE.sub(lambda found: inline_picture(found[2], found[1]), text)
+    text = _CALL.sub(lambda match: match[1] + _link_if_public(match[2]), text)
+    return _PICTURE.sub(lambda match: inline_picture(match[2], match[1]), text)
 
 
 # The API
@@ -61,34 +63,36 @@ def api(package: str) -> str:
 
 
 def foundations(_: str) -> str:
-    """Describe every public name of the modules that belong to no room."""
-    return "\n\n".join(api(module) for module in rooms() if not (SOURCE / Path(*module.split("."))).is_dir())
+    """Describe every public name of the top-level modules."""
+    return "\n\n".join(
+        api(module) for module in packages() if not (SOURCE / Path(*module.split("."))).is_dir()
+    )
 
 
-def rooms() -> list[str]:
-    """Return the packages and single modules that have a place in the reference: all but the verbs and the demo."""
-    found = (path for path in sorted((SOURCE / "cloze").iterdir()) if path.suffix in ("", ".py"))
-    names = [path.stem for path in found if path.suffix or (path / "__init__.py").is_file()]
+def packages() -> list[str]:
+    """Return the packages and top-level modules of the reference: all except the command line and the demo."""
+    paths = (path for path in sorted((SOURCE / "cloze").iterdir()) if path.suffix in ("", ".py"))
+    names = [path.stem for path in paths if path.suffix or (path / "__init__.py").is_file()]
     return [f"cloze.{name}" for name in names if not name.startswith("_") and name not in ("cli", "demo")]
 
 
 def public(_: str) -> str:
-    """List what `import cloze` offers, and where it lives."""
+    """List the names of `import cloze` with their modules."""
     rows = [
-        f"| {link(home, f'cloze.{name}')} | {_find(home).docstring.summary} |"
-        for name, home in sorted(read_homes().items())
+        f"| {link(location, f'cloze.{name}')} | {_find(location).docstring.summary} |"
+        for name, location in sorted(read_locations().items())
     ]
     return "| name | |\n|---|---|\n" + "\n".join(rows)
 
 
-def read_homes() -> dict[str, str]:
-    """Return where each public name of the package lives, as a dotted name."""
+def read_locations() -> dict[str, str]:
+    """Return the dotted name of each public name of the package."""
     tree = ast.parse((SOURCE / "cloze" / "__init__.py").read_text("utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_LOCATIONS":
             table: dict[str, str] = ast.literal_eval(node.value)
-            return {name: home.replace(":", ".") for name, home in table.items()}
-    raise LookupError("cloze/__init__.py has no _HOMES")
+            return {name: location.replace(":", ".") for name, location in table.items()}
+    raise LookupError("cloze/__init__.py has no _LOCATIONS")
 
 
 def link(full_name: str, text: str | None = None) -> str:
@@ -102,6 +106,14 @@ def link(full_name: str, text: str | None = None) -> str:
     return f"{{py:{role}}}`{target}`"
 
 
+def _link_if_public(full_name: str) -> str:
+    if full_name.startswith("cloze.cli."):  # not in the reference
+        return f"`{full_name}`"
+    with suppress(LookupError):
+        return link(full_name, full_name.removeprefix("cloze."))
+    return f"`{full_name.removeprefix('cloze.')}`"
+
+
 def _find(full_name: str) -> Definition:
     module = full_name
     while module := module.rpartition(".")[0]:
@@ -110,7 +122,7 @@ def _find(full_name: str) -> Definition:
             for definition in read_module(module).walk():
                 if definition.full_name == full_name:
                     return definition
-    raise LookupError(f"nothing is called {full_name}")
+    raise LookupError(f"there is no {full_name}")
 
 
 def _module(module: Module) -> str:
@@ -132,7 +144,7 @@ def _definition(definition: Definition, *, depth: int = 0) -> str:
 
 
 def _prose(docstring: Docstring) -> str:
-    """Write a docstring as Markdown."""
+    """Return a docstring as Markdown."""
     parts = [_text(docstring.text)]
     for heading, text in docstring.parts.items():
         if heading in ("Args", "Raises"):
@@ -143,10 +155,10 @@ def _prose(docstring: Docstring) -> str:
 
 
 def _text(text: str) -> str:
-    """Fence what is an example; the rest is Markdown already."""
+    """Put examples into code blocks; the rest is Markdown already."""
     return re.sub(
         r"(?:^[ ]*>>> .*(?:\n(?!\n).*)*)",
-        lambda found: f"```pycon\n{found[0]}\n```",
+        lambda match: f"```pycon\n{match[0]}\n```",
         text,
         flags=re.MULTILINE,
     )
@@ -169,9 +181,9 @@ def _items(text: str) -> str:
 
 
 def cited() -> Iterator[tuple[str, Docstring, str]]:
-    """Yield a link, the docstring and the Source of all that names one."""
-    for room in rooms():
-        for module in modules_of(room):
+    """Yield a link, the docstring and the Source of everything that cites one."""
+    for package in packages():
+        for module in modules_of(package):
             if "Source" in module.docstring.parts:
                 yield f"{{py:mod}}`{module.name}`", module.docstring, module.docstring.parts["Source"]
             for definition in module.walk():
@@ -182,39 +194,39 @@ def cited() -> Iterator[tuple[str, Docstring, str]]:
 
 
 def sections_of(source: str) -> list[str]:
-    """Return the sections of the BERT paper that a Source names: `3.1 (task 1)`, `A.2`."""
+    """Return the sections of the BERT paper that a Source cites: `3.1 (task 1)`, `A.2`."""
     cited = "".join(part.split(_PAPER)[1] for part in source.split(";") if _PAPER in part)
     return _SECTION.findall(cited) or [section for place, section in _SECTION_OF.items() if place in cited]
 
 
 def sources(section: str) -> str:
-    """List what follows a section of the paper."""
+    """List the code for a section of the paper."""
     rows = [
         f"| {name} | {docstring.summary} | {_lines(source)} |"
         for name, docstring, source in cited()
         if section in sections_of(source)
     ]
     if not rows:
-        raise LookupError(f"no Source names section {section} of the paper")
+        raise LookupError(f"no Source cites section {section} of the paper")
     return "| in the code | does | in Google's code |\n|---|---|---|\n" + "\n".join(rows)
 
 
 def code(_: str) -> str:
-    """List what follows Google's released code, file by file."""
-    found = sorted(
+    """List code that follows Google's released code, file by file."""
+    citations = sorted(
         (file, lines.strip(), f"| {name} | {docstring.summary} |")
         for name, docstring, source in cited()
         for file, lines in _RELEASED_CODE.findall(source)
     )
     files: dict[str, list[str]] = {}
-    for file, lines, row in found:
+    for file, lines, row in citations:
         files.setdefault(file, []).append(f"| {lines} {row}")
     head = "| lines | in the code | does |\n|---|---|---|\n"
     return "\n\n".join(f"### {file}\n\n{head}" + "\n".join(rows) for file, rows in files.items())
 
 
 def papers(_: str) -> str:
-    """List what follows something else than the BERT paper or its code."""
+    """List the code that follows other papers and programs."""
     rows = []
     for name, docstring, source in cited():
         others = [p.strip() for p in source.split(";") if _PAPER not in p and not _RELEASED_CODE.search(p)]
@@ -232,12 +244,12 @@ def _lines(source: str) -> str:
 # The command line
 
 _BORDERS = re.compile("\x1b\\[[0-9;]*m|[╭╮╰╯│]")
-BAR = "\\|"  # within a cell
+BAR = "\\|"  # in a table cell
 _COMMON = ("--quiet", "--json", "--debug", "-h")
 
 
 def commands(_: str) -> str:
-    """Describe every verb and every flag, as `--help` does."""
+    """Describe every verb and flag, as `--help` does."""
     from cloze.cli import VERBS
 
     return "\n\n".join(_verb(verb) for verb in VERBS)
@@ -252,14 +264,14 @@ def _verb(verb: str) -> str:
 
 
 def _help_of(verb: str, *words: str) -> str:
-    """Return what `cloze VERB --help` prints on a wide terminal, without its frames."""
-    from cloze.cli import module_of
-    from cloze.cli.usage import parse
+    """Return the output of `cloze VERB --help` on a wide terminal, without frames."""
+    from cloze.cli import module_name
+    from cloze.cli.parser import parse
 
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # else the frames are of other characters
-    run: Callable[..., None] = import_module(module_of(verb)).run
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # otherwise the frames have other characters
+    run: Callable[..., None] = import_module(module_name(verb)).run
     with patch.dict(os.environ, {"COLUMNS": "300"}), redirect_stdout(printed), suppress(SystemExit):
-        parse(run, verb, [*words, "--help"])
+        parse(run, f"cloze {verb}", [*words, "--help"])
     printed.seek(0)
     return "\n".join(_BORDERS.sub("", line).rstrip() for line in printed.read().splitlines())
 
@@ -278,14 +290,14 @@ def _describe_help(text: str) -> str:
 def _flags(entries: str) -> Iterator[str]:
     """Yield a row of a table for each flag, positional argument or subcommand of a frame."""
     for entry in re.split(r"\n {1,2}(?=[-A-Z{•])", "\n" + entries):
-        name, _, told = re.sub(r" {2,}|\n", "\0", entry.strip(" •\n"), count=1).partition("\0")
-        told = re.sub(r"\(default: (?:False)?\)$", "", " ".join(told.split())).strip()
-        if told:
-            yield " | ".join(("", f"`{name.replace('|', BAR)}`", told.replace("|", BAR), "")).strip()
+        name, _, text = re.sub(r" {2,}|\n", "\0", entry.strip(" •\n"), count=1).partition("\0")
+        text = re.sub(r"\(default: (?:False)?\)$", "", " ".join(text.split())).strip()
+        if text:
+            yield " | ".join(("", f"`{name.replace('|', BAR)}`", text.replace("|", BAR), "")).strip()
 
 
 def tasks(_: str) -> str:
-    """List every registered task: its data, its main score and where both come from."""
+    """List every registered task with its main score, data and source."""
     from cloze.tasks.registry import tasks as registered
 
     rows = [
@@ -299,8 +311,10 @@ def tasks(_: str) -> str:
 
 
 def recipes(kind: str) -> str:
-    """Show every recipe: its leading comment as prose, then the settings."""
-    folder = SOURCE / "cloze" / "recipes" / ("" if kind == "pretraining" else kind)
+    """Show every recipe: its first comment as prose, then the settings."""
+    bundled = SOURCE / "cloze" / "recipes"
+    folders = {"pretraining": bundled, "studies": REPOSITORY / "experiments" / "studies"}
+    folder = folders.get(kind, bundled / kind)
     return "\n\n".join(_recipe(path) for path in sorted(folder.glob("*.toml")))
 
 
@@ -309,24 +323,24 @@ def _recipe(path: Path) -> str:
     comment = re.match(r"(?:#.*\n)*", text)
     assert comment is not None
     prose = re.sub("^# ?", "", comment[0], flags=re.MULTILINE)
-    prose = re.sub(r"^ +(cloze .*)$", r"```sh\n\1\n```", prose, flags=re.MULTILINE)
+    prose = re.sub(r"^ +((?:cloze|python -m experiments) .*)$", r"```sh\n\1\n```", prose, flags=re.MULTILINE)
     return f"### {path.stem}\n\n{prose}\n```toml\n{text[comment.end() :].strip()}\n```"
 
 
 def table(which: str) -> str:
-    """Return the n-th table of a record, counted from 1, and where it stands."""
+    """Return the n-th table of a record, counted from 1, with a link."""
     return _quote(which, r"(?:^\|.*\n)+")
 
 
 def block(which: str) -> str:
-    """Return the n-th block of output in a record, counted from 1, and where it stands."""
+    """Return the n-th block of output in a record, counted from 1, with a link."""
     return _quote(which, r"^```(?:text)?\n(?:.*\n)*?```\n")
 
 
 def _quote(which: str, pattern: str) -> str:
     name, number = which.split()
-    found = re.findall(pattern, (REPOSITORY / name).read_text("utf-8"), re.MULTILINE)
-    return f"{found[int(number) - 1]}\n([record](/{name}))"
+    matches = re.findall(pattern, (REPOSITORY / name).read_text("utf-8"), re.MULTILINE)
+    return f"{matches[int(number) - 1]}\n([record](/{name}))"
 
 
 _CLAIM = re.compile(
@@ -336,14 +350,14 @@ _CLAIM = re.compile(
 
 
 def claims(_: str) -> str:
-    """List every claim with its verdict, in the order of their numbers, and where it is checked."""
-    found = (
+    """List every claim with its verdict and a link, by number."""
+    numbered = (
         (path.name, claim)
         for path in (REPOSITORY / "docs" / "claims").glob("*.md")
         for claim in _CLAIM.finditer(path.read_text("utf-8"))
     )
     rows = []
-    for page, claim in sorted(found, key=lambda each: int(each[1]["number"])):
+    for page, claim in sorted(numbered, key=lambda item: int(item[1]["number"])):
         anchor = re.sub(r"[^\w -]", "", f"{claim['number']}. {claim['title']}".lower()).replace(" ", "-")
         said = " ".join(claim["said"].replace("> ", "").split())
         rows.append(f"| [{claim['number']}]({page}#{anchor}) | {said} | {claim['verdict'].lower()} |")
@@ -351,7 +365,7 @@ def claims(_: str) -> str:
 
 
 def inline_picture(name: str, alternative: str) -> str:
-    """Return a picture as a figure of the page; its own title and description are its text alternative."""
+    """Return an SVG picture as inline HTML; its title and description are its text alternative."""
     svg = (REPOSITORY / "docs" / "pictures" / f"{name}.svg").read_text("utf-8").strip()
     return (
         f'```{{raw}} html\n<figure class="drawing">{svg}<figcaption>{alternative}</figcaption></figure>\n```'
@@ -375,7 +389,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
 
 
 def copy_records(into: Path) -> None:
-    """Make a page of every record's README, with the files that it links to beside it."""
+    """Copy the README of every record, with the files that it links to, as a page."""
     for readme in sorted((REPOSITORY / "records").rglob("README.md")):
         place = into / readme.parent.relative_to(REPOSITORY / "records")
         place.mkdir(parents=True, exist_ok=True)
@@ -390,20 +404,20 @@ def copy_records(into: Path) -> None:
 
 
 def _write_if_new(path: Path, content: bytes) -> None:
-    """Leave a file alone that is as it should be: Sphinx goes by its time."""
+    """Keep the modification time of an unchanged file, so that Sphinx does not build it again."""
     if not path.is_file() or path.read_bytes() != content:
         path.write_bytes(content)
 
 
 def _leave_builtins_unlinked(_app: Any, doctree: nodes.document) -> None:
-    """Show Python's own types by their short names: there is no page to link to, and Sphinx would find another."""
+    """Show built-in types by their short names; Sphinx would link to another page."""
     for reference in list(doctree.findall(pending_xref)):
         if reference["reftarget"].startswith("builtins."):
             reference.replace_self(nodes.Text(reference["reftarget"].removeprefix("builtins.")))
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx when to fill in."""
+    """Register the extension with Sphinx."""
 
     def fill_page(_app: Any, _docname: str, source: list[str]) -> None:
         source[0] = fill_in(source[0])

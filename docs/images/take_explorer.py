@@ -1,4 +1,4 @@
-"""Takes the pictures of the explorer that the documentation shows, of a server that runs.
+"""Take the documentation's screenshots of the explorer from a running server.
 
 cloze serve -m mini=RUN -m sentences=DIR -m squad=RUN -m names=RUN -m reviews=RUN
 python docs/images/take_explorer.py http://127.0.0.1:8080
@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 HERE = Path(__file__).parent
 WIDTH = 1040
 PICTURES = {
-    # name: the view, dark or light, and which part of it is shown
+    # name: (view, color scheme, element)
     "fill": ("fill", "light", "body"),
     "input": ("inside", "light", ".card >> nth=0"),
     "attention": ("inside", "light", ".card >> nth=1"),
@@ -28,9 +28,9 @@ PICTURES = {
 
 
 def take(page: Page, address: str, name: str) -> None:
-    """Take one picture."""
-    view, colours, part = PICTURES[name]
-    page.emulate_media(color_scheme=colours, reduced_motion="reduce")
+    """Take one screenshot."""
+    view, color_scheme, part = PICTURES[name]
+    page.emulate_media(color_scheme=color_scheme, reduced_motion="reduce")
     page.goto(f"{address}/#{view}")
     page.reload()
     page.wait_for_timeout(1500)
@@ -41,16 +41,16 @@ def take(page: Page, address: str, name: str) -> None:
         page.get_by_label("Model for: One word").select_option("sentences")
     expect(page.locator("[aria-busy]")).to_have_count(0, timeout=20_000)
     page.wait_for_timeout(300)
-    taken = Image.open(io.BytesIO(page.locator(part).screenshot()))
-    # 256 colours cannot be told from all of them, and are a third of the bytes
-    few = taken.convert("RGB").quantize(
+    screenshot = Image.open(io.BytesIO(page.locator(part).screenshot()))
+    # 256 colors look the same in a third of the bytes
+    palette_image = screenshot.convert("RGB").quantize(
         256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE
     )
-    few.save(HERE / f"explorer-{name}.png", optimize=True)
+    palette_image.save(HERE / f"explorer-{name}.png", optimize=True)
 
 
 def main(address: str) -> None:
-    """Take them all."""
+    """Take all screenshots."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": 700})

@@ -1,9 +1,10 @@
 """Settings: frozen dataclasses in Python, TOML on disk, `a.b=value` on the command line.
 
-The dataclasses stand beside what they configure and hold every default; this file only reads and writes them.
-An unknown key or a wrong type is an error that names the dotted key, and the nearest key that exists.
+Each dataclass is defined next to what it configures and holds the defaults; this module reads and writes them.
+An unknown key or a wrong type is an error with the dotted key and the nearest existing key.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
+from cloze.file_io import read_file
 
 Config = TypeVar("Config")
 
-_MOST_TOML_BYTES = 1 << 24
+_MAX_TOML_BYTES = 1 << 24
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -27,40 +29,38 @@ def load(config: type[Config], path: Path | None = None, overrides: Iterable[str
     """Build `config` from its defaults, then a TOML file, then overrides of the form `section.key=value`.
 
     Raises:
-        InputError: a key that nobody reads, a wrong type, a value out of range, a file that is not TOML.
+        InputError: an unknown key, a wrong type, a value out of range, or a file that is not TOML.
     """
     overrides = list(overrides)
-    return from_table(config, read_table(path, overrides), where=name_of(path, overrides))
+    return from_dict(config, read_dict(path, overrides), where=describe_source(path, overrides))
 
 
-def name_of(path: Path | None, overrides: Sequence[str]) -> str:
-    """Say where settings come from, for an error."""
+def describe_source(path: Path | None, overrides: Sequence[str]) -> str:
+    """Return where settings come from, for error messages."""
     if path is None:
         return "settings"
     return f"{path} and flags" if overrides else str(path)
 
 
-def read_table(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Read a TOML file, then overrides, into nested dictionaries."""
+def read_dict(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Read a TOML file and apply overrides."""
     table = {} if path is None else read_toml(path)
     for override in overrides:
-        merge(table, _parse_override(override))
+        merge_dicts(table, _parse_override(override))
     return table
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file into nested dictionaries."""
     try:
-        if (size := Path(path).stat().st_size) > _MOST_TOML_BYTES:
-            raise InputError(f"{size:,} bytes, at most {_MOST_TOML_BYTES:,} are read", where=path)
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return tomllib.loads(read_file(Path(path), max_bytes=_MAX_TOML_BYTES).decode("utf-8-sig"))
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
-        raise InputError(f"not a TOML file: {error}", where=path) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not a TOML file: {error}", where=path, remedy="Write lines KEY = VALUE") from error
 
 
-def from_table(
+def from_dict(
     config: type[Config],
     table: Mapping[str, Any],
     *,
@@ -68,9 +68,17 @@ def from_table(
     prefix: str = "",
     default: Config | None = None,
 ) -> Config:
-    """Build one dataclass from a mapping, its nested dataclasses from the mappings in it.
+    """Build a dataclass from nested mappings.
 
-    What the mapping leaves out is as in `default`; without one, as the class says.
+    Args:
+        config: the dataclass; its fields may be dataclasses.
+        table: values by field name.
+        where: the source of the values, for error messages.
+        prefix: dotted key of the table with a final dot, for error messages.
+        default: values of missing keys; None takes the defaults of the class.
+
+    Raises:
+        InputError: an unknown or missing key, a wrong type, or a value out of range.
     """
     assert dataclasses.is_dataclass(config)
     hints = typing.get_type_hints(config)
@@ -78,26 +86,38 @@ def from_table(
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-            remedy = (
-                f"Did you mean {prefix}{near[0]}" if near else f"Known keys are {', '.join(sorted(known))}"
-            )
+            others = f"Known keys are {', '.join(sorted(known))}"
+            remedy = f"Did you mean {prefix}{near[0]}" if near else others
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)
     values = {}
     for key, value in table.items():
         inner = _default_of(known[key]) if default is None else getattr(default, key)
         values[key] = _convert(hints[key], value, f"{prefix}{key}", where, inner)
-    needed = [name for name, field in known.items() if name not in values and _has_no_default(field)]
-    if needed and default is None:
-        raise InputError(f"not given: {', '.join(prefix + name for name in needed)}", where=where)
+    missing = [name for name, field in known.items() if name not in values and _is_required(field)]
+    if missing and default is None:
+        raise InputError(f"missing {', '.join(prefix + name for name in missing)}", where=where)
     try:
-        return (
-            config(**values) if default is None else dataclasses.replace(typing.cast(Any, default), **values)
-        )
+        if default is None:
+            return config(**values)
+        replaced: Config = dataclasses.replace(typing.cast(Any, default), **values)
+        return replaced
     except ValueError as error:
         raise InputError(f"{prefix.rstrip('.') + ': ' if prefix else ''}{error}", where=where) from error
 
 
-def _has_no_default(field: "dataclasses.Field[Any]") -> bool:
+def check_positive(settings: object, *names: str) -> None:
+    """Check that settings are positive, or None.
+
+    Raises:
+        ValueError: one is not.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not value > 0:
+            raise ValueError(f"{name} {value} is not positive")
+
+
+def _is_required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
@@ -105,17 +125,32 @@ def _default_of(field: "dataclasses.Field[Any]") -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
+def check_types(config: Any) -> None:
+    """Refuse a value in a dataclass that is not of the type of its field.
+
+    Raises:
+        InputError: there is one.
+    """
+    hints, where = typing.get_type_hints(type(config)), type(config).__name__
+    for field in dataclasses.fields(config):
+        hint, value = hints[field.name], getattr(config, field.name)
+        if value is not None or type(None) not in get_args(hint):
+            _convert(hint, value, field.name, where)
+
+
 def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        choices = [argument for argument in get_args(hint) if argument is not type(None)]
-        return _convert(choices[0], value, key, where, default)
+        *others, last = (argument for argument in get_args(hint) if argument is not type(None))
+        for choice in others:
+            with contextlib.suppress(InputError):
+                return _convert(choice, value, key, where, default)
+        return _convert(last, value, key, where, default)
     if origin is Literal:
-        if value not in get_args(hint):
-            near = difflib.get_close_matches(str(value), [str(choice) for choice in get_args(hint)], n=1)
-            remedy = (
-                f"Did you mean {near[0]}" if near else f"Choose from {', '.join(map(str, get_args(hint)))}"
-            )
+        if not isinstance(value, (str, int)) or value not in get_args(hint):
+            choices = list(map(str, get_args(hint)))
+            near = difflib.get_close_matches(str(value), choices, n=1)
+            remedy = f"Did you mean {near[0]}" if near else f"Choose from {', '.join(choices)}"
             raise InputError(f"{key} = {value!r} is not a choice", where=where, remedy=remedy)
         return value
     if origin is tuple:
@@ -123,11 +158,13 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
             raise InputError(f"{key} must be a list, not {value!r}", where=where)
         return tuple(_convert(get_args(hint)[0], item, f"{key}[{i}]", where) for i, item in enumerate(value))
     if dataclasses.is_dataclass(hint):
+        if isinstance(value, typing.cast(type, hint)):
+            return value
         if not isinstance(value, Mapping):
             raise InputError(f"{key} must be a table, not {value!r}", where=where)
         inner = typing.cast(type, hint)
         start = default if isinstance(default, inner) else None
-        return from_table(inner, value, where=where, prefix=f"{key}.", default=start)
+        return from_dict(inner, value, where=where, prefix=f"{key}.", default=start)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
@@ -135,10 +172,10 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
     return value
 
 
-def as_overrides(values: Mapping[str, Any]) -> list[str]:
-    """Turn dotted keys and values into overrides; a value that is None was not given.
+def to_overrides(values: Mapping[str, Any]) -> list[str]:
+    """Return overrides for dotted keys and values, without those that are None.
 
-    >>> as_overrides({"model.size": "mini", "steps": None})
+    >>> to_overrides({"model.size": "mini", "steps": None})
     ['model.size="mini"']
     """
     return [f"{key}={_toml_value(value, key)}" for key, value in values.items() if value is not None]
@@ -151,7 +188,7 @@ def _parse_override(text: str) -> dict[str, Any]:
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        parsed = value.strip()  # a bare word is a string
+        parsed = value.strip()  # a bare word
     table: dict[str, Any] = {}
     inner = table
     *sections, last = key.strip().split(".")
@@ -161,36 +198,47 @@ def _parse_override(text: str) -> dict[str, Any]:
     return table
 
 
-def merge(table: dict[str, Any], other: Mapping[str, Any]) -> None:
-    """Put the values of one nested table into another, over those that are there."""
+def merge_dicts(table: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Update a nested dictionary with the values of another."""
     for key, value in other.items():
         if isinstance(value, Mapping) and isinstance(table.get(key), dict):
-            merge(table[key], value)
+            merge_dicts(table[key], value)
         else:
             table[key] = value
 
 
-def to_table(config: Any) -> dict[str, Any]:
-    """Turn a dataclass into nested dictionaries, without what is None: TOML has no word for it."""
+def to_dict(config: Any) -> dict[str, Any]:
+    """Return a dataclass as nested dictionaries, without values that are None, which TOML cannot express."""
     table: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
-            table[field.name] = to_table(value)
+            table[field.name] = to_dict(value)
         elif isinstance(value, tuple):
-            table[field.name] = [to_table(item) if dataclasses.is_dataclass(item) else item for item in value]
+            table[field.name] = [to_dict(item) if dataclasses.is_dataclass(item) else item for item in value]
         elif value is not None:
             table[field.name] = value
     return table
 
 
-def to_toml(config: Any) -> str:
-    """Write a dataclass as TOML that `load` reads back to an equal one.
+def differences(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the settings in which two configs or tables differ, by dotted key, with both values; None if unset."""
+    tables = [dict(_leaves(c if isinstance(c, Mapping) else to_dict(c))) for c in (one, other)]
+    values = {key: (tables[0].get(key), tables[1].get(key)) for key in {**tables[0], **tables[1]}}
+    return {key: pair for key, pair in values.items() if pair[0] != pair[1]}
 
-    Raises:
-        InputError: a text is none of Unicode's: TOML cannot hold it.
-    """
-    return "\n".join(_toml_lines(to_table(config), "")).strip() + "\n"
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def to_toml(config: Any) -> str:
+    """Return a dataclass as TOML, from which `load` builds an equal one."""
+    return "\n".join(_toml_lines(to_dict(config), "")).strip() + "\n"
 
 
 def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterable[str]:
@@ -213,7 +261,8 @@ def _toml_value(value: Any, key: str) -> str:
         return f"[{', '.join(_toml_value(item, key) for item in value)}]"
     if isinstance(value, str):
         if _SURROGATE.search(value):
-            what = f"{value!a} is not Unicode: it holds half of a pair of surrogates"
+            what = f"{value!a} is not Unicode: it has a lone surrogate"
             raise InputError(what, where=key, remedy="Give it another name")
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")  # raw in JSON, not in TOML
+        text = json.dumps(value, ensure_ascii=False)
+        return text.replace("\x7f", r"\u007f")  # allowed in JSON, not in TOML
     return json.dumps(value) if isinstance(value, bool) else repr(value)

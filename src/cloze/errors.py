@@ -1,13 +1,18 @@
-"""The one family of errors that a user of cloze sees: what, where, the limit and the remedy, in one line."""
+"""Errors with one-line messages for users: where, what is wrong, and the remedy."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
 
 
 class ClozeError(Exception):
-    """An error whose message is meant for a person; the command line prints it without a traceback.
+    """An error that the command line prints without a traceback.
 
     Args:
-        what: what is wrong, in a few words, without a full stop.
-        where: the file, `file:line` or setting it was found at.
-        remedy: what to do about it, a sentence without its full stop.
+        what: the problem in a few words, without a period.
+        where: the file, `file:line` or setting.
+        remedy: the solution as a sentence without a period.
 
     >>> print(InputError("734 tokens, the model takes 512", where="train.jsonl:118", remedy="Use --truncate"))
     train.jsonl:118: 734 tokens, the model takes 512. Use --truncate.
@@ -24,15 +29,36 @@ class ClozeError(Exception):
     def __str__(self) -> str:
         message = self.what if self.where is None else f"{self.where}: {self.what}"
         line = message if self.remedy is None else f"{message}. {self.remedy}."
-        # names and values of files that others wrote must not steer the terminal
+        # names and values from files may contain terminal escape sequences
         return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(line.split()))
 
 
 class InputError(ClozeError):
-    """What the user gave is wrong: a file, a setting, a command. Exit code 2."""
+    """A wrong input: a file, a setting, a command. Exit code 2."""
 
     exit_code = 2
 
 
+class DataWarning(UserWarning):
+    """A remark on a file of data, such as the number of rows that are left out."""
+
+
+@contextmanager
+def handle_data_warnings(handle: Callable[[Warning], object]) -> Iterator[None]:
+    """Call a function with each `DataWarning` instead of showing it; other warnings are shown as before."""
+    show_other = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *place: Any, **rest: Any) -> None:
+        if issubclass(category, DataWarning):
+            handle(message)
+        else:
+            show_other(message, category, *place, **rest)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        warnings.showwarning = cast(Any, show)
+        yield
+
+
 class RunError(ClozeError):
-    """The input was right and the work failed all the same: a full disk, a NaN loss. Exit code 1."""
+    """A failure while running with correct input: a full disk, a NaN loss. Exit code 1."""

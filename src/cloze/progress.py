@@ -1,139 +1,161 @@
-"""Progress on stderr: bars with an ETA on a terminal, a plain line every few seconds in a log file."""
+"""Show progress on stderr: bars with an ETA on a terminal, a line every few seconds in a log file."""
 
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, Group, RenderableType
 from rich.progress import Progress as RichProgress
+from rich.progress import ProgressColumn, Task
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 _LOG_INTERVAL_SECONDS = 10.0
-_OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 5, 40
+_TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def is_launched() -> bool:
-    """Say whether torchrun started this process, or something that tells it the same: then its first rank talks."""
-    return all(name in os.environ for name in _OF_TORCHRUN)
+def is_torchrun() -> bool:
+    """Return whether torchrun, or a program that sets the same variables, started this process."""
+    return all(name in os.environ for name in _TORCHRUN_VARIABLES)
 
 
-class Bar(Protocol):
-    """One running piece of work."""
+class Bar:
+    """A progress bar; this one shows nothing."""
 
     def advance(self, amount: float) -> None:
-        """Say that `amount` more units are done."""
+        """Add finished units."""
 
-    def show(self, **fields: object) -> None:
-        """Put values (loss, tokens/s) beside the bar."""
+    def show(self, **values: object) -> None:
+        """Show values (loss, tokens/s) below the bar, the most useful first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a long function tells how far it is. `SILENT` tells nobody."""
+    """Progress output of long functions, and their clock. `SILENT` prints nothing."""
 
     quiet: bool = False
+    clock: Callable[[], float] = time.monotonic
+    """Seconds since some moment; training runs take the time from it, too."""
 
     def note(self, text: str) -> None:
-        """Say one thing."""
+        """Print one line."""
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     @contextmanager
     def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:
-        """Follow one piece of work.
+        """Yield a progress bar.
 
         Args:
-            label: what is being done.
-            total: units in all; None where nobody knows.
-            unit: the name of a unit, as in "documents".
-            done: units that were done before, of which no speed can be told.
+            label: name of the work.
+            total: number of units; None if unknown.
+            unit: name of a unit, as in "documents".
+            done: units finished earlier, which do not count for the speed.
         """
         if self.quiet:
-            yield _SilentBar()
-        elif sys.stderr.isatty():
-            with _rich_progress() as rich:
+            yield SILENT_BAR
+        elif sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
+            console = Console(stderr=True)
+            with RichProgress(_Lines(console), console=console, speed_estimate_period=60.0) as rich:
                 yield _RichBar(rich, label, total, unit, done)
         else:
-            log = _LogBar(label, total, unit, done)
+            log = _LogBar(label, total, unit, done, self.clock)
             yield log
             log.write()
 
 
 SILENT = Progress(quiet=True)
+SILENT_BAR = Bar()
 
 
-class _SilentBar:
-    def advance(self, amount: float) -> None:
-        pass
+class _Lines(ProgressColumn):
+    """A line with bar, count and times, and below it a line with values.
 
-    def show(self, **fields: object) -> None:
-        pass
+    On a narrow terminal the bar shrinks, then gives way, as do the label and the last values.
+    """
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def render(self, task: Task) -> RenderableType:
+        """Return the lines of a task."""
+        width = self._console.width
+        label, left = task.description, task.time_remaining if task.total else None
+        text = _count_and_times(task.completed, task.total, task.fields["unit"], task.elapsed or 0.0, left)
+        bar_width = min(width - len(label) - len(text) - 2, _MAX_BAR_WIDTH)
+        first = Table.grid(padding=(0, 1))
+        if bar_width < _MIN_BAR_WIDTH:
+            words = f"{label} {text}"
+            first.add_row(Text(words if len(words) <= width else text, no_wrap=True))
+        else:
+            time = task.get_time()
+            bar = ProgressBar(
+                task.total, task.completed, bar_width, pulse=task.total is None, animation_time=time
+            )
+            first.add_row(label, bar, text)
+        values = join_values(task.fields["values"], width - 2)
+        return Group(first, Text(f"  {values}", no_wrap=True)) if values else first
 
 
-def _rich_progress() -> RichProgress:
-    return RichProgress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[unit]} {task.fields[shown]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        console=Console(stderr=True),
-        speed_estimate_period=60.0,
-    )
-
-
-class _RichBar:
+class _RichBar(Bar):
     def __init__(self, rich: RichProgress, label: str, total: float | None, unit: str, done: float) -> None:
         self._rich = rich
-        self._task = rich.add_task(label, total=total, completed=int(done), unit=unit, shown="")
+        self._task = rich.add_task(label, total=total, completed=int(done), unit=unit, values={})
 
     def advance(self, amount: float) -> None:
         self._rich.advance(self._task, amount)
 
-    def show(self, **fields: object) -> None:
-        self._rich.update(self._task, shown=_join(fields))
+    def show(self, **values: object) -> None:
+        self._rich.update(self._task, values=values)
 
 
-class _LogBar:
-    """A line every few seconds, since a carriage return makes a mess of a log file."""
+class _LogBar(Bar):
+    """A line every few seconds; carriage returns would garble a log file."""
 
-    def __init__(self, label: str, total: float | None, unit: str, done: float) -> None:
-        self._label, self._total, self._unit = label, total, unit
+    def __init__(
+        self, label: str, total: float | None, unit: str, done: float, clock: Callable[[], float]
+    ) -> None:
+        self._label, self._total, self._unit, self._clock = label, total, unit, clock
         self._done = self._done_before = done
-        self._fields: dict[str, object] = {}
-        self._start = self._last = time.monotonic()
+        self._values: dict[str, object] = {}
+        self._start = self._last = clock()
 
     def advance(self, amount: float) -> None:
         self._done += amount
-        if time.monotonic() - self._last >= _LOG_INTERVAL_SECONDS:
+        if self._clock() - self._last >= _LOG_INTERVAL_SECONDS:
             self.write()
 
-    def show(self, **fields: object) -> None:
-        self._fields = fields
+    def show(self, **values: object) -> None:
+        self._values = values
 
     def write(self) -> None:
-        self._last = time.monotonic()
+        self._last = self._clock()
         elapsed = self._last - self._start
-        of, eta = "", ""
-        if self._total:
-            of = f"/{self._total:,.0f}"
-            if self._done_before < self._done < self._total:
-                seconds_per_unit = elapsed / (self._done - self._done_before)
-                eta = f", {clock(seconds_per_unit * (self._total - self._done))} left"
-        line = f"{self._label}: {self._done:,.0f}{of} {self._unit} {_join(self._fields)}".rstrip()
-        print(f"{line} [{clock(elapsed)}{eta}]", file=sys.stderr, flush=True)  # noqa: T201
+        left = None
+        if self._total and self._done_before < self._done < self._total:
+            left = elapsed / (self._done - self._done_before) * (self._total - self._done)
+        values = f" {join_values(self._values)}" if self._values else ""
+        text = _count_and_times(self._done, self._total, f"{self._unit}{values}", elapsed, left)
+        print(f"{self._label}: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def clock(seconds: float) -> str:
-    """Write a duration as hours, minutes and seconds.
+def _count_and_times(done: float, total: float | None, unit: str, elapsed: float, left: float | None) -> str:
+    of = f"/{total:,.0f}" if total else ""
+    is_over = total is not None and round(done) >= round(total)
+    eta = "" if left is None or is_over else f", {format_duration(left)} left"
+    return f"{done:,.0f}{of} {unit}".rstrip() + f" [{format_duration(elapsed)}{eta}]"
 
-    >>> clock(75), clock(7265)
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds.
+
+    >>> format_duration(75), format_duration(7265)
     ('1:15', '2:01:05')
     """
     minutes, rest = divmod(round(seconds), 60)
@@ -141,5 +163,13 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _join(fields: dict[str, object]) -> str:
-    return " ".join(f"{name} {value}" for name, value in fields.items())
+def join_values(values: Mapping[str, object], max_width: int | None = None) -> str:
+    """Return names and values as text, without the last ones that do not fit.
+
+    >>> join_values({"loss": 3.5, "norm": 0.1}, 10)
+    'loss 3.5'
+    """
+    parts = [f"{name} {value}" for name, value in values.items()]
+    while max_width is not None and len(" ".join(parts)) > max_width:
+        parts.pop()
+    return " ".join(parts)

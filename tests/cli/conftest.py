@@ -1,35 +1,45 @@
-"""One of everything that the verbs read: text, vocabulary, data set, run, labelled data, classifier. All tiny."""
+"""Fixtures of the tests of the command line: samples of all inputs, and a function that runs a command."""
+
+import shlex
 
 import pytest
-from shop import NANO, NANO_TASK, Shop
+from samples import NANO, NANO_TASK, Cloze, Printed, Samples
 
 from cloze.cli import main
 from helpers import novel_paragraphs, write_novel
 
 
+@pytest.fixture
+def cloze(capsys: pytest.CaptureFixture[str]) -> Cloze:
+    """Return a function that runs a command, given as a line and more arguments, and checks the exit code."""
+
+    def run(command: str, *arguments: object, code: int = 0) -> Printed:
+        capsys.readouterr()
+        words = [*shlex.split(command), *map(str, arguments)]
+        exit_code = main(words)
+        printed = Printed(*capsys.readouterr())
+        assert exit_code == code, (words, printed)
+        return printed
+
+    return run
+
+
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    place = tmp_path_factory.mktemp("shop")
-    shop = Shop(
-        *(place / name for name in ("novel.txt", "vocab", "data", "run", "reviews.tsv", "classifier"))
-    )
-    write_novel(shop.text, 200)
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    directory = tmp_path_factory.mktemp("samples")
+    names = ("novel.txt", "vocab", "data", "run", "reviews.tsv", "classifier")
+    samples = Samples(*(directory / name for name in names))
+    write_novel(samples.text, 200)
     rows = [f"{paragraph[:40]}\t{number % 2}\n" for number, paragraph in enumerate(novel_paragraphs(40))]
-    shop.table.write_text("text\tlabel\n" + "".join(rows), encoding="utf-8")
-    corpus = ("--format", "paragraphs", "--workers", "1", "--validation-fraction", "0.1")
-    pretraining = (
-        "--steps",
-        "4",
-        "--set=checkpoints.every_steps=2",
-        "--set=checkpoints.keep_newest=9",
-        *NANO,
+    samples.table.write_text("text\tlabel\n" + "".join(rows), encoding="utf-8")
+    corpus = "--format paragraphs --workers 1 --validation-fraction 0.1"
+    pretraining = "--steps 4 --set=checkpoints.every_steps=2 --set=checkpoints.keep_newest=9"
+    commands = (
+        f"vocab {samples.text} -o {samples.vocab} --size 500 --workers 1",
+        f"corpus {samples.text} --vocab {samples.vocab} -o {samples.data} {corpus}",
+        f"pretrain --data {samples.data} -o {samples.run} {pretraining} {shlex.join(NANO)}",
+        f"finetune classification -m {samples.run} -d {samples.table} -o {samples.classifier} {' '.join(NANO_TASK)}",
     )
-    commands = [
-        ["vocab", shop.text, "-o", shop.vocab, "--size", "500", "--workers", "1"],
-        ["corpus", shop.text, "--vocab", shop.vocab, "-o", shop.data, *corpus],
-        ["pretrain", "--data", shop.data, "-o", shop.run, *pretraining],
-        ["finetune", "classification", "-m", shop.run, "-d", shop.table, "-o", shop.classifier, *NANO_TASK],
-    ]
     for command in commands:
-        assert main([*map(str, command), "--quiet"]) == 0
-    return shop
+        assert main([*shlex.split(command), "--quiet"]) == 0
+    return samples

@@ -1,8 +1,7 @@
-"""What is wrong with an input or a machine is said in one line, and nothing half-written is left.
+"""Errors of the command line: one line for wrong input or a failure, and no incomplete output.
 
-A case is a command and what its one line must say. In a command, {tmp} is an empty directory, {out} a path in it that
-is free, and {text}, {vocab}, {data}, {run}, {checkpoint}, {table}, {classifier} are whole and right; `spoil` makes
-what is not. Exit code 2 says that the input was wrong, 1 that something failed while running.
+In the command of a case, {tmp} is an empty directory, {out} an unused path in it, and {text}, {vocab}, {data}, {run},
+{checkpoint}, {table} and {classifier} are valid samples. `prepare` makes the wrong input.
 """
 
 import bz2
@@ -21,91 +20,96 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import zstandard
 from safetensors.torch import load_file, save_file
-from shop import NANO, NANO_TASK, Shop
+from samples import NANO, NANO_TASK, Samples, fill_in, sample_paths
 
 from cloze import artifacts
 from cloze.cli import main
-from helpers import flip_a_bit
+from helpers import flip_bit
+
+pytestmark = pytest.mark.protected
 
 LIMIT_SECONDS = 5
 LINE = b"It was a dark and stormy night. The rain fell in torrents.\n"
+GOOD_TEXT = LINE * 50
+SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 PRETRAIN = "pretrain -o {out} --steps 1 " + shlex.join(NANO) + " "
-GO_ON = "pretrain -o {out} --steps 1 " + shlex.join(s for s in NANO if "=model." not in s) + " --init "
+INIT = "pretrain -o {out} --steps 1 " + shlex.join(s for s in NANO if "=model." not in s) + " --init "
 FINETUNE = "finetune classification -o {out} " + shlex.join(NANO_TASK) + " "
+PAIRS = "finetune text-pairs -m {run} -o {out} --set max_seq_length=16 -d {tmp}/a.tsv"
 CORPUS = "corpus {tmp}/text --vocab {vocab} -o {out} --workers 1"
+
+FILL_COPY = "-m {tmp}/copy 'It was a [MASK] night.'"
+
+Prepare = Callable[[Path, Samples], object]
 
 
 @dataclass(frozen=True)
 class Case:
     command: str
-    says: tuple[str, ...]
-    spoil: Callable[[Path, Shop], object] = lambda tmp, shop: None
-    exit_code: int = 2
-    keeps_parts: bool = False
-    """What was counted is kept, for the next try with another size."""
+    messages: tuple[str, ...]
+    """Parts of the line."""
+    prepare: Prepare
+    keeps_parts: bool
+    """Word counts are kept for the next vocabulary size."""
 
 
-def text(content: bytes, name: str = "text") -> Callable[[Path, Shop], object]:
-    return lambda tmp, shop: (tmp / name).write_bytes(content)
+def case(
+    command: str, *messages: str, prepare: Prepare = lambda tmp, samples: None, keeps_parts: bool = False
+) -> Case:
+    return Case(command, messages, prepare, keeps_parts)
 
 
-def of_text(name: str, content: bytes, *says: str) -> Case:
-    """A text file that `cloze corpus` cannot read."""
-    return Case(CORPUS.replace("{tmp}/text", "{tmp}/" + name), says, text(content, name))
+def write_text(content: bytes, name: str = "text") -> Prepare:
+    return lambda tmp, samples: (tmp / name).write_bytes(content)
 
 
-def cut(packed: bytes) -> bytes:
-    return packed[: len(packed) * 2 // 3]
-
-
-def pieces(content: bytes) -> Callable[[Path, Shop], object]:
-    def spoil(tmp: Path, shop: Shop) -> None:
+def write_vocabulary(content: bytes) -> Prepare:
+    def prepare(tmp: Path, samples: Samples) -> None:
         (tmp / "vocab").mkdir()
         (tmp / "vocab" / "vocab.txt").write_bytes(content)
 
-    return spoil
+    return prepare
 
 
-def of_vocabulary(content: bytes, *says: str) -> Case:
-    """A vocab.txt that no tokenizer can be made of."""
-    return Case("corpus {text} --vocab {tmp}/vocab -o {out}", says, pieces(content))
+def changed_copy(sample: str, change: Callable[[Path], object]) -> Prepare:
+    """Change a copy of a sample, {tmp}/copy."""
+    return lambda tmp, samples: change(Path(shutil.copytree(getattr(samples, sample), tmp / "copy")))
 
 
-def copy_of(what: str, change: Callable[[Path], object]) -> Callable[[Path, Shop], object]:
-    def spoil(tmp: Path, shop: Shop) -> None:
-        change(Path(shutil.copytree(getattr(shop, what), tmp / "copy")))
+def external(change: Callable[[Path], object]) -> Prepare:
+    """Change a copy of the checkpoint that has no manifest, as other tools write it."""
 
-    return spoil
-
-
-def cut_short(file: Path) -> None:
-    file.write_bytes(cut(file.read_bytes()))
-
-
-def foreign(change: Callable[[Path], object]) -> Callable[[Path, Shop], object]:
-    """A checkpoint as other tools leave it: nothing vouches for its files."""
-
-    def without_manifest(directory: Path) -> None:
+    def remove_manifest_and_change(directory: Path) -> None:
         (directory / "manifest.json").unlink()
         change(directory)
 
-    return copy_of("checkpoint", without_manifest)
+    return changed_copy("checkpoint", remove_manifest_and_change)
 
 
-def config(**changes: object) -> Callable[[Path], object]:
-    def change(directory: Path) -> None:
-        file = directory / "config.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+def edit_json(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    def rewrite(directory: Path) -> None:
+        table = json.loads((directory / name).read_text())
+        change(table)
+        (directory / name).write_text(json.dumps(table))
 
-    return change
+    return rewrite
 
 
-def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], object]:
+def set_config(**changes: object) -> Callable[[Path], object]:
+    return edit_json("config.json", lambda table: table.update(changes))
+
+
+def edit_tokenizer(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    return edit_json("tokenizer.json", change)
+
+
+def edit_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], object]:
     def rewrite(directory: Path) -> None:
         file = directory / "model.safetensors"
         tensors = load_file(file)
@@ -115,42 +119,36 @@ def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Pa
     return rewrite
 
 
-def tokenizer_json(change: Callable[[dict[str, object]], object]) -> Callable[[Path], object]:
-    def rewrite(directory: Path) -> None:
-        file = directory / "tokenizer.json"
-        table = json.loads(file.read_text())
-        change(table)
-        file.write_text(json.dumps(table))
-
-    return rewrite
+def truncated(content: bytes) -> bytes:
+    return content[: len(content) * 2 // 3]
 
 
-def of_model(change: Callable[[Path, Shop], object], *says: str) -> Case:
-    """A checkpoint that cannot be used."""
-    return Case("fill -m {tmp}/copy 'It was a [MASK] night.'", says, change)
+def truncate(file: Path) -> None:
+    file.write_bytes(truncated(file.read_bytes()))
 
 
-def of_data(change: Callable[[Path], object], *says: str) -> Case:
-    """A data set that cannot be used."""
-    return Case(PRETRAIN + "--data {tmp}/copy", says, copy_of("data", change))
+def truncate_second_line(file: Path) -> None:
+    first, second, *others = file.read_text().splitlines()
+    file.write_text("\n".join([first, second[:10], *others]) + "\n")
 
 
-def of_settings(flags: str, *says: str) -> Case:
-    return Case(PRETRAIN + "--data {data} " + flags, says)
+def on(name: str, change: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Change a file of a directory."""
+    return lambda directory: change(directory / name)
 
 
-def recipe(content: str, *says: str) -> Case:
-    return Case(
-        "pretrain -o {out} --data {data} --config {tmp}/mine.toml", says, text(content.encode(), "mine.toml")
-    )
+def written(name: str, content: str | bytes) -> Callable[[Path], object]:
+    """Replace a file of a directory."""
+    data = content.encode() if isinstance(content, str) else content
+    return lambda directory: (directory / name).write_bytes(data)
 
 
-def labelled(name: str, content: bytes, *says: str) -> Case:
-    """Labelled data that cannot be learned from."""
-    return Case(FINETUNE + "-m {run} -d {tmp}/" + name, says, text(content, name))
+def without_best(change: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Change a run that was not evaluated."""
+    return lambda run: ((run / "best").unlink(), change(run))
 
 
-def swap_data(run: Path) -> None:
+def change_data_digest(run: Path) -> None:
     file = run / "run.toml"
     settings = file.read_text()
     digest = settings.split('data_sha256 = "')[1].split('"')[0]
@@ -163,537 +161,638 @@ def lose_data(run: Path) -> None:
     (run / "run.toml").write_text("\n".join(lines))
 
 
-def damage_line(file: Path, number: int) -> None:
-    lines = file.read_text().splitlines()
-    lines[number - 1] = lines[number - 1][:10]
-    file.write_text("\n".join(lines) + "\n")
-
-
-def with_other_pieces(model: Path) -> None:
+def reverse_vocabulary(model: Path) -> None:
     lines = (model / "vocab.txt").read_text("utf-8").splitlines()
     (model / "vocab.txt").write_text("\n".join([*lines[:300], *reversed(lines[300:])]) + "\n", "utf-8")
     (model / "tokenizer.json").unlink()
 
 
-def without_tokenizer(model: Path) -> None:
+def remove_tokenizer(model: Path) -> None:
     for name in ("vocab.txt", "tokenizer.json"):
         (model / name).unlink()
 
 
-SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
-GOOD_TEXT = LINE * 50
+def fill_pooler(value: str) -> Callable[[Path], object]:
+    return edit_weights(lambda tensors: tensors["bert.pooler.dense.bias"].fill_(float(value)))
+
+
+def bad_text(name: str, content: bytes, message: str, *messages: str) -> Case:
+    file = "{tmp}/" + name
+    command = CORPUS.replace("{tmp}/text", file)
+    return case(command, file + message, *messages, prepare=write_text(content, name))
+
+
+def bad_corpus(flags: str, *messages: str) -> Case:
+    return case("corpus {text} --vocab {vocab} -o {out} " + flags, *messages)
+
+
+def bad_vocabulary(content: bytes, *messages: str) -> Case:
+    return case("corpus {text} --vocab {tmp}/vocab -o {out}", *messages, prepare=write_vocabulary(content))
+
+
+def bad_run(change: Callable[[Path], object], *messages: str, sample: str = "run") -> Case:
+    return case(f"fill {FILL_COPY}", *messages, prepare=changed_copy(sample, change))
+
+
+def bad_checkpoint(change: Callable[[Path], object], *messages: str) -> Case:
+    return bad_run(change, *messages, sample="checkpoint")
+
+
+def bad_model(change: Callable[[Path], object], *messages: str) -> Case:
+    return case(f"fill {FILL_COPY}", *messages, prepare=external(change))
+
+
+def bad_dataset(change: Callable[[Path], object], *messages: str) -> Case:
+    return case(PRETRAIN + "--data {tmp}/copy", *messages, prepare=changed_copy("data", change))
+
+
+def bad_settings(flags: str, *messages: str) -> Case:
+    return case(PRETRAIN + "--data {data} " + flags, *messages)
+
+
+def bad_init(flags: str, *messages: str, **options: Any) -> Case:
+    return case(INIT + flags + " --data {data}", *messages, **options)
+
+
+def bad_recipe(content: str, *messages: str) -> Case:
+    command = "pretrain -o {out} --data {data} --config {tmp}/mine.toml"
+    return case(command, *messages, prepare=write_text(content.encode(), "mine.toml"))
+
+
+def bad_table(name: str, content: bytes, *messages: str) -> Case:
+    return case(FINETUNE + "-m {run} -d {tmp}/" + name, *messages, prepare=write_text(content, name))
+
+
+def bad_tags(name: str, content: bytes, *messages: str) -> Case:
+    command = FINETUNE.replace("classification", "tagging") + "-m {run} -d {tmp}/"
+    return case(command + name, *messages, prepare=write_text(content, name))
+
+
+def bad_prediction(flags: str, *messages: str, **options: Any) -> Case:
+    return case("predict classification -m {classifier} " + flags, *messages, **options)
+
+
+def rename_weights(rename: Callable[[str], list[str]]) -> Callable[[Path], object]:
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        for name in list(tensors):
+            weight = tensors.pop(name)
+            tensors.update({new: weight.clone() for new in rename(name)})
+
+    return edit_weights(change)
+
 
 CASES = {
     # text
-    "no text at all": of_text("text", b"", "{tmp}/text: no text in it"),
-    "only white space": of_text("text", b" \n\t\n\n", "{tmp}/text: no text in it"),
-    "only a byte order mark": of_text("text", b"\xef\xbb\xbf", "{tmp}/text: no text in it"),
-    "a folder without files": Case(
-        CORPUS, ("{tmp}/text: no file in this folder",), lambda tmp, shop: (tmp / "text").mkdir()
+    "empty text": bad_text("text", b"", ": no text in it"),
+    "only white space": bad_text("text", b" \n\t\n\n", ": no text in it"),
+    "only a byte order mark": bad_text("text", b"\xef\xbb\xbf", ": no text in it"),
+    "a folder without files": case(
+        CORPUS, "{tmp}/text: no file in this folder", prepare=lambda tmp, samples: (tmp / "text").mkdir()
     ),
-    "no such text": Case(CORPUS, ("{tmp}/text: no such file",)),
-    "no text named": Case("corpus --vocab {vocab} -o {out}", ("no input was given", "Name files")),
-    "a glob that matches nothing": Case(CORPUS.replace("text", "*.txt", 1), ("{tmp}/*.txt: no such file",)),
-    "a binary file": of_text("text", b"\x7fELF\x02\xff\xfe" * 99, "{tmp}/text:1: not UTF-8"),
-    "NUL bytes": of_text("text", LINE + b"a\0b\n", "{tmp}/text:2: a NUL byte", "Give UTF-8"),
-    "UTF-16": of_text("text", "Ein Text\n".encode("utf-16"), "{tmp}/text: text in UTF-16", "iconv"),
-    "Latin-1": of_text("text", LINE + "caf\xe9\n".encode("latin-1"), "{tmp}/text:2: not UTF-8", "iconv"),
-    "a line of 11 MB": of_text("text", LINE + b"a" * 11_000_000, "{tmp}/text:2", "over 10 MB", "line break"),
-    "JSON lines without the field": of_text(
-        "text.jsonl", b'{"body": "It was."}\n', "{tmp}/text.jsonl:1: no field 'text'", "--text-field", "body"
+    "no such text": case(CORPUS, "{tmp}/text: no such file"),
+    "no text named": case("corpus --vocab {vocab} -o {out}", "no input was given", "Name files"),
+    "a glob that matches nothing": case(CORPUS.replace("text", "*.txt", 1), "{tmp}/*.txt: no such file"),
+    "a binary file": bad_text("text", b"\x7fELF\x02\xff\xfe" * 99, ":1: not UTF-8"),
+    "NUL bytes": bad_text("text", LINE + b"a\x00b\n", ":2: a NUL byte", "Give UTF-8"),
+    "UTF-16": bad_text("text", "Ein Text\n".encode("utf-16"), ": text in UTF-16", "iconv"),
+    "Latin-1": bad_text("text", LINE + "café\n".encode("latin-1"), ":2: not UTF-8", "iconv"),
+    "a line of 11 MB": bad_text("text", LINE + b"a" * 11000000, ":2", "over 10 MB", "line break"),
+    "JSON lines without the field": bad_text(
+        "text.jsonl", b'{"body": "It was."}\n', ":1: no field 'text'", "--text-field", "body"
     ),
-    "a line that is no JSON": of_text(
-        "text.jsonl", b'{"text": "It was dark."}\n{text}\n', "{tmp}/text.jsonl:2: not JSON"
+    "a line that is not JSON": bad_text("text.jsonl", b'{"text": "It was dark."}\n{text}\n', ":2: not JSON"),
+    "a lone surrogate in JSON": bad_text(
+        "text.jsonl", b'{"text": "It was \\ud83d"}\n', ":1: half a character"
     ),
-    "half a character in JSON": of_text(
-        "text.jsonl", b'{"text": "It was \\ud83d"}\n', "{tmp}/text.jsonl:1: half a character"
+    "a text named .parquet": bad_text("text.parquet", GOOD_TEXT, ": cannot be read"),
+    "an article cut short": bad_text("wiki_00", b'<doc id="1">\nText.\n', ":1: this <doc"),
+    "a table instead of a text": bad_text(
+        "text.tsv", b"a\tb\nc\td\n", ":2: no column 'text'. There are 'a', 'b': choose one with --text-column"
     ),
-    "a text named .parquet": of_text("text.parquet", GOOD_TEXT, "{tmp}/text.parquet: cannot be read"),
-    "an article cut short": of_text("wiki_00", b'<doc id="1">\nText.\n', "{tmp}/wiki_00:1: this <doc"),
-    "a table instead of a text": of_text("text.tsv", b"a\tb\n", "{tmp}/text.tsv: a table of columns"),
-    "a pipe instead of a text": Case(
-        CORPUS, ("{tmp}/text: is a pipe",), lambda tmp, shop: os.mkfifo(tmp / "text")
+    "a pipe instead of a text": case(
+        CORPUS, "{tmp}/text: is a pipe", prepare=lambda tmp, samples: os.mkfifo(tmp / "text")
     ),
-    "text that is wrong, looked at": Case(
-        "corpus {tmp}/text --validate", ("{tmp}/text:2: not UTF-8",), text(LINE + b"caf\xe9\n")
+    "--validate of wrong text": case(
+        "corpus {tmp}/text --validate", "{tmp}/text:2: not UTF-8", prepare=write_text(LINE + b"caf\xe9\n")
     ),
-    "text that is not there, looked at": Case("vocab {tmp}/none --dry-run", ("{tmp}/none: no such file",)),
-    "no documents asked for": Case(
-        "corpus {text} --vocab {vocab} -o {out} --limit 0", ("limit: 0 is less than 1",)
-    ),
-    "no such step of cleaning": Case(
-        "corpus {text} --vocab {vocab} -o {out} --without spelling", ("--without", "'spelling'")
-    ),
-    "a cut .gz": of_text("text.gz", cut(gzip.compress(GOOD_TEXT)), "{tmp}/text.gz", "cut short"),
-    "a cut .bz2": of_text("text.bz2", cut(bz2.compress(GOOD_TEXT)), "{tmp}/text.bz2", "cut short"),
-    "a cut .xz": of_text("text.xz", cut(lzma.compress(GOOD_TEXT)), "{tmp}/text.xz", "cut short"),
-    "a cut .zst": of_text("text.zst", cut(zstandard.compress(GOOD_TEXT)), "{tmp}/text.zst", "cut short"),
-    "a .gz that is none": of_text("text.gz", GOOD_TEXT, "{tmp}/text.gz: cannot be read", "damaged"),
-    "a .xz that is none": of_text("text.xz", GOOD_TEXT, "{tmp}/text.xz: cannot be read", "damaged"),
-    "a .zst that is none": of_text("text.zst", GOOD_TEXT, "{tmp}/text.zst: cannot be read", "damaged"),
-    "no such language": Case("corpus {text} --vocab {vocab} -o {out} --language qqq", ("'qqq'",)),
-    "no workers": Case("corpus {text} --vocab {vocab} -o {out} --workers 0", ("workers: 0 is less than 1",)),
-    "no share to hold out": Case(
-        "corpus {text} --vocab {vocab} -o {out} --validation-fraction nan", ("--validation-fraction",)
-    ),
+    "--dry-run of missing text": case("vocab {tmp}/none --dry-run", "{tmp}/none: no such file"),
+    "--limit 0": bad_corpus("--limit 0", "limit: 0 is less than 1"),
+    "an unknown cleaning step": bad_corpus("--without spelling", "--without", "'spelling'"),
+    "a truncated .gz": bad_text("text.gz", truncated(gzip.compress(GOOD_TEXT)), "", "cut short"),
+    "a truncated .bz2": bad_text("text.bz2", truncated(bz2.compress(GOOD_TEXT)), "", "cut short"),
+    "a truncated .xz": bad_text("text.xz", truncated(lzma.compress(GOOD_TEXT)), "", "cut short"),
+    "a truncated .zst": bad_text("text.zst", truncated(zstandard.compress(GOOD_TEXT)), "", "cut short"),
+    "a damaged .gz": bad_text("text.gz", GOOD_TEXT, ": cannot be read", "damaged"),
+    "a damaged .xz": bad_text("text.xz", GOOD_TEXT, ": cannot be read", "damaged"),
+    "a damaged .zst": bad_text("text.zst", GOOD_TEXT, ": cannot be read", "damaged"),
+    "no such language": bad_corpus("--language qqq", "'qqq'"),
+    "no workers": bad_corpus("--workers 0", "workers: 0 is less than 1"),
+    "a validation fraction of NaN": bad_corpus("--validation-fraction nan", "--validation-fraction"),
     # vocabularies
-    "too little text for so many pieces": Case(
+    "too little text for the vocabulary size": case(
         "vocab {tmp}/text -o {out}",
-        ("size: 30,522 pieces asked for", "Use a smaller one"),
-        text(GOOD_TEXT),
+        "size: 30,522 tokens requested",
+        " tokens or fewer",
+        prepare=write_text(GOOD_TEXT),
         keeps_parts=True,
     ),
-    "a vocabulary smaller than its alphabet": Case(
-        "vocab {text} -o {out} --size 20",
-        ("size: 20 pieces cannot hold", "Use at least"),
-        keeps_parts=True,
+    "a vocabulary smaller than its alphabet": case(
+        "vocab {text} -o {out} --size 20", "size: 20 is too small for", "Use at least", keeps_parts=True
     ),
-    "a vocabulary of negative size": Case(
-        "vocab {text} -o {out} --size=-5", ("size: -5 pieces leave no room beside the 5 reserved ones",)
+    "a vocabulary of negative size": case(
+        "vocab {text} -o {out} --size=-5", "size: -5 tokens are too few: 5 are reserved"
     ),
-    "a vocabulary of nothing": Case("vocab {tmp}/text -o {out}", ("{tmp}/text: no text in it",), text(b"\n")),
-    "no task": Case("corpus {text} --vocab {vocab} -o {out} --task 9/8", ("--task: 9/8 is no task", "3/8")),
-    "nothing to merge": Case("corpus merge {out}", ("{out}.parts: no parts of a data set",)),
-    "nothing to append to": Case("corpus {text} -o {out} --append", ("{out}: no such directory",)),
-    "no vocabulary named": Case("corpus {text} -o {out}", ("--vocab is missing",)),
-    "another vocabulary to append with": Case(
+    "a vocabulary of empty text": case(
+        "vocab {tmp}/text -o {out}", "{tmp}/text: no text in it", prepare=write_text(b"\n")
+    ),
+    "no task": bad_corpus("--task 9/8", "--task: '9/8' is not a task", "3/8"),
+    "nothing to merge": case("corpus merge {out}", "{out}.parts: no parts of a data set"),
+    "nothing to append to": case("corpus {text} -o {out} --append", "{out}: no such directory"),
+    "no vocabulary named": case("corpus {text} -o {out}", "--vocab is missing"),
+    "another vocabulary to append with": case(
         "corpus {text} -o {data} --append --vocab {tmp}/vocab",
-        ("{tmp}/vocab: is not the vocabulary of {data}", "Leave --vocab out"),
-        pieces(SPECIAL + b"a\n"),
+        "{tmp}/vocab: is not the vocabulary of {data}",
+        "Leave --vocab out",
+        prepare=write_vocabulary(SPECIAL + b"a\n"),
     ),
-    "no such splitter": Case(
-        "corpus {text} --vocab {vocab} -o {out} --splitter nowhere:split",
-        ("--splitter nowhere:split", "nowhere"),
-    ),
-    "no vocabulary": Case("corpus {text} --vocab {tmp}/none -o {out}", ("{tmp}/none: no tokenizer here",)),
-    "no [MASK]": of_vocabulary(
+    "no such splitter": bad_corpus("--splitter nowhere:split", "--splitter nowhere:split", "nowhere"),
+    "no vocabulary": case("corpus {text} --vocab {tmp}/none -o {out}", "{tmp}/none: no tokenizer: neither"),
+    "no [MASK]": bad_vocabulary(
         SPECIAL.replace(b"[MASK]\n", b"") + b"a\n", "{tmp}/vocab/vocab.txt: the vocabulary has no [MASK]"
     ),
-    "a piece twice": of_vocabulary(SPECIAL + b"a\nb\na\n", "vocab.txt:8: 'a' stands in line 6 already"),
-    "an empty vocabulary": of_vocabulary(b"", "{tmp}/vocab/vocab.txt: the vocabulary is empty"),
-    "an empty piece": of_vocabulary(SPECIAL + b"a\n\nb\n", "vocab.txt:7: empty line"),
-    "a vocabulary in Latin-1": of_vocabulary(SPECIAL + b"caf\xe9\n", "vocab.txt:6: not UTF-8"),
-    "ids with gaps": of_model(
-        foreign(tokenizer_json(lambda t: t["model"]["vocab"].update(zzz=9999))), "copy/tokenizer.json", "gaps"
+    "a token twice": bad_vocabulary(SPECIAL + b"a\nb\na\n", "vocab.txt:8: 'a' is in line 6 already"),
+    "an empty vocabulary": bad_vocabulary(b"", "{tmp}/vocab/vocab.txt: the vocabulary is empty"),
+    "an empty token": bad_vocabulary(SPECIAL + b"a\n\nb\n", "vocab.txt:7: empty line"),
+    "a vocabulary in Latin-1": bad_vocabulary(SPECIAL + b"caf\xe9\n", "vocab.txt:6: not UTF-8"),
+    "ids with gaps": bad_model(
+        edit_tokenizer(lambda t: t["model"]["vocab"].update(zzz=9999)), "copy/tokenizer.json", "gaps"
     ),
-    "a tokenizer that is not BERT's": of_model(
-        foreign(tokenizer_json(lambda t: t["model"].update(type="BPE"))),
-        "copy/tokenizer.json: not a BERT",
-        "BPE",
+    "a tokenizer that is not BERT's": bad_model(
+        edit_tokenizer(lambda t: t["model"].update(type="BPE")), "copy/tokenizer.json: not a BERT", "BPE"
     ),
-    "a tokenizer that is no JSON": of_model(
-        foreign(lambda d: (d / "tokenizer.json").write_text("{")), "copy/tokenizer.json: not JSON"
+    "a tokenizer that is not JSON": bad_model(
+        written("tokenizer.json", "{"), "copy/tokenizer.json: not a JSON"
+    ),
+    "a special token that is not special": bad_model(
+        edit_tokenizer(lambda t: t["added_tokens"][0].update(special=False)),
+        "copy/tokenizer.json: [PAD] is not marked as special",
+        'Set its "special" to true',
     ),
     # checkpoints
-    "no such model": Case("fill -m {tmp}/none 'a [MASK]'", ("{tmp}/none",)),
-    "a model's file instead of its directory": Case(
-        "fill -m {checkpoint}/model.safetensors 'a [MASK]'", ("model.safetensors",)
+    "weights of two encoders": bad_model(
+        rename_weights(lambda name: [f"query.{name}", f"passage.{name}"]),
+        "copy/model.safetensors: no weight bert.embeddings.word_embeddings.weight",
+        "but has passage.bert.embeddings.LayerNorm.bias",
     ),
-    "a vocabulary instead of a model": Case("fill -m {vocab} 'a [MASK]'", ("{vocab}", "is a vocabulary")),
-    "weights cut short": of_model(
-        copy_of("checkpoint", lambda d: cut_short(d / "model.safetensors")),
+    "weights of another model": bad_model(
+        rename_weights(lambda name: [name.replace("bert.", "roberta.")]),
+        "no weight bert.embeddings.word_embeddings.weight",
+        "but has roberta.embeddings.LayerNorm.bias",
+        "Configuration and weights belong to different models",
+    ),
+    "names of weights without dots": bad_model(
+        rename_weights(lambda name: [name.replace(".", "_")]),
+        "no weight bert.embeddings.word_embeddings.weight",
+        "but has bert_embeddings_LayerNorm_bias",
+    ),
+    "a model without the head of the verb": case(
+        "next -m {tmp}/copy a b",
+        "copy/model.safetensors: no weight cls.seq_relationship.weight",
+        "Give a model with the head of BertForNextSentencePrediction",
+        prepare=external(rename_weights(lambda name: [] if "seq_relationship" in name else [name])),
+    ),
+    "a file of weights to import": case(
+        "import {checkpoint}/model.safetensors -o {out}",
+        "{checkpoint}/model.safetensors: is a file, not the directory of a model",
+        "Give a directory with this file as model.safetensors, config.json and vocab.txt",
+    ),
+    "a ranker of three classes": case(
+        "predict ranking -m {tmp}/copy {table}",
+        "no ranker: config.json names 3 classes, not one, or two that exclude each other",
+        prepare=external(set_config(id2label={"0": "a", "1": "b", "2": "c"})),
+    ),
+    "no such model": case("fill -m {tmp}/none 'a [MASK]'", "{tmp}/none"),
+    "a model's file instead of its directory": case(
+        "fill -m {checkpoint}/model.safetensors 'a [MASK]'", "model.safetensors"
+    ),
+    "a vocabulary instead of a model": case("fill -m {vocab} 'a [MASK]'", "{vocab}", "is a vocabulary"),
+    "truncated weights": bad_checkpoint(
+        on("model.safetensors", truncate),
         "copy/model.safetensors:",
-        "bytes, the manifest says",
-        "copy or write it anew",
+        "in the manifest",
+        "Copy or write it again",
     ),
-    "a bit of the weights flipped": of_model(
-        copy_of("checkpoint", lambda d: flip_a_bit(d / "model.safetensors")),
-        "copy/model.safetensors: its SHA-256 is not the manifest's",
+    "a bit of the weights flipped": bad_checkpoint(
+        on("model.safetensors", flip_bit), "copy/model.safetensors: damaged: its SHA-256 differs"
     ),
-    "a bit of the vocabulary flipped": of_model(
-        copy_of("checkpoint", lambda d: flip_a_bit(d / "vocab.txt")), "copy/vocab.txt: its SHA-256"
+    "a bit of the vocabulary flipped": bad_checkpoint(
+        on("vocab.txt", flip_bit), "copy/vocab.txt: damaged: its SHA-256"
     ),
-    "weights missing": of_model(
-        copy_of("checkpoint", lambda d: (d / "model.safetensors").unlink()), "copy/model.safetensors: missing"
+    "weights missing": bad_checkpoint(
+        on("model.safetensors", Path.unlink), "copy/model.safetensors: missing"
     ),
-    "a damaged manifest": of_model(
-        copy_of("checkpoint", lambda d: cut_short(d / "manifest.json")),
-        "copy/manifest.json: damaged manifest",
+    "a damaged manifest": bad_checkpoint(
+        on("manifest.json", truncate), "copy/manifest.json: damaged manifest"
     ),
-    "a run whose latest checkpoint is gone": of_model(
-        copy_of("run", lambda d: shutil.rmtree(d / "checkpoints")), "copy/latest"
+    "a run whose best checkpoint is gone": bad_run(lambda d: shutil.rmtree(d / "checkpoints"), "copy/best"),
+    "a run whose best is damaged": bad_run(written("best", b"\xff\x00"), "copy/best"),
+    "a run whose latest is damaged": bad_run(without_best(written("latest", b"\xff\x00")), "copy/latest"),
+    "truncated weights without a manifest": bad_model(
+        on("model.safetensors", truncate), "copy/model.safetensors: cannot be read"
     ),
-    "a run whose latest is damaged": of_model(
-        copy_of("run", lambda d: (d / "latest").write_bytes(b"\xff\0")), "copy/latest"
+    "missing weights without a manifest": bad_model(
+        on("model.safetensors", Path.unlink), "copy/model.safetensors: no such file"
     ),
-    "foreign weights cut short": of_model(
-        foreign(lambda d: cut_short(d / "model.safetensors")), "copy/model.safetensors: cannot be read"
-    ),
-    "foreign weights missing": of_model(
-        foreign(lambda d: (d / "model.safetensors").unlink()), "copy/model.safetensors: no such file"
-    ),
-    "another hidden size": of_model(foreign(config(hidden_size=24)), "copy/model.safetensors", "16", "24"),
-    "more layers": of_model(foreign(config(num_hidden_layers=2)), "copy/model.safetensors", "layer.1"),
-    "fewer layers": of_model(
-        foreign(weights(lambda t: t.update({"bert.encoder.layer.7.output.dense.bias": torch.zeros(16)}))),
+    "another hidden size": bad_model(set_config(hidden_size=24), "copy/model.safetensors", "16", "24"),
+    "more layers": bad_model(set_config(num_hidden_layers=2), "copy/model.safetensors", "layer.1"),
+    "fewer layers": bad_model(
+        edit_weights(lambda t: t.update({"bert.encoder.layer.7.output.dense.bias": torch.zeros(16)})),
         "copy/model.safetensors: unexpected weight bert.encoder.layer.7",
     ),
-    "more pieces than embeddings": of_model(
-        foreign(config(vocab_size=400)), "copy/vocab.txt: 500 pieces", "vocab_size = 400"
+    "more tokens than embeddings": bad_model(
+        set_config(vocab_size=400), "copy/vocab.txt: 500 tokens", "vocab_size = 400"
     ),
-    "heads that do not divide": of_model(
-        foreign(config(num_attention_heads=3)), "copy/config.json", "multiple of num_attention_heads = 3"
+    "heads that do not divide": bad_model(
+        set_config(num_attention_heads=3), "copy/config.json", "multiple of num_attention_heads = 3"
     ),
-    "no layers": of_model(foreign(config(num_hidden_layers=0)), "copy/config.json", "num_hidden_layers = 0"),
-    "a size that is a text": of_model(foreign(config(hidden_size="16")), "copy/config.json", "hidden_size"),
-    "a config that is no JSON": of_model(
-        foreign(lambda d: (d / "config.json").write_text("{,")), "copy/config.json: not a JSON file"
+    "no layers": bad_model(set_config(num_hidden_layers=0), "copy/config.json", "num_hidden_layers = 0"),
+    "a size that is a string": bad_model(set_config(hidden_size="16"), "copy/config.json", "hidden_size"),
+    "a config that is not JSON": bad_model(written("config.json", "{,"), "copy/config.json: not a JSON file"),
+    "another kind of model": bad_model(
+        set_config(model_type="roberta"), "copy/config.json: model_type 'roberta', cloze reads 'bert'"
     ),
-    "another kind of model": of_model(
-        foreign(config(model_type="roberta")), "copy/config.json: model_type 'roberta', cloze reads 'bert'"
+    "weights that are not numbers": bad_model(
+        fill_pooler("nan"), "copy/model.safetensors: the weight bert.pooler.dense.bias holds NaN"
     ),
-    "weights that are not numbers": of_model(
-        foreign(weights(lambda t: t["bert.pooler.dense.bias"].fill_(float("nan")))),
-        "copy/model.safetensors: the weight bert.pooler.dense.bias holds NaN",
+    "a config too deep": bad_model(written("config.json", "[" * 10**5), "copy/config.json"),
+    "a tokenizer too deep": bad_model(
+        written("tokenizer.json", "[" * 10**5), "copy/tokenizer.json: not a JSON"
     ),
-    "a config too deep": of_model(
-        foreign(lambda d: (d / "config.json").write_text("[" * 10**5)), "copy/config.json"
-    ),
-    "a tokenizer too deep": of_model(
-        foreign(lambda d: (d / "tokenizer.json").write_text("[" * 10**5)), "copy/tokenizer.json: not JSON"
-    ),
-    "a manifest too deep": of_model(
-        copy_of("checkpoint", lambda d: (d / "manifest.json").write_text("[" * 10**5)), "damaged manifest"
-    ),
-    "a manifest of other types": of_model(
-        copy_of(
-            "checkpoint",
-            lambda d: (d / "manifest.json").write_text(
-                '{"kind": "checkpoint", "format_version": 1, "files": {"vocab.txt": {"bytes": "9", "sha256": 3}}}'
-            ),
+    "a manifest too deep": bad_checkpoint(written("manifest.json", "[" * 10**5), "damaged manifest"),
+    "a manifest of other types": bad_checkpoint(
+        written(
+            "manifest.json",
+            '{"kind": "checkpoint", "format_version": 1, "files": {"vocab.txt": {"bytes": "9", "sha256": 3}}}',
         ),
         "copy/manifest.json: damaged manifest",
     ),
-    "a million layers": of_model(
-        foreign(config(num_hidden_layers=10**6)), "config.json", "is more than 1,000"
+    "a million layers": bad_model(set_config(num_hidden_layers=10**6), "config.json", "is more than 1,000"),
+    "a size beyond all memory": bad_model(
+        set_config(hidden_size=2**60), "config.json", "is more than 10,000,000"
     ),
-    "a size beyond all memory": of_model(
-        foreign(config(hidden_size=2**60)), "config.json", "is more than 10,000,000"
+    "an activation that is a list": bad_model(
+        set_config(hidden_act=["gelu"]), "copy/config.json", "hidden_act"
     ),
-    "an activation that is a list": of_model(
-        foreign(config(hidden_act=["gelu"])), "copy/config.json", "hidden_act"
-    ),
-    "labels without numbers": Case(
+    "labels without numbers": case(
         "predict classification -m {tmp}/copy {table}",
-        ("copy/config.json: id2label",),
-        foreign(config(id2label={"good": 0})),
+        "copy/config.json: id2label",
+        prepare=external(set_config(id2label={"good": 0})),
     ),
     # data sets
-    "no data set": Case(PRETRAIN + "--data {tmp}/none", ("{tmp}/none: no such directory",)),
-    "a data set of another kind": Case(
-        PRETRAIN + "--data {vocab}", ("{vocab}: is a vocabulary, not a dataset",)
+    "no data set": case(PRETRAIN + "--data {tmp}/none", "{tmp}/none: no such directory"),
+    "a data set of another kind": case(
+        PRETRAIN + "--data {vocab}", "{vocab}: is a vocabulary, not a dataset"
     ),
-    "a text instead of a data set": Case(PRETRAIN + "--data {text}", ("{text}",)),
-    "a shard cut short": of_data(
-        lambda d: cut_short(d / "documents-00000.arrow"), "copy/documents-00000.arrow:", "the manifest says"
+    "a text instead of a data set": case(PRETRAIN + "--data {text}", "{text}"),
+    "a truncated shard": bad_dataset(
+        on("documents-00000.arrow", truncate), "copy/documents-00000.arrow:", "in the manifest"
     ),
-    "a bit of a shard flipped": of_data(
-        lambda d: flip_a_bit(d / "documents-00000.arrow"), "copy/documents-00000.arrow: its SHA-256"
+    "a bit of a shard flipped": bad_dataset(
+        on("documents-00000.arrow", flip_bit), "copy/documents-00000.arrow: damaged: its SHA-256"
     ),
-    "a shard missing": of_data(
-        lambda d: (d / "documents-00000.arrow").unlink(), "copy/documents-00000.arrow: missing"
+    "a shard missing": bad_dataset(
+        on("documents-00000.arrow", Path.unlink), "copy/documents-00000.arrow: missing"
     ),
-    "no manifest": of_data(
-        lambda d: (d / "manifest.json").unlink(), "copy: not a dataset", "no manifest.json"
+    "no manifest": bad_dataset(on("manifest.json", Path.unlink), "copy: not a dataset", "no manifest.json"),
+    "a manifest of another kind": bad_dataset(
+        written("manifest.json", '["a"]'), "copy/manifest.json: damaged manifest"
     ),
-    "a manifest of another kind": of_data(
-        lambda d: (d / "manifest.json").write_text('["a"]'), "copy/manifest.json: damaged manifest"
-    ),
-    "a newer format": of_data(
-        lambda d: (d / "manifest.json").write_text('{"kind": "dataset", "format_version": 99, "files": {}}'),
+    "a newer format": bad_dataset(
+        written("manifest.json", '{"kind": "dataset", "format_version": 99, "files": {}}'),
         "copy/manifest.json: format version 99",
     ),
     # settings
-    "a setting that is not there": of_settings(
+    "an unknown setting": bad_settings(
         "--set optimizer.learningrate=1",
         "unknown key optimizer.learningrate",
         "Did you mean optimizer.learning_rate",
     ),
-    "a setting of another type": of_settings("--set seed=often", "seed must be of type int, not 'often'"),
-    "a choice that is none": of_settings(
+    "a setting of another type": bad_settings("--set seed=often", "seed must be of type int, not 'often'"),
+    "an unknown choice": bad_settings(
         "--set precision=float31", "precision = 'float31'", "Did you mean float32"
     ),
-    "a setting that is no setting": of_settings(
-        "--set seed", "--set: cannot read 'seed'", "section.key=value"
-    ),
-    "a setting under a value": of_settings("--set seed.much=1", "seed", "must be of type int"),
-    "a size that does not divide": of_settings("--set model.hidden_size=17", "model", "multiple of"),
-    "a length beyond the positions": of_settings(
+    "a setting without a value": bad_settings("--set seed", "--set: cannot read 'seed'", "section.key=value"),
+    "a setting under a value": bad_settings("--set seed.much=1", "seed", "must be of type int"),
+    "a size that does not divide": bad_settings("--set model.hidden_size=17", "model", "multiple of"),
+    "a length beyond the positions": bad_settings(
         "--set model.max_position_embeddings=16",
         "max_seq_length 32 is more than model.max_position_embeddings 16",
     ),
-    "steps and a budget": of_settings("--budget 30m", "either steps or a budget"),
-    "neither steps nor a budget": Case("pretrain -o {out} --data {data}", ("--steps 10000 or --budget 30m",)),
-    "a budget that is none": of_settings("--budget soon", "--budget: cannot read 'soon' as a time", "30m"),
-    "a budget of nothing": of_settings("--budget 0m", "--budget: cannot read '0m'"),
-    "no steps": of_settings("--steps 0", "steps 0 is not positive"),
-    "a negative seed": of_settings("--seed=-1", "seed -1 is not in 0..2147483647"),
-    "no such device": of_settings("--set device=abacus", "device 'abacus' is not to be had", "cpu, cuda"),
-    "a device that computes nothing": of_settings("--set device=meta", "device 'meta' is not to be had"),
-    "no masks": of_settings(
+    "steps and a budget": bad_settings("--budget 30m", "either steps or a budget"),
+    "neither steps nor a budget": case("pretrain -o {out} --data {data}", "--steps 10000 or --budget 30m"),
+    "a budget that is not a time": bad_settings(
+        "--budget soon", "--budget: cannot read 'soon' as a time", "30m"
+    ),
+    "a budget of 0": bad_settings("--budget 0m", "--budget: cannot read '0m'"),
+    "no steps": bad_settings("--steps 0", "steps 0 is not positive"),
+    "a negative seed": bad_settings("--seed=-1", "seed -1 is not in 0..2147483647"),
+    "no such device": bad_settings("--set device=abacus", "device 'abacus' is not available", "cpu, cuda"),
+    "a device that computes nothing": bad_settings("--set device=meta", "device 'meta' is not available"),
+    "no masks": bad_settings(
         "--set 'phases=[{max_seq_length=32, fraction=1, max_predictions_per_seq=0}]'",
         "phases[0]: max_predictions_per_seq 0 is not positive",
     ),
-    "weights of infinite spread": of_settings("--set model.initializer_range=inf", "initializer_range = inf"),
-    "no such recipe": of_settings("--config fest", "--config: no recipe 'fest'", "fast"),
-    "a recipe that is not there": of_settings("--config {tmp}/none.toml", "{tmp}/none.toml: no such file"),
-    "a recipe that is no TOML": recipe("steps = = 3\n", "{tmp}/mine.toml: not a TOML file", "line 1"),
-    "a recipe in Latin-1": Case(
-        "pretrain -o {out} --config {tmp}/mine.toml", ("{tmp}/mine.toml",), text(b"# caf\xe9\n", "mine.toml")
+    "weights of infinite spread": bad_settings(
+        "--set model.initializer_range=inf", "initializer_range = inf"
     ),
-    "a recipe with an unknown key": recipe(
+    "no such recipe": bad_settings("--config fest", "--config: no recipe 'fest'", "fast"),
+    "a missing recipe": bad_settings("--config {tmp}/none.toml", "{tmp}/none.toml: no such file"),
+    "a recipe that is not TOML": bad_recipe("steps = = 3\n", "{tmp}/mine.toml: not a TOML file", "line 1"),
+    "a recipe in Latin-1": case(
+        "pretrain -o {out} --config {tmp}/mine.toml",
+        "{tmp}/mine.toml",
+        prepare=write_text(b"# caf\xe9\n", "mine.toml"),
+    ),
+    "a recipe with an unknown key": bad_recipe(
         "stebs = 3\n", "{tmp}/mine.toml and flags: unknown key stebs", "Did you mean steps"
     ),
-    "a recipe with a wrong type": recipe(
+    "a recipe with a wrong type": bad_recipe(
         'steps = "many"\n', "{tmp}/mine.toml and flags: steps must be of type int"
     ),
-    "a size beside a model to start from": Case(
-        GO_ON + "{run} --model tiny --data {data}", ("--model: does not go with --init",)
+    "--model with --init": bad_init("{run} --model tiny", "--model: cannot be combined with --init"),
+    "other layers with --init": bad_init(
+        "{run} --set model.num_hidden_layers=7",
+        "model.num_hidden_layers: --init takes it from the checkpoint",
     ),
-    "another encoder beside a model to start from": Case(
-        GO_ON + "{run} --set model.num_hidden_layers=7 --data {data}",
-        ("model.num_hidden_layers: does not go with --init: it is the checkpoint's",),
+    "another size with --init": bad_init(
+        "{run} --set 'model={size=\"tiny\"}'", "model.size: --init takes it from the checkpoint"
     ),
-    "another size beside a model to start from": Case(
-        GO_ON + "{run} --set 'model={size=\"tiny\"}' --data {data}",
-        ("model.size: does not go with --init: it is the checkpoint's",),
-    ),
-    "appending with another share held out": Case(
+    "--append with --validation-fraction": case(
         "corpus {text} -o {data} --append --validation-fraction 0.5",
-        ("--validation-fraction: what is held out was settled",),
+        "--validation-fraction: cannot be combined with --append",
     ),
-    "appending and overwriting": Case(
-        "corpus {text} -o {data} --append --overwrite", ("--overwrite: does not go with --append",)
+    "--append with --overwrite": case(
+        "corpus {text} -o {data} --append --overwrite", "--overwrite: cannot be combined with --append"
     ),
-    "a classifier to fill with": Case(
+    "a classifier to fill with": case(
         "fill -m {classifier} 'a [MASK]'",
-        ("a model for the task 'classification': no weight", "Give a pre-trained one"),
+        "a model for the task 'classification': no weight",
+        "Give a pre-trained model",
     ),
-    "a run that has not begun to fill with": Case(
+    "a run without checkpoints to fill with": case(
         "fill -m {tmp}/copy 'a [MASK]'",
-        ("{tmp}/copy: is a run without a checkpoint", "--resume"),
-        copy_of("run", lambda d: (d / "latest").unlink()),
+        "{tmp}/copy: is a run without a checkpoint",
+        "--resume",
+        prepare=changed_copy("run", without_best(on("latest", Path.unlink))),
     ),
-    "a model to start from with other pieces": Case(
-        GO_ON + "{tmp}/copy --data {data}",
-        ("{data}: its vocabulary is neither the model's", "piece 300 is", "cloze vocab extend"),
-        foreign(with_other_pieces),
+    "--init with another vocabulary": bad_init(
+        "{tmp}/copy",
+        "{data}: its vocabulary is neither the model's",
+        "token 300 is",
+        "cloze vocab extend",
+        prepare=external(reverse_vocabulary),
     ),
-    "a model to start from without a tokenizer": Case(
-        GO_ON + "{tmp}/copy --data {data}",
-        ("{tmp}/copy: no tokenizer here",),
-        foreign(without_tokenizer),
+    "--init without a tokenizer": bad_init(
+        "{tmp}/copy", "{tmp}/copy: no tokenizer: neither", prepare=external(remove_tokenizer)
     ),
-    "a data set of the old text that is not there": Case(
-        PRETRAIN + "--data {data} --set old_data={tmp}/none", ("{tmp}/none",)
+    "a missing old_data": case(PRETRAIN + "--data {data} --set old_data={tmp}/none", "{tmp}/none"),
+    "--init with infinite weights": bad_init(
+        "{tmp}/copy", "holds NaN or infinite values", prepare=external(fill_pooler("inf"))
     ),
-    "a model to start from that is broken": Case(
-        GO_ON + "{tmp}/copy --data {data}",
-        ("holds NaN or infinite values",),
-        foreign(weights(lambda t: t["bert.pooler.dense.bias"].fill_(float("inf")))),
-    ),
-    "overwriting with settings that cannot run": Case(
+    "--overwrite with settings that cannot run": case(
         PRETRAIN.replace("{out}", "{run}") + "--data {data} --overwrite --set device=abacus",
-        ("device 'abacus'",),
+        "device 'abacus'",
     ),
     # usage
-    "no such verb": Case("pretrian -o {out}", ("no verb 'pretrian'", "Did you mean pretrain")),
-    "no such flag": Case("pretrain -o {out} --stebs 3", ("--stebs", "--steps", "cloze pretrain --help")),
-    "a required flag is missing": Case("fill 'a [MASK]'", ("--model", "cloze fill --help")),
-    "a value of another type": Case("pretrain -o {out} --steps many", ("--steps", "'many'")),
-    "a flag without its value": Case("pretrain -o {out} --steps", ("--steps",)),
-    "a choice of a flag that is none": Case(
-        "corpus {text} --vocab {vocab} -o {out} --format x", ("--format", "'x'")
-    ),
-    "one sentence of two": Case("next -m {run} 'Only one.'", ("B", "cloze next --help")),
+    "no such verb": case("pretrian -o {out}", "no verb 'pretrian'", "Did you mean pretrain"),
+    "no such flag": case("pretrain -o {out} --stebs 3", "--stebs", "--steps", "cloze pretrain --help"),
+    "a required flag is missing": case("fill 'a [MASK]'", "--model", "cloze fill --help"),
+    "a value of another type": case("pretrain -o {out} --steps many", "--steps", "'many'"),
+    "a flag without its value": case("pretrain -o {out} --steps", "--steps"),
+    "an unknown choice of a flag": bad_corpus("--format x", "--format", "'x'"),
+    "one sentence for next": case("next -m {run} 'Only one.'", "B", "cloze next --help"),
     # output
-    "output that is there": Case(
-        "corpus {text} --vocab {vocab} -o {data}", ("{data}: exists already", "--overwrite")
+    "existing output": case(
+        "corpus {text} --vocab {vocab} -o {data}", "{data}: already exists", "--overwrite"
     ),
-    "a run that is there": Case(
+    "an existing run": case(
         PRETRAIN.replace("{out}", "{run}") + "--data {data}",
-        ("{run}: exists already", "--resume", "--overwrite"),
+        "{run}: already exists",
+        "--resume",
+        "--overwrite",
     ),
-    "output that is not ours": Case(
+    "--overwrite of another directory": case(
         "vocab {text} -o {tmp} --overwrite",
-        ("{tmp}: is not a directory that cloze wrote",),
-        text(b"precious", "thesis.txt"),
+        "{tmp}: is not a directory that cloze wrote",
+        prepare=write_text(b"precious", "thesis.txt"),
     ),
-    "a vocabulary where a file is": Case(
-        "vocab {text} -o {tmp}/file --overwrite", ("{tmp}/file",), text(b"precious", "file")
+    "a vocabulary where a file is": case(
+        "vocab {text} -o {tmp}/file --overwrite", "{tmp}/file", prepare=write_text(b"precious", "file")
     ),
-    "a run where a file is": Case(
+    "a run where a file is": case(
         PRETRAIN.replace("{out}", "{tmp}/file") + "--data {data} --overwrite",
-        ("{tmp}/file",),
-        text(b"", "file"),
+        "{tmp}/file",
+        prepare=write_text(b"", "file"),
     ),
-    "a fine-tuning run where a file is": Case(
+    "a fine-tuning run where a file is": case(
         FINETUNE.replace("{out}", "{tmp}/file") + "-m {run} -d {table} --overwrite",
-        ("{tmp}/file",),
-        text(b"", "file"),
+        "{tmp}/file",
+        prepare=write_text(b"", "file"),
     ),
-    "a vocabulary below a file": Case("vocab {text} -o {text}/vocab", ("{text}", "is a file")),
-    "a data set below a file": Case("corpus {text} --vocab {vocab} -o {text}/a/b", ("{text}", "is a file")),
-    "this directory": Case("corpus {text} --vocab {vocab} -o .", (".: exists already", "--overwrite")),
-    "parts of this directory": Case("corpus merge .", (".parts: no parts of a data set",)),
-    "a store where a path is wanted": Case(
+    "a vocabulary below a file": case("vocab {text} -o {text}/vocab", "{text}", "is a file"),
+    "a data set below a file": case("corpus {text} --vocab {vocab} -o {text}/a/b", "{text}", "is a file"),
+    "this directory": case("corpus {text} --vocab {vocab} -o .", ".: already exists", "Choose another name"),
+    "parts of this directory": case("corpus merge .", ".parts: no parts of a data set"),
+    "a URL for a local path": case(
         "vocab extend {vocab} --words {text} -o s3://bucket/vocab",
-        ("s3://bucket/vocab: no path of this machine. Give a path",),
+        "s3://bucket/vocab: this flag takes a local path. Copy the files first",
     ),
-    "a file in place of its directory": Case(
-        "corpus {text} --vocab {vocab}/vocab.txt -o {out}",
-        ("{vocab}/vocab.txt: is a file. Give the directory",),
+    "a file instead of its directory": case(
+        "corpus {text} --vocab {vocab}/vocab.txt -o {out}", "{vocab}/vocab.txt: is a file. Give its directory"
     ),
-    "plan nothing": Case("plan --steps nan", ("--steps: nan is not above 0",)),
-    "plan without a network": Case("plan --network 0", ("--network: 0.0 is not above 0",)),
-    "a run below a file": Case(
-        PRETRAIN.replace("{out}", "{text}/run") + "--data {data}", ("{text}", "is a file")
+    "a run below a file": case(
+        PRETRAIN.replace("{out}", "{text}/run") + "--data {data}", "{text}", "is a file"
     ),
-    "a report below a file": Case("report {run} -o {text}/report.html", ("{text}", "is a file")),
-    "predictions under a compressed name": Case(
-        "predict classification -m {classifier} {table} -o {tmp}/a.jsonl.GZ",
-        ("{tmp}/a.jsonl.GZ: lines are written as they are, not compressed",),
+    "a report below a file": case("report {run} -o {text}/report.html", "{text}", "is a file"),
+    "predictions under a compressed name": bad_prediction(
+        "{table} -o {tmp}/a.jsonl.GZ", "{tmp}/a.jsonl.GZ: output is not compressed"
     ),
-    "predictions that are scored, under one": Case(
+    "evaluated predictions under a compressed name": case(
         "evaluate classification -m {tmp}/none -d {table} -o {tmp}/a.jsonl.gz",
-        ("{tmp}/a.jsonl.gz: lines are written as they are, not compressed",),
+        "{tmp}/a.jsonl.gz: output is not compressed",
     ),
-    "predictions below a file": Case(
-        "predict classification -m {classifier} {table} -o {text}/a.jsonl", ("{text}", "is a file")
-    ),
-    "a report in place of a directory": Case("report {run} -o {data} --overwrite", ("{data}",)),
+    "predictions below a file": bad_prediction("{table} -o {text}/a.jsonl", "{text}", "is a file"),
+    "a report over a directory": case("report {run} -o {data} --overwrite", "{data}"),
     # resume
-    "resume nothing": Case("pretrain -o {out} --resume", ("{out}: no run to resume",)),
-    "resume and look": Case(
+    "resume nothing": case("pretrain -o {out} --resume", "{out}: no run to resume"),
+    "--resume with --dry-run": case(
         "pretrain -o {run} --resume --dry-run",
-        ("--dry-run: does not go with --resume. Leave one of them out",),
+        "--dry-run: cannot be combined with --resume. Leave out one of them",
     ),
-    "resume and begin anew": Case(
-        "finetune sst2 -o {run} --resume --overwrite", ("--overwrite: does not go with --resume",)
+    "--resume with --overwrite": case(
+        "finetune sst2 -o {run} --resume --overwrite", "--overwrite: cannot be combined with --resume"
     ),
-    "sizes that are none": Case(
-        "bench growth --megabytes 10,x", ("--megabytes: '10,x' is no list of sizes",)
+    "resume a data set": case("pretrain -o {data} --resume", "{data}: no run to resume"),
+    "resume with other settings": case(
+        "pretrain -o {run} --resume --steps 9", "{run}", "uses the settings of the run"
     ),
-    "resume a data set": Case("pretrain -o {data} --resume", ("{data}: no run to resume",)),
-    "resume with other settings": Case(
-        "pretrain -o {run} --resume --steps 9", ("{run}", "run's own settings")
+    "resume a fine-tuning as a pre-training": case(
+        "pretrain -o {classifier} --resume", "{classifier}/run.toml"
     ),
-    "resume a fine-tuning as a pre-training": Case(
-        "pretrain -o {classifier} --resume", ("{classifier}/run.toml",)
+    "resume a pre-training as a fine-tuning": case(
+        "finetune classification -o {run} --resume", "{run}/run.toml"
     ),
-    "resume a pre-training as a fine-tuning": Case(
-        "finetune classification -o {run} --resume", ("{run}/run.toml",)
-    ),
-    "resume with another data set": Case(
+    "resume with another data set": case(
         "pretrain -o {tmp}/copy --resume",
-        ("is not the data set that the settings were made for",),
-        copy_of("run", lambda d: swap_data(d)),
+        "is not the data set that the settings were made for",
+        prepare=changed_copy("run", change_data_digest),
     ),
-    "resume without the data set": Case(
-        "pretrain -o {tmp}/copy --resume", ("{tmp}/copy/gone",), copy_of("run", lambda d: lose_data(d))
+    "resume without the data set": case(
+        "pretrain -o {tmp}/copy --resume", "{tmp}/copy/gone", prepare=changed_copy("run", lose_data)
     ),
     # answers
-    "no [MASK] to fill": Case(
-        "fill -m {run} 'It was dark.'", ("no [MASK] in 'It was dark.'", "Write [MASK]")
+    "no [MASK] to fill": case("fill -m {run} 'It was dark.'", "no [MASK] in 'It was dark.'", "Write [MASK]"),
+    "an empty text": case("fill -m {run} ''", "no [MASK] in ''"),
+    "no text to fill": case("fill -m {run}", "no text was given", "- to read lines from stdin"),
+    "a text too long to fill": case(
+        "fill -m {run} '[MASK] " + "night " * 40 + "'", "the model takes 32", "tokens", "Give a shorter text"
     ),
-    "an empty text": Case("fill -m {run} ''", ("no [MASK] in ''",)),
-    "no text to fill": Case("fill -m {run}", ("no text was given", "- to read lines from stdin")),
-    "a text too long to fill": Case(
-        "fill -m {run} '[MASK] " + "night " * 40 + "'",
-        ("the model takes 32", "tokens", "Give a shorter text"),
-    ),
-    "a pair too long": Case("next -m {run} '" + "night " * 40 + "' b", ("the model takes 32", "tokens")),
-    "no candidates": Case("fill -m {run} -k 0 'a [MASK]'", ("top_k", "0")),
-    "no such device to fill on": Case("fill -m {run} --device abacus 'a [MASK]'", ("device 'abacus'", "cpu")),
-    "info on a text": Case("info {text}", ("{text}: is a file", "Give a directory")),
-    "info on nothing": Case("info {tmp}/none", ("{tmp}/none: no such directory",)),
-    "info on a folder": Case("info {tmp}", ("{tmp}: not a checkpoint, data set, vocabulary or run",)),
-    "info on a damaged run": Case(
+    "a pair too long": case("next -m {run} '" + "night " * 40 + "' b", "the model takes 32", "tokens"),
+    "no candidates": case("fill -m {run} -k 0 'a [MASK]'", "top_k", "0"),
+    "no such device to fill on": case("fill -m {run} --device abacus 'a [MASK]'", "device 'abacus'", "cpu"),
+    "info on a text": case("info {text}", "{text}: is a file", "Give a directory"),
+    "info on a missing directory": case("info {tmp}/none", "{tmp}/none: no such directory"),
+    "info on another directory": case("info {tmp}", "{tmp}: not a checkpoint, data set, vocabulary or run"),
+    "info on a damaged run": case(
         "info {tmp}/copy",
-        ("copy/checkpoints/step-00000002/model.safetensors: its SHA-256",),
-        copy_of("run", lambda d: flip_a_bit(d / "checkpoints/step-00000002/model.safetensors")),
+        "copy/checkpoints/step-00000002/model.safetensors: damaged: its SHA-256",
+        prepare=changed_copy("run", on("checkpoints/step-00000002/model.safetensors", flip_bit)),
     ),
-    "a report of nothing": Case("report {tmp}/none", ("{tmp}/none: no such directory",)),
-    "a report of a data set": Case("report {data}", ("{data}: not a run",)),
-    "a report of damaged metrics": Case(
+    "a report of a missing run": case("report {tmp}/none", "{tmp}/none: no such directory"),
+    "a report of a data set": case("report {data}", "{data}: not a run"),
+    "a report of damaged metrics": case(
         "report {tmp}/copy",
-        ("copy/metrics.jsonl:2: not a JSON object",),
-        copy_of("run", lambda d: damage_line(d / "metrics.jsonl", 2)),
+        "copy/metrics.jsonl:2: not a JSON object",
+        prepare=changed_copy("run", on("metrics.jsonl", truncate_second_line)),
     ),
-    "a report of metrics that are no text": Case(
+    "a report of metrics that are not text": case(
         "report {tmp}/copy",
-        ("copy/metrics.jsonl:1: not a JSON object",),
-        copy_of("run", lambda d: (d / "metrics.jsonl").write_bytes(b"\xff\n{}\n")),
+        "copy/metrics.jsonl:1: not a JSON object",
+        prepare=changed_copy("run", written("metrics.jsonl", b"\xff\n{}\n")),
     ),
-    "a resume with metrics of another kind": Case(
+    "a resume with metrics of another kind": case(
         "pretrain -o {tmp}/copy --resume",
-        ("copy/metrics.jsonl:1: not a row of metrics",),
-        copy_of("run", lambda d: (d / "metrics.jsonl").write_text("{}\n{}\n")),
+        "copy/metrics.jsonl:1: not a row of metrics",
+        prepare=changed_copy("run", written("metrics.jsonl", "{}\n{}\n")),
     ),
-    # labelled data
-    "more seeds than there are": Case(
-        FINETUNE + "-m {run} -d {table} --set seed=2147483647 --seeds 2", ("seeds 2 from seed 2147483647",)
+    # labeled data
+    "too many seeds": case(
+        FINETUNE + "-m {run} -d {table} --set seed=2147483647 --seeds 2", "seeds 2 from seed 2147483647"
     ),
-    "no such table": Case(FINETUNE + "-m {run} -d {tmp}/none.tsv", ("{tmp}/none.tsv: no such file",)),
-    "a table of another kind": labelled(
-        "a.xlsx", b"PK\3\4", "{tmp}/a.xlsx: not a table", ".tsv, .csv, .jsonl"
+    "no such table": case(FINETUNE + "-m {run} -d {tmp}/none.tsv", "{tmp}/none.tsv: no such file"),
+    "a table of another kind": bad_table(
+        "a.xlsx", b"PK\x03\x04", "{tmp}/a.xlsx: not a table", ".tsv, .csv, .jsonl"
     ),
-    "an empty table": labelled("a.tsv", b"", "{tmp}/a.tsv: holds no rows"),
-    "a table of names alone": labelled("a.tsv", b"text\tlabel\n", "{tmp}/a.tsv: holds no rows"),
-    "no such column": labelled(
+    "an empty table": bad_table("a.tsv", b"", "{tmp}/a.tsv: holds no rows"),
+    "a table without rows": bad_table("a.tsv", b"text\tlabel\n", "{tmp}/a.tsv: holds no rows"),
+    "no such column": bad_table(
         "a.tsv", b"texts\tlabel\na\tb\n", "a.tsv:2: no column 'text'. Did you mean 'texts'"
     ),
-    "a row too short": labelled(
+    "a row too short": bad_table(
         "a.tsv", b"text\tlabel\na\n", "a.tsv:2: 1 cells, the first line names 2 columns"
     ),
-    "an empty label": labelled("a.tsv", b"text\tlabel\na\t\n", "a.tsv:2: the cell 'label' is empty"),
-    "an open quotation": labelled(
+    "an empty label": bad_table("a.tsv", b"text\tlabel\na\t\n", "a.tsv:2: the cell 'label' is empty"),
+    "an open quotation": bad_table(
         "a.csv", b'text,label\n"a,b\n', "a.csv:2: a quotation mark is never closed"
     ),
-    "a row that is no JSON": labelled("a.jsonl", b'{"text": "a"\n', "a.jsonl:1: not JSON"),
-    "a row that is a list": labelled("a.jsonl", b'["a"]\n', "a.jsonl:1: not a JSON object"),
-    "a cell that is a table": labelled("a.jsonl", b'{"text": {}, "label": "b"}\n', "a.jsonl:1: 'text' is {}"),
-    "a table in UTF-16": labelled("a.tsv", "text\tlabel\n".encode("utf-16"), "a.tsv:1: a NUL byte"),
-    "a table in Latin-1": labelled("a.tsv", b"text\tlabel\ncaf\xe9\tb\n", "a.tsv:2: not UTF-8 at byte 4"),
-    "a row of 11 MB": labelled(
-        "a.tsv", b"text\tlabel\n" + b"a" * 11_000_000, "a.tsv:2: a line of over 10 MB"
+    "a row that is not JSON": bad_table("a.jsonl", b'{"text": "a"\n', "a.jsonl:1: not JSON"),
+    "a row that is a list": bad_table("a.jsonl", b'["a"]\n', "a.jsonl:1: not a JSON object"),
+    "a cell that is an object": bad_table(
+        "a.jsonl", b'{"text": {}, "label": "b"}\n', "a.jsonl:1: 'text' is {}"
     ),
-    "one label": labelled("a.tsv", b"text\tlabel\n" + b"a\tb\n" * 20, "a.tsv", "label"),
-    "one example": labelled("a.tsv", b"text\tlabel\na\tb\n", "a.tsv"),
-    "a label unseen": Case(
+    "a table in UTF-16": bad_table(
+        "a.tsv", "text\tlabel\n".encode("utf-16"), "a.tsv: text in UTF-16", "iconv"
+    ),
+    "a table in Latin-1": bad_table("a.tsv", b"text\tlabel\ncaf\xe9\tb\n", "a.tsv:2: not UTF-8 at byte 4"),
+    "a row of 11 MB": bad_table("a.tsv", b"text\tlabel\n" + b"a" * 11000000, "a.tsv:2: a line of over 10 MB"),
+    "one label": bad_table("a.tsv", b"text\tlabel\n" + b"a\tb\n" * 20, "a.tsv", "label"),
+    "one example": bad_table("a.tsv", b"text\tlabel\na\tb\n", "a.tsv"),
+    "sentences without tags": bad_tags(
+        "a.txt", b"Ada lives in Oslo now.\nBo went to Rome today.\n", "a.txt:1: 'now.' is not a tag"
+    ),
+    "tags without a scheme beside O": bad_tags(
+        "a.conll", b"Ada PER\nran O\n", "a.conll:1: 'PER' is not a tag", "--set tagging.scheme=plain"
+    ),
+    "a stray tag": bad_tags(
+        "a.conll", b"a B-A\n\nb O\nc I-A\n", "a.conll:4: I-A after O", "--set tagging.stray=as-conlleval"
+    ),
+    "tags in a table with commas": bad_tags(
+        "a.csv", b"word,tag\nAda,B-PER\n", "{tmp}/a.csv: a table with commas"
+    ),
+    "a text without spans": bad_tags(
+        "a.jsonl", b'{"text": "Ada"}\n', "{tmp}/a.jsonl:1: no field has the spans"
+    ),
+    "a span beyond the text": bad_tags(
+        "a.jsonl", b'{"text": "Ada", "label": [[0, 9, "PER"]]}\n', "a.jsonl:1: ", "which has 3 characters"
+    ),
+    "spans that overlap": bad_tags(
+        "a.jsonl", b'{"text": "Ada B", "label": [[0, 5, "X"], [0, 3, "Y"]]}\n', "a.jsonl:1: ", "overlap"
+    ),
+    "numbers without names": bad_tags(
+        "a.jsonl", b'{"tokens": ["Ada"], "ner_tags": [1]}\n', "a.jsonl:1: ", "tagging.tag_names="
+    ),
+    "two fields of tags": bad_tags(
+        "a.jsonl",
+        b'{"tokens": ["a"], "pos_tags": ["X"], "ner_tags": ["O"]}\n',
+        "--set tagging.tags_field=NAME",
+    ),
+    "an unknown label": case(
         FINETUNE + "-m {run} -d {table} --dev {tmp}/dev.tsv",
-        ("{tmp}/dev.tsv:2: ", "'unheard'"),
-        text(b"text\tlabel\na\tunheard\n", "dev.tsv"),
+        "{tmp}/dev.tsv:2: ",
+        "'unheard'",
+        prepare=write_text(b"text\tlabel\na\tunheard\n", "dev.tsv"),
     ),
-    "a length beyond the model": Case(
+    "a length beyond the model": case(
         FINETUNE + "-m {run} -d {table} --set max_seq_length=64",
-        ("{run}: max_seq_length 64, the model takes 32 tokens", "--set max_seq_length=32"),
+        "{run}: max_seq_length 64, the model takes 32 tokens",
+        "--set max_seq_length=32",
     ),
-    "predict with an encoder": Case(
-        "predict classification -m {run} {table}", ("no classifier", "Fine-tune one")
+    "a negative that belongs to its text": case(
+        PAIRS,
+        "a.tsv:3: 'd' is in the columns 'pair' and 'negative'",
+        "leave its cell empty",
+        prepare=write_text(b"text\tpair\tnegative\na\tb\tc\ne\td\td\n", "a.tsv"),
     ),
-    "predict without the column": Case(
-        "predict classification -m {classifier} {tmp}/a.tsv -o {out}",
-        ("a.tsv:2: no column 'text'",),
-        text(b"words\nIt was\n", "a.tsv"),
+    "no column of negatives": case(
+        PAIRS + " --set text-pairs.negative_column=bad",
+        "a.tsv:2: no column 'bad'",
+        "There are 'text', 'pair'",
+        prepare=write_text(b"text\tpair\na\tb\n", "a.tsv"),
     ),
-    "predict from nothing": Case(
-        "predict classification -m {classifier} {tmp}/none.txt -o {out}", ("{tmp}/none.txt: no such file",)
+    "pairs and negatives that are all equal": case(
+        PAIRS,
+        "every row has the same 'pair'",
+        "give two different second texts",
+        prepare=write_text(b"text\tpair\na\tb\nc\tb\n", "a.tsv"),
     ),
-    "predict from a folder": Case(
-        "predict classification -m {classifier} {tmp} -o {out}", ("{tmp}: is a directory",)
+    "no class at all": bad_prediction("{table} -o {out} --top-k 0", "--top-k: 0 is less than 1"),
+    "a part of a class": bad_prediction("{table} -o {out} --top-k 1.5", "1.5"),
+    "classes of vectors": case(
+        "predict text-pairs -m {run} {tmp}/a.tsv -o {out} --top-k 2",
+        "--top-k: predictions of text-pairs have no classes",
+        "Leave it out",
+        prepare=write_text(b"text\tpair\na\tb\n", "a.tsv"),
     ),
+    "a server without classes": case("serve -m {classifier} --top-k 0", "--top-k: 0 is less than 1"),
+    "predict with an encoder": case(
+        "predict classification -m {run} {table}", "no classifier", "Fine-tune one"
+    ),
+    "predict without the column": bad_prediction(
+        "{tmp}/a.tsv -o {out}", "a.tsv:2: no column 'text'", prepare=write_text(b"words\nIt was\n", "a.tsv")
+    ),
+    "predict on a missing file": bad_prediction("{tmp}/none.txt -o {out}", "{tmp}/none.txt: no such file"),
+    "predict on a directory": bad_prediction("{tmp} -o {out}", "{tmp}: is a directory"),
 }
-
-
-def places(tmp: Path, shop: Shop) -> dict[str, Path]:
-    return {"tmp": tmp, "out": tmp / "out", "checkpoint": shop.checkpoint, **asdict(shop)}
-
-
-def fill_in(template: str, names: dict[str, Path]) -> str:
-    for name, path in names.items():
-        template = template.replace("{" + name + "}", str(path))
-    return template
 
 
 def one_line_of(stderr: str) -> str:
@@ -709,49 +808,49 @@ def contents(directory: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_line_says_what_is_wrong(
-    name: str, shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_wrong_input_gives_one_line(
+    name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = CASES[name]
-    names = places(tmp_path, shop)
-    case.spoil(tmp_path, shop)
+    names = sample_paths(tmp_path, samples)
+    case.prepare(tmp_path, samples)
     capsys.readouterr()
-    before, shop_before = contents(tmp_path), contents(shop.text.parent)
+    before, samples_before = contents(tmp_path), contents(samples.text.parent)
     arguments = shlex.split(fill_in(case.command, names))
     started = time.monotonic()
     code = main([*arguments, "--quiet"])
     assert time.monotonic() - started < LIMIT_SECONDS
     printed = capsys.readouterr()
     line = one_line_of(printed.err)
-    for words in case.says:
+    for words in case.messages:
         assert fill_in(words, names) in line
-    assert code == case.exit_code
+    assert code == 2
     assert printed.out == ""
     assert not names["out"].exists()
     if case.keeps_parts:
         shutil.rmtree(tmp_path / "out.parts")
-    assert contents(tmp_path) == before, "something half-written is left"
-    assert contents(shop.text.parent) == shop_before, "the input was written to"
+    assert contents(tmp_path) == before, "incomplete output is left"
+    assert contents(samples.text.parent) == samples_before, "the input was changed"
 
 
 @pytest.mark.parametrize(
-    "name", ["a cut .xz", "a bit of the weights flipped", "no such flag", "no text to fill"]
+    "name", ["a truncated .xz", "a bit of the weights flipped", "no such flag", "no text to fill"]
 )
-def test_debug_shows_the_traceback_and_then_the_same_line(
-    name: str, shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_debug_shows_a_traceback_before_the_line(
+    name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = CASES[name]
-    case.spoil(tmp_path, shop)
-    arguments = shlex.split(fill_in(case.command, places(tmp_path, shop)))
-    assert main([*arguments, "--quiet"]) == case.exit_code
+    case.prepare(tmp_path, samples)
+    arguments = shlex.split(fill_in(case.command, sample_paths(tmp_path, samples)))
+    assert main([*arguments, "--quiet"]) == 2
     line = capsys.readouterr().err
-    assert main([*arguments, "--quiet", "--debug"]) == case.exit_code
+    assert main([*arguments, "--quiet", "--debug"]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("Traceback")
     assert shown.endswith(line)
 
 
-FINE = {
+ODD_TEXTS = {
     "line ends of Windows": LINE.replace(b"\n", b"\r\n") * 9,
     "a byte order mark": b"\xef\xbb\xbf" + LINE * 9,
     "no last line end": (LINE * 9).rstrip(),
@@ -762,23 +861,25 @@ FINE = {
 }
 
 
-@pytest.mark.parametrize("name", FINE)
-def test_odd_text_is_text(name: str, shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "text").write_bytes(FINE[name])
-    assert main(shlex.split(fill_in(CORPUS + " --quiet --json", places(tmp_path, shop)))) == 0
+@pytest.mark.parametrize("name", ODD_TEXTS)
+def test_odd_text_is_read(
+    name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_bytes(ODD_TEXTS[name])
+    assert main(shlex.split(fill_in(CORPUS + " --quiet --json", sample_paths(tmp_path, samples)))) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["pieces"] > 0
     assert printed.err == ""
 
 
-def test_a_line_of_100_mb_is_not_read_whole(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_line_of_100_mb_is_not_read_into_memory(
+    samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (tmp_path / "text").open("wb") as stream:
         for _ in range(100):
             stream.write(b"a" * 1_000_000)
     for command in (CORPUS, "predict classification -m {classifier} {tmp}/text -o {out}"):
-        arguments = shlex.split(fill_in(command, places(tmp_path, shop)))
+        arguments = shlex.split(fill_in(command, sample_paths(tmp_path, samples)))
         tracemalloc.start()
         code = main([*arguments, "--quiet"])
         _, peak = tracemalloc.get_traced_memory()
@@ -789,44 +890,46 @@ def test_a_line_of_100_mb_is_not_read_whole(
         assert not (tmp_path / "out").exists()
 
 
-def test_lines_of_stdin_are_named_too(
-    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_errors_name_lines_of_stdin(
+    samples: Samples, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = b"It was a [MASK].\ncaf\xe9 [MASK]\n"
     for command in ("fill -m {run} -", "predict classification -m {classifier} -"):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-        assert main([*shlex.split(fill_in(command, asdict(shop))), "--quiet"]) == 2
+        assert main([*shlex.split(fill_in(command, asdict(samples))), "--quiet"]) == 2
         assert "stdin:2: not UTF-8 at byte 4" in one_line_of(capsys.readouterr().err)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"It was a [MASK].\n\n")))
-    assert main(["fill", "-m", str(shop.run), "-", "--quiet"]) == 2
+    assert main(["fill", "-m", str(samples.run), "-", "--quiet"]) == 2
     assert "stdin:2: no [MASK] in ''" in one_line_of(capsys.readouterr().err)
 
 
-def test_words_that_are_no_unicode_are_answered(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_may_hold_lone_surrogates(samples: Samples, capsys: pytest.CaptureFixture[str]) -> None:
     """Python hands over bytes of the command line that are not UTF-8 as lone surrogates."""
-    assert main(["fill", "-m", str(shop.run), "caf\udce9 [MASK]", "--json"]) == 0
+    assert main(["fill", "-m", str(samples.run), "caf\udce9 [MASK]", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["text"] == "caf\udce9 [MASK]"
-    assert main(["next", "-m", str(shop.run), "\udce9", ""]) == 0
-    assert main(["next", "-m", str(shop.run), "", ""]) == 0
+    assert main(["next", "-m", str(samples.run), "\udce9", ""]) == 0
+    assert main(["next", "-m", str(samples.run), "", ""]) == 0
     capsys.readouterr()
     assert main(["info", "caf\udce9"]) == 2
-    assert "nothing here has this name" in one_line_of(capsys.readouterr().err)
+    assert "no such file, directory or bundled model" in one_line_of(capsys.readouterr().err)
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_weights(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
+    samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "cloze.training.loop.learning_rate_at", lambda progress, config: 1e38 * (progress > 0.1)
     )
     more = PRETRAIN.replace("--steps 1", "--steps 20 --set checkpoints.every_steps=1")
-    assert main([*shlex.split(fill_in(more + "--data {data}", places(tmp_path, shop))), "--quiet"]) == 1
+    assert (
+        main([*shlex.split(fill_in(more + "--data {data}", sample_paths(tmp_path, samples))), "--quiet"]) == 1
+    )
     line = one_line_of(capsys.readouterr().err)
     assert f"{tmp_path}/out: loss nan" in line
     assert "at step 7 (phase 1, epoch 0, instances from" in line
     assert "3 times in a row" in line
-    assert "Lower optimizer.learning_rate in run.toml and go on with --resume" in line
-    assert "; step 4 was saved right before and may be spoilt" in line
+    assert "Lower optimizer.learning_rate in run.toml and continue with --resume" in line
+    assert "; step 4 was saved right before and may be corrupt" in line
     kept = sorted((tmp_path / "out/checkpoints").iterdir())
     assert kept
     for checkpoint in kept:
@@ -835,7 +938,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_weights(
     assert sum(row["kind"] == "skipped" for row in rows) == 3
 
 
-REFUSALS_OF_MEMORY = (
+OUT_OF_MEMORY_ERRORS = (
     MemoryError(),
     RuntimeError(
         "[enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't allocate memory: you tried to"
@@ -844,39 +947,39 @@ REFUSALS_OF_MEMORY = (
 )
 
 
-@pytest.mark.parametrize("refusal", REFUSALS_OF_MEMORY, ids=lambda error: type(error).__name__)
-def test_too_little_memory_is_said(
-    refusal: Exception,
-    shop: Shop,
+@pytest.mark.parametrize("oom_error", OUT_OF_MEMORY_ERRORS, ids=lambda error: type(error).__name__)
+def test_out_of_memory_gives_one_line(
+    oom_error: Exception,
+    samples: Samples,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*args: object, **kwargs: object) -> None:
-        raise refusal
+        raise oom_error
 
-    monkeypatch.setattr("cloze.pretraining.objective.PretrainingWork.loss", fail)
+    monkeypatch.setattr("cloze.pretraining.objective.PretrainingObjective.forward", fail)
     command = PRETRAIN + "--data {data} --quiet"
-    assert main(shlex.split(fill_in(command, places(tmp_path, shop)))) == 1
+    assert main(shlex.split(fill_in(command, sample_paths(tmp_path, samples)))) == 1
     assert "out of memory at step 1 with one sequence at a time" in one_line_of(capsys.readouterr().err)
-    monkeypatch.setattr("cloze.inference.fill.FillMask.load", fail)
-    assert main(["fill", "-m", str(shop.run), "a [MASK]"]) == 1
+    monkeypatch.setattr("cloze.inference.fill_mask.FillMask.load", fail)
+    assert main(["fill", "-m", str(samples.run), "a [MASK]"]) == 1
     assert "out of memory" in one_line_of(capsys.readouterr().err)
 
 
-def test_the_system_is_blamed_for_what_it_refuses_and_we_for_the_rest(
-    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_errors_of_the_system_and_bugs_give_one_line(
+    samples: Samples, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure: Exception = PermissionError(13, "Permission denied", "/some/where")
 
     def fail(directory: Path) -> None:
         raise failure
 
-    monkeypatch.setattr("cloze.evidence.describe.describe", fail)
-    assert main(["info", str(shop.run)]) == 1
+    monkeypatch.setattr("cloze.reports.describe.describe", fail)
+    assert main(["info", str(samples.run)]) == 1
     assert one_line_of(capsys.readouterr().err) == "error: /some/where: Permission denied"
     failure = ZeroDivisionError("division\nby zero")
-    assert main(["info", str(shop.run)]) == 1
+    assert main(["info", str(samples.run)]) == 1
     shown = capsys.readouterr().err
     assert (
         shown == "error: ZeroDivisionError: division by zero. This is a bug in cloze: --debug shows where.\n"
@@ -887,16 +990,16 @@ def run_cloze(
     command: str,
     names: dict[str, Path],
     *,
-    most_bytes: int | None = None,
+    max_bytes: int | None = None,
     stdout: int | io.BufferedWriter = -1,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a real process; no file that it writes may grow over `most_bytes`, as on a full disk."""
+    """Run a real process; no file that it writes may grow over `max_bytes`, as on a full disk."""
 
     def limit() -> None:
         import resource  # not on Windows
 
-        if most_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+        if max_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
 
     return subprocess.run(
         [sys.executable, "-m", "cloze", *shlex.split(fill_in(command, names))],
@@ -911,7 +1014,7 @@ def run_cloze(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_FSIZE and /dev/full")
 @pytest.mark.parametrize(
-    ("command", "most_bytes"),
+    ("command", "max_bytes"),
     [
         ("vocab {text} -o {out} --size 500 --workers 1 --quiet", 2000),
         ("corpus {text} --vocab {vocab} -o {out} --workers 1 --quiet", 30_000),
@@ -921,9 +1024,9 @@ def run_cloze(
         ("predict classification -m {classifier} {table} -o {out} --quiet", 1000),
     ],
 )
-def test_a_full_disk_leaves_nothing(command: str, most_bytes: int, shop: Shop, tmp_path: Path) -> None:
-    names = places(tmp_path, shop)
-    done = run_cloze(command, names, most_bytes=most_bytes)
+def test_a_full_disk_leaves_no_output(command: str, max_bytes: int, samples: Samples, tmp_path: Path) -> None:
+    names = sample_paths(tmp_path, samples)
+    done = run_cloze(command, names, max_bytes=max_bytes)
     assert done.returncode == 1
     assert "File too large" in one_line_of(done.stderr)
     assert str(names["out"]) in done.stderr
@@ -931,40 +1034,44 @@ def test_a_full_disk_leaves_nothing(command: str, most_bytes: int, shop: Shop, t
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_FSIZE")
-def test_a_full_disk_spares_the_checkpoints_that_are_there(shop: Shop, tmp_path: Path) -> None:
-    names = places(tmp_path, shop)
-    run = Path(shutil.copytree(shop.run, tmp_path / "out"))
+def test_a_full_disk_keeps_earlier_checkpoints(samples: Samples, tmp_path: Path) -> None:
+    names = sample_paths(tmp_path, samples)
+    run = Path(shutil.copytree(samples.run, tmp_path / "out"))
     shutil.rmtree(run / "checkpoints/step-00000004")
-    done = run_cloze("pretrain -o {out} --resume --quiet", names, most_bytes=30_000)
+    done = run_cloze("pretrain -o {out} --resume --quiet", names, max_bytes=30_000)
     assert done.returncode == 1
     assert "model.safetensors: cannot write" in one_line_of(done.stderr)
     assert os.listdir(run / "checkpoints") == ["step-00000002"]
     artifacts.verify(run / "checkpoints/step-00000002")
     assert main(["pretrain", "-o", str(run), "--resume", "--quiet"]) == 0
-    wanted, got = (d / "checkpoints/step-00000004/model.safetensors" for d in (shop.run, run))
+    wanted, got = (d / "checkpoints/step-00000004/model.safetensors" for d in (samples.run, run))
     assert got.read_bytes() == wanted.read_bytes()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
-def test_stdout_that_takes_nothing(shop: Shop, tmp_path: Path) -> None:
-    command, names = "corpus {text} --vocab {vocab} -o {out} --workers 1 --quiet", places(tmp_path, shop)
+def test_a_full_or_closed_stdout(samples: Samples, tmp_path: Path) -> None:
+    command, names = (
+        "corpus {text} --vocab {vocab} -o {out} --workers 1 --quiet",
+        sample_paths(tmp_path, samples),
+    )
     with open("/dev/full", "wb") as full:
         done = run_cloze(command, names, stdout=full)
     assert done.returncode == 1
     assert one_line_of(done.stderr) == "error: No space left on device"
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "wb") as nobody:
-        done = run_cloze(command + " --overwrite", names, stdout=nobody)
+    with os.fdopen(writing, "wb") as closed:
+        done = run_cloze(command + " --overwrite", names, stdout=closed)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_data_set_of_the_hub_without_its_package(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_hub_data_without_the_package_datasets(
+    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)  # nor is it asked for where it is installed
+    monkeypatch.setitem(sys.modules, "datasets", None)  # also if it is installed
     assert (
-        main(["corpus", "hf:imdb", "--vocab", str(shop.vocab), "-o", str(tmp_path / "out"), "--quiet"]) == 2
+        main(["corpus", "hf:imdb", "--vocab", str(samples.vocab), "-o", str(tmp_path / "out"), "--quiet"])
+        == 2
     )
     line = one_line_of(capsys.readouterr().err)
     assert "hf:imdb: needs the package datasets" in line
@@ -972,29 +1079,29 @@ def test_a_data_set_of_the_hub_without_its_package(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_pipe_within_the_work_that_breaks_is_a_failure(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_broken_pipe_that_is_not_stdout_is_a_failure(
+    samples: Samples, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def break_off(*_: object, **__: object) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("cloze.evidence.describe.describe", break_off)
-    assert main(["info", str(shop.vocab)]) == 1
+    monkeypatch.setattr("cloze.reports.describe.describe", break_off)
+    assert main(["info", str(samples.vocab)]) == 1
     assert one_line_of(capsys.readouterr().err) == "error: Broken pipe"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_directory_that_may_not_be_written(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_directory_without_write_permission(
+    samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tmp_path.chmod(0o500)
     command = "corpus {text} --vocab {vocab} -o {out} --workers 1 --quiet"
-    assert main(shlex.split(fill_in(command, places(tmp_path, shop)))) == 1
+    assert main(shlex.split(fill_in(command, sample_paths(tmp_path, samples)))) == 1
     assert f"{tmp_path}/out: cannot write: Permission denied" in one_line_of(capsys.readouterr().err)
 
 
-def test_a_real_process_says_the_same(shop: Shop, tmp_path: Path) -> None:
-    names = places(tmp_path, shop)
+def test_a_process_gives_the_same_exit_codes_and_lines(samples: Samples, tmp_path: Path) -> None:
+    names = sample_paths(tmp_path, samples)
     for command, code, words in (
         ("corpus {tmp}/none --vocab {vocab} -o {out}", 2, "{tmp}/none: no such file"),
         ("pretrain -o {out} --bogus", 2, "--bogus"),

@@ -1,114 +1,111 @@
-"""`cloze corpus` over several commands: job arrays, appending, and what is told of duplicates."""
+"""`cloze corpus` over several commands: job arrays, appending, warnings, and the cache of remote output."""
 
-import json
-import shlex
+from pathlib import Path
 
 import pytest
-from shop import Shop
+from samples import Cloze, Samples
 
-from cloze.cli import main
-from cloze.corpus.store import Dataset
-from helpers import files_of
-
-
-def run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = main(shlex.split(command))
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
+from cloze.data.dataset import Dataset
+from helpers import read_all_files
 
 
-def test_the_vocabulary_is_that_of_a_run(shop: Shop, tmp_path, capsys):
+def test_the_vocabulary_may_be_that_of_a_run(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     for name in ("vocab", "run"):
-        command = f"corpus {shop.text} --vocab {getattr(shop, name)} --format paragraphs -o {tmp_path}/{name}"
-        assert run(command, capsys)[0] == 0
-    assert files_of(tmp_path / "vocab")["vocab.txt"] == files_of(tmp_path / "run")["vocab.txt"]
+        vocab = getattr(samples, name)
+        cloze(f"corpus {samples.text} --vocab {vocab} --format paragraphs -o {tmp_path}/{name}")
+    vocabularies = [read_all_files(tmp_path / name)["vocab.txt"] for name in ("vocab", "run")]
+    assert vocabularies[0] == vocabularies[1]
 
 
-def test_it_is_told_where_nothing_is_held_out(shop: Shop, tmp_path, capsys):
-    (tmp_path / "text").write_text("One line of text. And another.\n", "utf-8")
-    code, _, err = run(f"corpus {tmp_path}/text --vocab {shop.vocab} -o {tmp_path}/data", capsys)
-    assert code == 0
-    assert "warning: of 1 documents none is held out to measure on" in err
-    (tmp_path / "lines").write_text("One line of text.\n\nAnother of them.\n", "utf-8")
-    err = run(f"corpus {tmp_path}/lines --vocab {shop.vocab} -o {tmp_path}/lines-data", capsys)[2]
-    assert "warning: fewer than 4 documents have two sentences" in err
-    (tmp_path / "large").write_text("One.\nTwo.\n\n" * 8 + "And a line of text.\n" * 99, "utf-8")
-    err = run(f"corpus {tmp_path}/large --vocab {shop.vocab} -o {tmp_path}/large-data", capsys)[2]
-    assert "warning: one document holds 9" in err
-    several = f"corpus {shop.text} --vocab {shop.vocab} -o {tmp_path}/several --format paragraphs"
-    assert "warning" not in run(several, capsys)[2]
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("One line of text. And another.\n", "warning: no held-out documents: 1 in total"),
+        ("One line of text.\n\nAnother of them.\n", "warning: fewer than 4 documents have two sentences"),
+        ("One.\nTwo.\n\n" * 8 + "And a line of text.\n" * 99, "warning: one document holds 9"),
+    ],
+)
+def test_data_sets_that_train_badly_are_warned_of(
+    samples: Samples, tmp_path: Path, cloze: Cloze, text: str, warning: str
+) -> None:
+    (tmp_path / "text").write_text(text, "utf-8")
+    assert warning in cloze(f"corpus {tmp_path}/text --vocab {samples.vocab} -o {tmp_path}/data").err
 
 
-def test_a_job_array_makes_the_data_set_of_one_command(shop: Shop, tmp_path, capsys):
-    build = f"corpus {shop.text} --vocab {shop.vocab} --workers 1 --format paragraphs"
-    assert run(f"{build} -o {tmp_path}/one --quiet", capsys)[0] == 0
+def test_other_data_sets_are_not_warned_of(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+    command = f"corpus {samples.text} --vocab {samples.vocab} -o {tmp_path}/data --format paragraphs"
+    assert "warning" not in cloze(command).err
+
+
+def test_a_job_array_makes_the_data_set_of_one_command(
+    samples: Samples, tmp_path: Path, cloze: Cloze
+) -> None:
+    build = f"corpus {samples.text} --vocab {samples.vocab} --workers 1 --format paragraphs"
+    cloze(f"{build} -o {tmp_path}/one --quiet")
     for number in (2, 1):
-        code, out, _ = run(f"{build} -o {tmp_path}/two --task {number}/2", capsys)
-        assert (code, out) == (0, f"task {number}/2 of {tmp_path}/two is through\n")
+        printed = cloze(f"{build} -o {tmp_path}/two --task {number}/2")
+        assert printed.out == f"finished task {number}/2 of {tmp_path}/two\n"
         if number == 2:
-            code, out, err = run(f"corpus merge {tmp_path}/two --quiet", capsys)
-            assert (code, out) == (2, "")
-            assert "1 of 1 stretches of text are not finished" in err
-            assert "tasks 1 of 2 are not through" in err
-    code, out, _ = run(f"corpus merge {tmp_path}/two", capsys)
-    assert code == 0
-    assert out.startswith(f"wrote {tmp_path}/two: ")
-    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+            printed = cloze(f"corpus merge {tmp_path}/two --quiet", code=2)
+            assert printed.out == ""
+            assert "1 of 1 input shards are not finished" in printed.err
+            assert "tasks 1 of 2 have not finished" in printed.err
+    assert cloze(f"corpus merge {tmp_path}/two").out.startswith(f"wrote {tmp_path}/two: ")
+    assert read_all_files(tmp_path / "one") == read_all_files(tmp_path / "two")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
-def test_a_task_replaces_nothing(shop: Shop, tmp_path, capsys):
-    build = f"corpus {shop.text} --vocab {shop.vocab} --workers 1 --format paragraphs -o {tmp_path}/data"
-    assert run(build, capsys)[0] == 0
-    code, _, err = run(f"{build} --task 1/1 --overwrite", capsys)
-    assert code == 2
-    assert "--overwrite: does not go with --task. Leave it out, and say it to cloze corpus merge" in err
-    assert run(f"{build} --task 1/1", capsys)[0] == 0
-    code, _, err = run(f"corpus merge {tmp_path}/data", capsys)
-    assert code == 2
-    assert "exists already" in err
-    assert run(f"corpus merge {tmp_path}/data --overwrite", capsys)[0] == 0
+def test_a_task_replaces_nothing(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+    build = (
+        f"corpus {samples.text} --vocab {samples.vocab} --workers 1 --format paragraphs -o {tmp_path}/data"
+    )
+    cloze(build)
+    printed = cloze(f"{build} --task 1/1 --overwrite", code=2)
+    assert "--overwrite: cannot be combined with --task. Give it to cloze corpus merge" in printed.err
+    cloze(f"{build} --task 1/1")
+    assert "already exists" in cloze(f"corpus merge {tmp_path}/data", code=2).err
+    cloze(f"corpus merge {tmp_path}/data --overwrite")
 
 
-def test_a_copy_that_waits_for_its_store_is_known_by_what_made_it(shop: Shop, tmp_path, monkeypatch, capsys):
-    asked: list[object] = []
-    monkeypatch.setattr("cloze.stores.write_to", lambda *args, **how: asked.append(how["asked"]()))
-    (tmp_path / "own_splitter.py").write_text("def cut(text):\n    return [text]\n")
+def test_the_cache_key_covers_inputs_code_and_versions(
+    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cloze: Cloze
+) -> None:
+    keys: list[str] = []
+    monkeypatch.setattr(
+        "cloze.remote_files.write_directory_to", lambda *_, **how: keys.append(repr(how["cache_key"]()))
+    )
+    splitter = tmp_path / "own_splitter.py"
+    splitter.write_text("def cut(text):\n    return [text]\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    commands = (
-        f"corpus {shop.text} --vocab {shop.vocab} --splitter own_splitter:cut -o s3://library/data",
-        f"vocab {shop.text} -o s3://library/vocab",
-    )
-    for command in commands:
-        run(command, capsys)
-        run(command, capsys)
-        assert repr(asked[-1]) == repr(asked[-2])
-    with (tmp_path / "own_splitter.py").open("a") as stream:
-        stream.write("# mended\n")
-    run(commands[0], capsys)
-    assert repr(asked[-1]) != repr(asked[0])
+    corpus = f"corpus {samples.text} --vocab {samples.vocab} --splitter own_splitter:cut -o s3://library/data"
+    vocab = f"vocab {samples.text} -o s3://library/vocab"
+
+    def key(command: str) -> str:
+        cloze(command)
+        return keys[-1]
+
+    assert key(corpus) == key(corpus)
+    assert key(vocab) == key(vocab)
+    before = key(corpus)
+    splitter.write_text(splitter.read_text() + "# changed\n")
+    changed = key(corpus)
+    assert changed != before
+    vocab_before = key(vocab)
     monkeypatch.setattr("importlib.metadata.version", lambda name: "another")
-    for command, before in zip(commands, (asked[-1], asked[2]), strict=True):
-        run(command, capsys)
-        assert repr(asked[-1]) != repr(before)
+    assert key(corpus) != changed
+    assert key(vocab) != vocab_before
 
 
-def test_more_text_is_appended(shop: Shop, tmp_path, capsys):
+def test_append_adds_only_new_documents(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     more = "It was a dark and stormy night. The rain fell in torrents.\nThe end of it was near.\n"
-    (tmp_path / "more").write_text(more)
-    text = shop.text.read_text()
-    (tmp_path / "both").write_text(f"{text}\n\n{more}")
+    (tmp_path / "both").write_text(f"{samples.text.read_text()}\n\n{more}")
     data = tmp_path / "data"
-    assert (
-        run(f"corpus {shop.text} --vocab {shop.vocab} -o {data} --format paragraphs --quiet", capsys)[0] == 0
-    )
+    cloze(f"corpus {samples.text} --vocab {samples.vocab} -o {data} --format paragraphs --quiet")
     before = Dataset.open(data)
-    command = f"corpus {tmp_path}/both -o {data} --append --format paragraphs --workers 1"
-    code, out, err = run(f"{command} --json", capsys)
-    assert code == 0
-    result = json.loads(out)
-    assert (result["documents"], result["duplicate_documents"]["dropped"]) == (1, before.facts.documents)
-    assert f"{before.facts.documents:,} documents stood before and were dropped" in err
+    printed = cloze(f"corpus {tmp_path}/both -o {data} --append --format paragraphs --workers 1 --json")
+    counts = printed.json["documents"], printed.json["duplicate_documents"]["dropped"]
+    assert counts == (1, before.info.documents)
+    assert f"{before.info.documents:,} duplicate documents were dropped" in printed.err
     after = Dataset.open(data)
-    assert after.facts.documents == before.facts.documents + 1
-    assert after.facts.held_out_below == before.facts.held_out_below
+    assert after.info.documents == before.info.documents + 1
+    assert after.info.held_out_below == before.info.held_out_below

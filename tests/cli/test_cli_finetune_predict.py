@@ -1,200 +1,145 @@
-"""`cloze finetune` and `cloze predict` as typed: what is printed where, exit codes, one line for what is wrong."""
+"""`cloze finetune` and `cloze predict`: output, exit codes and errors."""
 
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
-import torch
+from samples import Cloze, save_film_encoder
 
-from cloze import artifacts
 from cloze.cli import main
-from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import write_model_files
-from cloze.text.tokenizer import Tokenizer
+from cloze.model_paths import resolve_checkpoint
 
-PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "book")
-NANO = (
-    "--set",
-    "max_seq_length=8",
-    "--set",
-    "micro_batch_tokens=64",
-    "--set",
-    "device=cpu",
-    "--learning-rate",
-    "0.01",
-)
+NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
+COLUMNS = "--text-column words --label-column mark"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a model, data and a fine-tuned run."""
-    place = tmp_path_factory.mktemp("place")
-    config = BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=12,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=20,
-        max_position_embeddings=16,
-        initializer_range=0.2,
-    )
-    with artifacts.write_directory(place / "model", kind="checkpoint") as directory:
-        encoder = BertModel(config, generator=torch.Generator().manual_seed(1))
-        write_model_files(directory, encoder, Tokenizer.from_pieces(PIECES))
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an encoder, labeled data and a fine-tuned run."""
+    directory = tmp_path_factory.mktemp("films")
+    save_film_encoder(directory / "model")
     rows = [
         f"{kind}\t{thing} {kind}\n" for kind in ("good", "bad") for thing in ("film", "book", "book film")
-    ] * 5
-    (place / "data.tsv").write_text("mark\twords\n" + "".join(rows))
-    columns = ("--text-column", "words", "--label-column", "mark")
-    arguments = [
-        "finetune",
-        "classification",
-        "-m",
-        str(place / "model"),
-        "-d",
-        str(place / "data.tsv"),
-        *columns,
     ]
-    assert main([*arguments, "-o", str(place / "run"), "--epochs", "20", *NANO, "--quiet"]) == 0
-    return place
+    (directory / "data.tsv").write_text("mark\twords\n" + "".join(rows * 5))
+    data = f"-d {directory}/data.tsv {COLUMNS}"
+    command = (
+        f"finetune classification -m {directory}/model {data} -o {directory}/run --epochs 20 {NANO} --quiet"
+    )
+    assert main(shlex.split(command)) == 0
+    return directory
 
 
-def test_predictions_are_json_lines_on_stdout(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["predict", "classification", "-m", str(place / "run"), str(place / "data.tsv")]) == 0
-    printed = capsys.readouterr()
-    rows = [json.loads(line) for line in printed.out.splitlines()]
-    assert [row["label"] for row in rows] == (["good"] * 3 + ["bad"] * 3) * 5
-    assert all(row["probabilities"][row["label"]] == row["probability"] for row in rows)
+def labels(lines: str) -> list[str]:
+    return [json.loads(line)["label"] for line in lines.splitlines()]
+
+
+def test_predictions_are_json_lines_on_stdout(films: Path, cloze: Cloze) -> None:
+    printed = cloze(f"predict classification -m {films}/run {films}/data.tsv")
+    assert labels(printed.out) == (["good"] * 3 + ["bad"] * 3) * 5
+    assert all(row["probabilities"][row["label"]] == row["probability"] for row in printed.rows)
     assert "predicting" in printed.err
 
 
-def test_plain_text_comes_from_stdin_too_and_goes_to_a_file(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze) -> None:
+    predict = f"predict classification -m {films}/run {films}/data.tsv --quiet"
+    expected = cloze(predict).rows
+    rows = cloze(f"{predict} --top-k 1").rows
+    assert [row["probabilities"] for row in rows] == [{row["label"]: row["probability"]} for row in expected]
+    assert cloze(f"{predict} -k 5").rows == [
+        row | {"probabilities": dict(sorted(row["probabilities"].items(), key=lambda item: -item[1]))}
+        for row in expected
+    ]
+    assert "--top-k: 0 is less than 1" in cloze(f"{predict} --top-k 0", code=2).err
+    explained = cloze(f"{predict} --top-k 1 --explain").rows
+    assert all(row["explanation"]["explained"] == row["label"] for row in explained)
+
+
+def test_predictions_for_stdin_go_to_a_file(
+    films: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"film good\nbook bad\n")))
     output = tmp_path / "new" / "predictions.jsonl"
-    command = ["predict", "classification", "-m", str(place / "run"), "-", "-o", str(output), "--quiet"]
-    assert main(command) == 0
-    assert capsys.readouterr() == ("", "")
-    assert [json.loads(line)["label"] for line in output.read_text().splitlines()] == ["good", "bad"]
-    assert main(command) == 2
-    assert "exists already" in capsys.readouterr().err
+    command = f"predict classification -m {films}/run - -o {output} --quiet"
+    assert cloze(command) == ("", "")
+    assert labels(output.read_text()) == ["good", "bad"]
+    assert "already exists" in cloze(command, code=2).err
 
 
-def test_half_a_character_loses_no_prediction(place: Path, tmp_path: Path) -> None:
+def test_lone_surrogates_are_escaped(films: Path, tmp_path: Path, cloze: Cloze) -> None:
     (tmp_path / "in.jsonl").write_text('{"words": "good fi\\ud83dlm"}\n{"words": "bad"}\n')
     page, output = tmp_path / "page.html", tmp_path / "out.jsonl"
-    given = ["predict", "classification", "-m", str(place / "run"), str(tmp_path / "in.jsonl"), "--quiet"]
-    assert main([*given, "--explain", "--page", str(page), "-o", str(output)]) == 0
-    assert [json.loads(line)["label"] for line in output.read_text().splitlines()] == ["good", "bad"]
+    predict = f"predict classification -m {films}/run {tmp_path}/in.jsonl --quiet"
+    cloze(f"{predict} --explain --page {page} -o {output}")
+    assert labels(output.read_text()) == ["good", "bad"]
     assert "\\ud83d" in output.read_text()
     assert "fi\ufffdlm" in page.read_text()
 
 
-def test_a_failed_prediction_leaves_no_file(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, output = tmp_path / "in.txt", tmp_path / "out.jsonl"
+@pytest.mark.protected
+def test_a_failed_prediction_leaves_no_file(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    source = tmp_path / "in.txt"
     source.write_bytes(b"good\n\xff\n")
-    command = [
-        "predict",
-        "classification",
-        "-m",
-        str(place / "run"),
-        str(source),
-        "-o",
-        str(output),
-        "--quiet",
-    ]
-    assert main(command) == 2
-    assert capsys.readouterr().err.startswith(f"error: {source}:2: not UTF-8 at byte 1")
+    printed = cloze(f"predict classification -m {films}/run {source} -o {tmp_path}/out.jsonl --quiet", code=2)
+    assert printed.err.startswith(f"error: {source}:2: not UTF-8 at byte 1")
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_an_imported_checkpoint_knows_its_task(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = resolve_checkpoint(place / "run", "best")
-    assert main(["import", str(source), "-o", str(tmp_path / "copy"), "--quiet"]) == 0
-    capsys.readouterr()
-    printed = []
-    for model in (place / "run", tmp_path / "copy"):
-        # the column is a setting of the task
-        assert main(["predict", "classification", str(place / "data.tsv"), "-m", str(model), "--quiet"]) == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
-
-
-def test_scores_are_printed_or_given_as_json(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    base = ["finetune", "classification", "-m", str(place / "run"), "-d", str(place / "data.tsv")]
-    named = [*base, "--text-column", "words", "--label-column", "mark", "--epochs", "1", *NANO]
-    assert main([*named, "-o", str(tmp_path / "a"), "--json", "--quiet"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert set(result) >= {"run", "data", "examples", "accuracy", "macro_f1", "majority_accuracy"}
-    assert main(["finetune", "classification", "-o", str(tmp_path / "a"), "--resume", "--quiet"]) == 0
-    assert f"accuracy          {result['accuracy']:.4f}" in capsys.readouterr().out
-
-
-def test_print_config_prints_what_runs(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = tmp_path / "mine.toml"
-    base = ["finetune", "classification", "-o", str(tmp_path / "a"), "--print-config"]
-    assert (
-        main([*base, "-m", "M", "-d", "D", "--epochs", "7", "--set", "classification.pair_column=then"]) == 0
+def test_an_imported_checkpoint_keeps_its_task_settings(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    checkpoint = resolve_checkpoint(films / "run", "best")
+    cloze(f"import {checkpoint} -o {tmp_path}/copy --quiet")
+    of_run, of_copy = (
+        cloze(f"predict classification {films}/data.tsv -m {model} --quiet").out
+        for model in (films / "run", tmp_path / "copy")
     )
-    recipe.write_text(capsys.readouterr().out)
-    assert "epochs = 7" in recipe.read_text()
-    assert main([*base, "--config", str(recipe)]) == 0
-    assert capsys.readouterr().out == recipe.read_text()
+    assert of_run == of_copy
+
+
+def test_scores_are_text_or_json(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    data = f"-m {films}/run -d {films}/data.tsv {COLUMNS} --epochs 1 {NANO}"
+    result = cloze(f"finetune classification {data} -o {tmp_path}/a --json --quiet").json
+    assert set(result) >= {"run", "data", "examples", "accuracy", "macro_f1", "majority_accuracy"}
+    text = cloze(f"finetune classification -o {tmp_path}/a --resume --quiet").out
+    assert f"accuracy          {result['accuracy']:.4f}" in text
+
+
+def test_printed_settings_are_a_recipe_of_the_same_settings(tmp_path: Path, cloze: Cloze) -> None:
+    recipe, command = tmp_path / "mine.toml", f"finetune classification -o {tmp_path}/a --print-config"
+    settings = cloze(f"{command} -m M -d D --epochs 7 --set classification.pair_column=then").out
+    recipe.write_text(settings)
+    assert "epochs = 7" in settings
+    assert cloze(f"{command} --config {recipe}").out == settings
     assert not (tmp_path / "a").exists()
 
 
 WRONG = {
-    "no such task": (["finetune", "clasification"], "no task 'clasification'. Did you mean classification"),
-    "no data": (["finetune", "classification"], "the flag --model is missing"),
-    "a model alone": (["finetune", "classification", "-m", "MODEL"], "the flag --data is missing"),
-    "a column that is not there": (
-        ["finetune", "classification", "-m", "MODEL", "-d", "DATA", "--text-column", "word", *NANO],
-        "data.tsv:2: no column 'word'. Did you mean 'words'",
+    "finetune clasification": "no task 'clasification'. Did you mean classification",
+    "finetune classification": "the flag --model is missing",
+    "finetune classification -m {films}/model": "the flag --data is missing",
+    f"finetune classification -m {{films}}/model -d {{films}}/data.tsv --text-column word {NANO}": (
+        "data.tsv:2: no column 'word'. Did you mean 'words'"
     ),
-    "a setting that is not there": (
-        ["finetune", "classification", "--set", "optimizer.learningrate=1"],
-        "unknown key optimizer.learningrate. Did you mean optimizer.learning_rate",
+    "finetune classification --set optimizer.learningrate=1": (
+        "unknown key optimizer.learningrate. Did you mean optimizer.learning_rate"
     ),
-    "resume with settings": (
-        ["finetune", "classification", "--resume", "--epochs", "3"],
-        "run's own settings",
+    "finetune classification --resume --epochs 3": "the flag --model is missing",
+    "finetune classification --resume --dry-run": "--dry-run: cannot be combined with --resume",
+    "finetune feature-classification -m {films}/model -d {films}/data.tsv --set epochs=3": (
+        "feature-classification: is fitted in closed form and does not use epochs. Leave it out"
     ),
-    "resume and look": (
-        ["finetune", "classification", "--resume", "--dry-run"],
-        "--dry-run: does not go with --resume",
-    ),
-    "steps for what is computed": (
-        ["finetune", "feature-classification", "-m", "MODEL", "-d", "DATA", "--set", "epochs=3"],
-        "feature-classification: is solved at once: it has no use for epochs. Leave it out",
-    ),
-    "several runs of what is computed": (
-        ["finetune", "feature-classification", "-m", "MODEL", "-d", "DATA", "--seeds", "3"],
-        "feature-classification: is the same for every seed and rate. Leave out --seeds and --grid",
+    "finetune feature-classification -m {films}/model -d {films}/data.tsv --seeds 3": (
+        "feature-classification: is the same for every seed and rate. Leave out --seeds and --grid"
     ),
 }
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_what_is_wrong_is_said_in_one_line(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    arguments, message = WRONG[kind]
-    places = {"MODEL": str(place / "model"), "DATA": str(place / "data.tsv")}
-    command = [places.get(argument, argument) for argument in arguments]
-    assert main([*command, "-o", str(tmp_path / "out"), "--quiet"]) == 2
-    printed = capsys.readouterr()
-    assert message in printed.err
+@pytest.mark.protected
+@pytest.mark.parametrize("command", WRONG)
+def test_wrong_input_gives_one_line(films: Path, tmp_path: Path, cloze: Cloze, command: str) -> None:
+    printed = cloze(f"{command.format(films=films)} -o {tmp_path}/out --quiet", code=2)
+    assert WRONG[command] in printed.err
     assert printed.err.count("\n") == 1
     assert printed.out == ""
     assert not (tmp_path / "out").exists()

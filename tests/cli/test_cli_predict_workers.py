@@ -1,86 +1,95 @@
-"""`cloze predict` and `embed` by several workers: the same lines and vectors as in one process, in the same order."""
+"""`cloze predict` and `embed` with several workers give the output of one process."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from shop import Shop
+from samples import Cloze, Samples
 
-from cloze.cli import main
-from cloze.inference import embedding_files, predictor
-from cloze.inference.ensemble import load_ensemble
-from cloze.inference.parallel import stream_answers
+from cloze.inference.embedder import EmbeddingConfig
+from cloze.inference.embedding_files import EmbeddingFileConfig, embed_file
+from cloze.inference.ensemble import load_ensemble, stream_predictions
 from cloze.ray_cluster import RayCluster
-from cloze.training.workers import find_workplace
+from cloze.training.workers import place_workers
 
 
 @pytest.fixture(autouse=True)
-def _small_parts_in_one_thread(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process and each worker compute with one: how a sum is parted decides on its last bit."""
+def _one_thread_per_process(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give this process and each worker one thread: the order of a sum decides on its last bit."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setattr(predictor, "_EXAMPLES_AT_ONCE", 3)
 
 
 @pytest.fixture
-def texts(shop: Shop, tmp_path: Path) -> Path:
+def texts(samples: Samples, tmp_path: Path) -> Path:
     file = tmp_path / "texts.txt"
-    file.write_text("".join(line + "\n" for line in shop.text.read_text().splitlines()[:100] if line))
+    lines = [line for line in samples.text.read_text().splitlines()[:100] if line]
+    file.write_text("".join(f"{line}\n" for line in lines * 10))  # several parts
     return file
 
 
-def predict(shop: Shop, texts: Path, output: Path, *more: str) -> bytes:
-    command = ["predict", "classification", "-m", shop.classifier, texts, "-o", output, "--quiet", *more]
-    assert main([*map(str, command)]) == 0
-    return output.read_bytes()
+@pytest.fixture
+def predict(samples: Samples, texts: Path, cloze: Cloze) -> Callable[[str], bytes]:
+    """Return a function that predicts the texts with more flags, by relative paths."""
+
+    def run(flags: str) -> bytes:
+        files = f"{os.path.relpath(texts)} -o {os.path.relpath(texts.with_name('answers.jsonl'))}"
+        cloze(f"predict classification -m {samples.classifier} {files} --overwrite --quiet {flags}")
+        return texts.with_name("answers.jsonl").read_bytes()
+
+    return run
 
 
 @pytest.mark.long
-def test_processes_print_what_one_does(shop: Shop, texts: Path, tmp_path: Path) -> None:
-    alone = predict(shop, texts, tmp_path / "alone.jsonl")
-    assert alone.count(b"\n") == texts.read_bytes().count(b"\n") > 60
-    assert predict(shop, texts, tmp_path / "both.jsonl", "--workers", "2") == alone
+def test_processes_predict_what_one_does(predict: Callable[[str], bytes], texts: Path) -> None:
+    expected = predict("")
+    assert expected.count(b"\n") == texts.read_bytes().count(b"\n") > 600
+    assert predict("--workers 2") == expected
 
 
-def test_what_one_process_does_wants_no_workers(
-    shop: Shop, texts: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["predict", "classification", "-m", shop.classifier, texts, "--workers", "2", "--explain"]
-    assert main([*map(str, command)]) == 2
-    assert "--explain: explanations are made in this process. Leave out --workers" in capsys.readouterr().err
-    command = ["finetune", "classification", "-m", shop.run, "-d", shop.table, "-o", "run", "--workers", "2"]
-    assert main([*map(str, command)]) == 2
-    assert "workers: one run is made in this process. Ask for several with --seeds" in capsys.readouterr().err
+@pytest.mark.protected
+def test_workers_are_refused_for_work_of_one_process(samples: Samples, texts: Path, cloze: Cloze) -> None:
+    printed = cloze(f"predict classification -m {samples.classifier} {texts} --workers 2 --explain", code=2)
+    assert "--explain: explanations run in this process. Leave out --workers" in printed.err
+    printed = cloze(f"finetune classification -m {samples.run} -d {samples.table} -o run --workers 2", code=2)
+    assert "workers: one run is made in this process. Ask for several with --seeds" in printed.err
 
 
-# Ray's own modules leave sockets and files to the garbage collector, and name what they will not need any more
+# Ray leaves sockets and files to the garbage collector, and warns of its own deprecations
 @pytest.mark.filterwarnings("ignore::Warning")
 @pytest.mark.long
-def test_a_cluster_prints_what_one_process_does_when_a_machine_is_lost(
-    two_machines: Any, shop: Shop, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_cluster_predicts_what_one_process_does_when_a_machine_is_lost(
+    two_machines: Any,
+    samples: Samples,
+    texts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    predict: Callable[[str], bytes],
 ) -> None:
-    models = [shop.classifier]
-    here = load_ensemble(models, device="cpu")
-    drawn = []
+    models = [samples.classifier]
+    predictor = load_ensemble(models, device="cpu")
+    read = []
 
     def examples() -> Iterator[Any]:
-        for example in here.task.examples(texts, labelled=False):
-            drawn.append(example)
+        for example in predictor.task.examples(texts, labeled=False):
+            read.append(example)
             yield example
 
-    expected = list(here.stream(here.task.examples(texts, labelled=False)))
-    answers = stream_answers(here, models, examples(), find_workplace(RayCluster(), "cpu"))
-    found = [next(answers)]
-    assert len(drawn) == 2 * 4 * 3 < len(expected), "more was read than what is under way"
+    all_examples = predictor.task.examples(texts, labeled=False)
+    expected = list(predictor.stream(all_examples, part_size=3))
+    answers = stream_predictions(
+        predictor, models, examples(), place_workers(RayCluster(), "cpu"), part_size=3
+    )
+    predictions = [next(answers)]
+    assert len(read) == 2 * 4 * 3 < len(expected), "examples are read ahead of the work"
     two_machines.remove_node(two_machines.worker_nodes.copy().pop(), allow_graceful=False)
-    found += answers
-    assert found == expected
-    alone = predict(shop, texts, tmp_path / "alone.jsonl")
+    predictions += answers
+    assert predictions == expected
+    in_process = predict("")
     monkeypatch.chdir(tmp_path)
-    assert predict(shop, Path("texts.txt"), Path("cluster.jsonl"), "--executor", "ray") == alone
-    monkeypatch.setattr(embedding_files, "_TEXTS_AT_ONCE", 8)
-    for name, where in (("alone", "local"), ("cluster", "ray")):
-        command = f"embed -m {shop.run} texts.txt -o {name}.npy --executor {where} --quiet"
-        assert main(command.split()) == 0
+    assert predict("--executor ray") == in_process
+    for name, workers in (("alone", 1), ("cluster", RayCluster())):
+        config = EmbeddingFileConfig(workers=workers, device="cpu", texts_per_part=8)
+        embed_file(samples.run, "texts.txt", f"{name}.npy", EmbeddingConfig(), config)
     assert Path("cluster.npy").read_bytes() == Path("alone.npy").read_bytes()

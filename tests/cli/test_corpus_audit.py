@@ -1,51 +1,55 @@
 """`cloze corpus audit`."""
 
-import json
+from pathlib import Path
 
 import pytest
+from samples import Cloze
 
-from cloze.cli import main
-from cloze.corpus.build import build_dataset
-from cloze.text.pieces import SPECIAL_PIECES
-from cloze.text.tokenizer import Tokenizer
+from cloze.data.build import build_dataset
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("audited")
     (directory / "vocabulary").mkdir()
-    Tokenizer.from_pieces([*SPECIAL_PIECES, *"abcdefgh", "##a", "##b"]).save(directory / "vocabulary")
+    Tokenizer.from_tokens([*SPECIAL_TOKENS, *"abcdefgh", "##a", "##b"]).save(directory / "vocabulary")
     documents = [[f"{x} {y} {x}{y} {z}" for y in "abcdef" for z in "ab"] for x in "abcdefgh"]
     (directory / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in documents))
     build_dataset([directory / "text.txt"], directory / "vocabulary", directory / "data")
     return directory / "data"
 
 
-def test_text_json_and_page(dataset, tmp_path, capsys):
+def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: Cloze) -> None:
     page = tmp_path / "page.html"
-    arguments = ["corpus", "audit", str(dataset), "--seq-length", "16", "32", "--quiet"]
-    assert main([*arguments, "-o", str(page)]) == 0
-    text = capsys.readouterr().out
-    assert "of 16 tokens" in text
-    assert "of 32 tokens" in text
+    command = f"corpus audit {dataset} --seq-length 16 32 --quiet"
+    text = cloze(f"{command} -o {page}").out
+    assert "16 tokens" in text
+    assert "32 tokens" in text
     assert text.count("instance ") == 20
     assert page.read_text().startswith("<!DOCTYPE html>")
-    assert main([*arguments, "--json", "--whole-word", "--sample", "5", "--split", "validation"]) == 0
-    table = json.loads(capsys.readouterr().out)
+    table = cloze(f"{command} --json --whole-word --sample 5 --split validation").json
     assert table["split"] == "validation"
     assert [drawn["max_seq_length"] for drawn in table["drawn"]] == [16, 32]
     assert table["drawn"][0]["sampled"] <= 5
 
 
-def test_what_is_wrong_is_told_before_anything_is_read(dataset, tmp_path, capsys):
+@pytest.mark.protected
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("{dataset} -o {page}", "already exists"),
+        ("{dataset} --seq-length 4", "--seq-length: sequences of 4 tokens"),
+        ("{dataset} --sample 0", "--sample"),
+        ("{page.parent}", "error: "),
+    ],
+)
+def test_audit_refuses_wrong_input(
+    dataset: Path, tmp_path: Path, cloze: Cloze, arguments: str, message: str
+) -> None:
     page = tmp_path / "page.html"
     page.write_text("mine")
-    for arguments, message in (
-        ([str(dataset), "-o", str(page)], "exists already"),
-        ([str(dataset), "--seq-length", "4"], "--seq-length: sequences of 4 tokens"),
-        ([str(dataset), "--sample", "0"], "--sample"),
-        ([str(tmp_path)], "error: "),
-    ):
-        assert main(["corpus", "audit", *arguments]) == 2
-        assert message in capsys.readouterr().err
+    printed = cloze(f"corpus audit {arguments.format(dataset=dataset, page=page)}", code=2)
+    assert message in printed.err
     assert page.read_text() == "mine"

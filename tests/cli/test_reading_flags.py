@@ -1,95 +1,84 @@
-"""The flags of `cloze corpus` and `cloze vocab` that say how text is read."""
+"""The flags of `cloze corpus` and `cloze vocab` that select and preview text."""
 
 import json
-import shlex
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shop import Shop
-
-from cloze.cli import main
+from samples import Cloze, Samples
 
 STORY = "A king had three daughters. The youngest was fair.\nShe had a ball of gold.\n"
 
 
-def run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = main(shlex.split(command))
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
-
-
 @pytest.fixture
 def tales(tmp_path: Path) -> Path:
-    """Twelve rows of JSON, of which one is short and one holds a control character."""
-    folder = tmp_path / "tales"
-    folder.mkdir()
+    """Twelve rows of JSON lines: one is short and one has a control character."""
+    directory = tmp_path / "tales"
+    directory.mkdir()
     rows = [{"tale": {"body": f"{number}. {STORY}"}} for number in range(10)]
     rows += [{"tale": {"body": "The end."}}, {"tale": {"body": "\x07" + STORY}}]
-    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
+    (directory / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return directory
 
 
-def test_a_dry_run_says_what_would_be_read_and_writes_nothing(tales, capsys, tmp_path):
+@pytest.mark.parametrize("verb", ["corpus", "vocab"])
+def test_dry_run_shows_the_input_and_writes_nothing(
+    tales: Path, cloze: Cloze, tmp_path: Path, verb: str
+) -> None:
     pq.write_table(pa.table({"tale": [{"body": STORY}]}), tales / "b.parquet")
-    for verb in ("corpus", "vocab"):
-        code, out, err = run(f"{verb} {tales} --text-field tale.body --dry-run", capsys)
-        assert (code, err) == (0, "")
-        size = sum(file.stat().st_size for file in tales.iterdir())
-        assert out.splitlines() == [
-            f"{tales}/a.jsonl: JSON lines",
-            f"{tales}/b.parquet: Parquet",
-            f"1 stretches, {size:,} bytes on disk",
-            f"first document, at {tales}/a.jsonl:1, 2 paragraphs:",
-            "    0. A king had three daughters. The youngest was fair.",
-            "    She had a ball of gold.",
-        ]
+    command = f"{verb} {tales} --text-field tale.body --dry-run"
+    size = sum(file.stat().st_size for file in tales.iterdir())
+    lines = [
+        f"{tales}/a.jsonl: JSON lines",
+        f"{tales}/b.parquet: Parquet",
+        f"1 input shards, {size:,} bytes on disk",
+        f"first document, at {tales}/a.jsonl:1, 2 paragraphs:",
+        "    0. A king had three daughters. The youngest was fair.",
+        "    She had a ball of gold.",
+    ]
+    assert cloze(command) == ("\n".join(lines) + "\n", "")
     assert sorted(tmp_path.iterdir()) == [tales]
-    result = json.loads(run(f"corpus {tales} --text-field tale.body --dry-run --json", capsys)[1])
-    assert result["first_document"]["where"] == f"{tales}/a.jsonl:1"
+    assert cloze(f"{command} --json").json["first_document"]["where"] == f"{tales}/a.jsonl:1"
 
 
-def test_validate_reads_everything_and_writes_nothing(tales, capsys, tmp_path):
-    code, out, _ = run(f"corpus {tales} --text-field tale.body --validate --workers 1", capsys)
-    assert code == 0
-    assert "all of it can be read: 11 documents, 22 lines" in out
-    assert "control: 1 documents" in out
-    assert "short_documents: 1 documents" in out
-    result = json.loads(run(f"vocab {tales} --text-field tale.body --validate --quiet --json", capsys)[1])
+def test_validate_reads_everything_and_writes_nothing(tales: Path, cloze: Cloze, tmp_path: Path) -> None:
+    flags = f"{tales} --text-field tale.body --validate"
+    text = cloze(f"corpus {flags} --workers 1").out
+    assert "all input is readable: 11 documents, 22 lines" in text
+    assert "control: 1 documents" in text
+    assert "short_documents: 1 documents" in text
+    result = cloze(f"vocab {flags} --quiet --json").json
     assert (result["documents"], result["cleaning"]["control"]["characters"]) == (11, 1)
     with (tales / "a.jsonl").open("a") as stream:
         stream.write('{"tale": 1}\n')
-    code, out, err = run(f"corpus {tales} --text-field tale.body --validate --quiet", capsys)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"error: {tales}/a.jsonl:13: no field 'tale.body'")
+    printed = cloze(f"corpus {flags} --quiet", code=2)
+    assert printed.out == ""
+    assert printed.err.startswith(f"error: {tales}/a.jsonl:13: no field 'tale.body'")
     assert sorted(tmp_path.iterdir()) == [tales]
 
 
-def test_steps_of_the_cleaning_can_be_left_out(tales, capsys):
+def test_cleaning_steps_can_be_skipped(tales: Path, cloze: Cloze) -> None:
     flags = "--without short_documents --without control"
-    out = run(f"corpus {tales} --text-field tale.body --validate --quiet {flags}", capsys)[1]
-    assert "all of it can be read: 12 documents, 23 lines" in out
-    assert "control" not in out
-    code, _, err = run(f"corpus {tales} --validate --without spelling", capsys)
-    assert code == 2
-    assert "--without" in err
+    text = cloze(f"corpus {tales} --text-field tale.body --validate --quiet {flags}").out
+    assert "all input is readable: 12 documents, 23 lines" in text
+    assert "control" not in text
+    assert "--without" in cloze(f"corpus {tales} --validate --without spelling", code=2).err
 
 
 @pytest.mark.parametrize("limit", [3, 11])
-def test_a_data_set_of_the_first_documents(tales, shop: Shop, capsys, tmp_path, limit):
-    command = f"corpus {tales} --text-field tale.body --vocab {shop.vocab} -o {tmp_path}/out --workers 1"
-    code, out, _ = run(f"{command} --limit {limit} --quiet --json", capsys)
-    assert code == 0
-    assert json.loads(out)["documents"] == min(limit, 10)
+def test_limit_reads_the_first_documents(
+    tales: Path, samples: Samples, cloze: Cloze, tmp_path: Path, limit: int
+) -> None:
+    command = f"corpus {tales} --text-field tale.body --vocab {samples.vocab} -o {tmp_path}/out --workers 1"
+    assert cloze(f"{command} --limit {limit} --quiet --json").json["documents"] == min(limit, 10)
 
 
-def test_a_vocabulary_of_a_table(tales, capsys, tmp_path):
+def test_a_vocabulary_is_trained_on_a_table(cloze: Cloze, tmp_path: Path) -> None:
     pq.write_table(pa.table({"body": [STORY] * 9}), tmp_path / "a.parquet")
-    code, _, err = run(
-        f"vocab {tmp_path}/a.parquet --text-field body -o {tmp_path}/out --size 45 --workers 1", capsys
-    )
-    assert (code, err.splitlines()[0]) == (0, f"{tmp_path}/a.parquet: Parquet")
+    printed = cloze(f"vocab {tmp_path}/a.parquet --text-field body -o {tmp_path}/out --size 45 --workers 1")
+    assert printed.err.splitlines()[0] == f"{tmp_path}/a.parquet: Parquet"
     assert "k" in (tmp_path / "out" / "vocab.txt").read_text().split()
 
 
@@ -97,7 +86,33 @@ def test_a_vocabulary_of_a_table(tales, capsys, tmp_path):
     ("command", "flag"),
     [("corpus text --vocab v", "--output"), ("corpus text -o out", "--vocab"), ("vocab text", "--output")],
 )
-def test_without_a_look_the_output_is_needed(capsys, command, flag):
-    code, out, err = run(command, capsys)
-    assert (code, out) == (2, "")
-    assert f"the flag {flag} is missing" in err
+def test_output_and_vocabulary_are_required_without_a_preview(cloze: Cloze, command: str, flag: str) -> None:
+    printed = cloze(command, code=2)
+    assert printed.out == ""
+    assert f"the flag {flag} is missing" in printed.err
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_verbs_agree_on_line_ends(samples: Samples, cloze: Cloze, tmp_path: Path, end: str) -> None:
+    out = tmp_path / "out"
+    commands = (
+        f"vocab text.txt -o {out} --size 400 --workers 1",
+        f"corpus text.txt --vocab {samples.vocab} -o {out} --workers 1",
+        f"embed -m {samples.run} text.txt -o {out}/vectors.npy --device cpu",
+        f"predict classification -m {samples.classifier} table.tsv",
+        f"finetune classification -m {samples.run} -d table.tsv --validate --set max_seq_length=32",
+    )
+    results: dict[str, list[object]] = {"\n": [], end: []}
+    for line_end, printed in results.items():
+        for name, source in (("text.txt", samples.text), ("table.tsv", samples.table)):
+            (tmp_path / name).write_bytes(source.read_bytes().replace(b"\n", line_end.encode()))
+        for command in commands:
+            shutil.rmtree(out, ignore_errors=True)
+            text = cloze(
+                command.replace("text.txt", f"{tmp_path}/text.txt").replace(
+                    "table.tsv", f"{tmp_path}/table.tsv"
+                ),
+                "--quiet",
+            ).out
+            printed.append((command, text, [file.read_bytes() for file in sorted(out.glob("*"))]))
+    assert results[end] == results["\n"]

@@ -1,9 +1,9 @@
-"""What the first answer of a process waits for."""
+"""Imports before the first answer of a process."""
 
 import subprocess
 import sys
 
-from shop import Shop
+from samples import Samples
 
 PROGRAM = """
 import sys
@@ -13,9 +13,8 @@ print(*(name for name in ("torch._dynamo", "sympy") if name in sys.modules), fil
 """
 
 
-def test_a_blank_is_filled_without_torchs_compiler(shop: Shop) -> None:
-    """Importing it takes longer than everything else but torch itself."""
-    arguments = [sys.executable, "-c", PROGRAM, str(shop.checkpoint)]
+def test_fill_does_not_import_the_compiler_of_torch(samples: Samples) -> None:
+    arguments = [sys.executable, "-c", PROGRAM, str(samples.checkpoint)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert "[MASK] 1:" in done.stdout
-    assert done.stderr.strip() == ""
+    assert done.stderr.strip() == ""  # the import takes longer than all others except torch's

@@ -1,4 +1,4 @@
-"""One of everything that the pages speak of, tiny, so that their commands take a second each."""
+"""Small data and models that the pages name."""
 
 import json
 import shlex
@@ -18,15 +18,15 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path += [
     str(TESTS / "cli"),
     str(TESTS / "tasks"),
-]  # shop.py and families.py, which other tests share, too
+]  # for samples.py and families.py
 
 from families import CASES  # noqa: E402
-from shop import NANO, NANO_TASK, REPOSITORY  # noqa: E402
+from samples import NANO, NANO_TASK, REPOSITORY  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """What a page may ask for, by its name in the stock."""
+    """Data and models of the pages, by name."""
     place = tmp_path_factory.mktemp("stock")
     _write_texts(place)
     _write_tables(place)
@@ -53,7 +53,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 @pytest.fixture(scope="session")
 def google_bert(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A TensorFlow checkpoint, as Google's program wrote it."""
+    """A TensorFlow checkpoint that Google's code wrote."""
     golden, google = shared / "golden" / "google-nano", tmp_path_factory.mktemp("google")
     for file in (golden / "bert_config.json", golden / "vocab.txt", *(golden / "step0").iterdir()):
         (google / file.name).write_bytes(file.read_bytes())
@@ -62,7 +62,7 @@ def google_bert(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def old_model(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory as older versions of transformers wrote them."""
+    """A directory in the format of old versions of transformers."""
     old = tmp_path_factory.mktemp("old")
     for name in ("config.json", "vocab.txt"):
         (old / name).write_bytes((minilm / name).read_bytes())
@@ -85,12 +85,14 @@ def _write_texts(place: Path) -> None:
     (place / "lines.txt").write_text("\n".join(lines) + "\n", "utf-8")
     table = "".join(f"{line}\t{('negative', 'positive')[i % 2]}\n" for i, line in enumerate(lines))
     (place / "reviews.tsv").write_text("text\tlabel\n" + table, "utf-8")
+    rows = "A fine film with fine music.,0,1,1\nTwo hours that I would like back.,1,0,0\n" * 20
+    (place / "films.csv").write_text("text,negative,positive,music\n" + rows, "utf-8")
     (place / "liked.tsv").write_text("review\tliked\n" + table, "utf-8")
     (place / "stars.tsv").write_text("text\tstars\n" + table, "utf-8")
 
 
 def _write_tables(place: Path) -> None:
-    """Write the four examples that the contract tests have of each task, several times, by the benchmarks' names."""
+    """Write the examples of the contract tests, repeated, to the file names of the benchmarks."""
     for folder, task in (("CoLA", "cola"), ("MRPC", "mrpc"), ("STS-B", "stsb")):
         (place / "glue" / folder).mkdir(parents=True)
         head, rows = _head_and_rows(CASES[task].content, has_head=task != "cola")

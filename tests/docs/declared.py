@@ -1,27 +1,27 @@
-"""What stands in for what the pages speak of, and what is not run and why: the one place for all pages."""
+"""The data that stand in for those of the pages, and the commands that are shortened or not run."""
 
 from running import Page
-from shop import NANO, NANO_TASK
+from samples import NANO, NANO_TASK
 
 INSTALLS = "installs software"
-MEASURED = "many processes; tests/evidence runs it at a size that takes seconds"
-TAKES_MINUTES = "takes five minutes; tests/demo runs it at a size that takes seconds"
+MEASURED = "many processes; tests/benchmarks runs a small one"
+TAKES_MINUTES = "takes five minutes; tests/demo runs a small one"
 
 
-def smaller(verb: str, arguments: list[str]) -> list[str]:
-    """Return what is added to a command so that it takes a second and not hours."""
+def shortening_flags(verb: str, arguments: list[str]) -> list[str]:
+    """Return flags that make a command take a second instead of hours."""
     if "--resume" in arguments:
         return []
     if verb == "pretrain":
         settings = [*NANO, "--set=model.max_position_embeddings=512"]
-        return [each for each in settings if "--init" not in arguments or "=model." not in each]
+        return [flag for flag in settings if "--init" not in arguments or "=model." not in flag]
     if verb == "finetune":
         return [*NANO_TASK, *(["--set=epochs=1"] if "feature-classification" not in arguments else [])]
     if verb == "vocab":
         return ["--size", "500", "--workers", "1"]
     if verb in ("corpus", "vocab extend") and "--dry-run" not in arguments:
         return ["--workers", "1"]
-    if verb == "bench":
+    if verb == "benchmarks":
         return BENCHMARKS[arguments[0]]
     return []
 
@@ -30,21 +30,17 @@ BENCHMARKS = {
     "pretrain": ["--rounds=1", "--batch=2", "--max-seq-length=16", "--model=tiny"],
     "tokenize": ["--rounds=1", "--megabytes=0.02"],
     "corpus": ["--rounds=1", "--megabytes=0.02"],
-    "load": ["--rounds=1"],  # small batches differ by chance in how many pieces are hidden
+    "load": ["--rounds=1"],  # the number of masked tokens of small batches varies too much
     "finetune": ["--rounds=2", "--set=epochs=1", "--set=max_seq_length=32", "--dtype=float32"],
     "embed": ["--rounds=1", "--texts=4"],
 }
 
 PAGES = {
     "README.md": Page(
-        inputs={
-            "my-texts": "texts",
-            "reviews.tsv": "stars.tsv",
-            "new-reviews.txt": "lines.txt",
-            "lines.txt": "lines.txt",
-            "MODEL": "minilm",
-            "uncased_L-12_H-768_A-12": "google_bert",
-        },
+        inputs=(
+            "my-texts=texts reviews.tsv=stars.tsv new-reviews.txt=lines.txt lines.txt "
+            "MODEL=minilm uncased_L-12_H-768_A-12=google_bert"
+        ),
         replaced={
             "--budget 60m": "--steps 4",
             'cloze.train_vocabulary(["my-texts"], "my-vocab")': (
@@ -55,7 +51,6 @@ PAGES = {
             ),
         },
         not_run={
-            "make ": INSTALLS,
             "pip install": INSTALLS,
             "cloze demo": TAKES_MINUTES,
             "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
@@ -63,12 +58,12 @@ PAGES = {
     ),
     "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
     "docs/start.md": Page(
-        inputs={"demo-run": "demo-run"},
+        inputs="demo-run",
         not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES},
         is_long=True,
     ),
     "docs/your-text.md": Page(
-        inputs={"my-texts": "texts", "my-field.txt": "field.txt", "other-texts.txt": "text.txt"},
+        inputs="my-texts=texts my-field.txt=field.txt other-texts.txt=text.txt",
         replaced={
             "--budget 60m": "--steps 4",
             "--steps 10000": "--steps 4",
@@ -76,124 +71,86 @@ PAGES = {
         },
     ),
     "docs/your-data.md": Page(
-        inputs={
-            "MODEL": "run",
-            "reviews.tsv": "reviews.tsv",
-            "more-reviews.tsv": "reviews.tsv",
-            "new-reviews.txt": "lines.txt",
-        },
+        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt films.csv",
         replaced={"--seeds 5": "--seeds 2"},
     ),
     "docs/models.md": Page(
-        inputs={
-            "GOOGLE": "google_bert",
-            "HUB": "checkpoint",
-            "SENTENCES": "minilm",
-            "OLD": "old_model",
-            "lines.txt": "lines.txt",
-            "reviews.tsv": "reviews.tsv",
-            "my-texts": "texts",
-        },
+        inputs=(
+            "GOOGLE=google_bert HUB=checkpoint SENTENCES=minilm OLD=old_model lines.txt "
+            "reviews.tsv my-texts=texts"
+        ),
         replaced={"--steps 1000": "--steps 2"},
     ),
     "docs/text.md": Page(
-        inputs={
-            "my-texts": "texts",
-            "vocab": "vocab",
-            "wikipedia": "texts",
-            "novels": "texts",
-            "crawl": "crawl",
-            "deduplicated": "crawl",
-            "vocabulary": "vocab",
-        },
+        inputs=(
+            "my-texts=texts vocab wikipedia=texts novels=texts crawl deduplicated=crawl vocabulary=vocab"
+        ),
         not_run={
             "# pip install 'datatrove": "needs datatrove, which cloze does not",
             "ray start": "starts a cluster; tests/test_ray_cluster.py has one",
             "cloze corpus my-texts --vocab vocab -o data --executor ray": "likewise",
-            "cloze corpus s3://": "asks an object store; tests/test_stores.py has one",
-            "cloze finetune classification -m MODEL -d s3://": "likewise; tests/cli/test_cli_stores.py",
-            "cloze predict classification -m reviews s3://": "likewise; tests/cli/test_cli_stores.py",
+            "cloze corpus s3://": "asks an object store; tests/test_remote_files.py has one",
+            "cloze finetune classification -m MODEL -d s3://": "likewise; tests/cli/test_cli_object_stores.py",
+            "cloze predict classification -m reviews s3://": "likewise; tests/cli/test_cli_object_stores.py",
         },
     ),
     "docs/vocabulary.md": Page(
-        inputs={
-            "my-texts": "texts",
-            "held-out.txt": "text.txt",
-            "bert-base-uncased": "vocab",
-            "my-field.txt": "field.txt",
-        },
+        inputs=("my-texts=texts held-out.txt=text.txt bert-base-uncased=vocab my-field.txt=field.txt"),
         replaced={"--add 500": "--add 2"},
     ),
     "docs/tokenizer.md": Page(),
     "docs/pretraining.md": Page(
-        inputs={"bert": "checkpoint", "field.txt": "field.txt", "wiki.txt": "text.txt"},
+        inputs="bert=checkpoint field.txt wiki.txt=text.txt",
         replaced={"--add 500": "--add 2", "--steps 10000": "--steps 2"},
         not_run={
-            "cloze study": "takes hours; tests/evidence/test_study.py runs one at a size that takes seconds"
+            "python -m experiments study": "takes hours; tests/experiments/test_study.py runs a small one"
         },
     ),
     "docs/ablations.md": Page(
-        inputs={"DATASET": "data"},
+        inputs="DATASET=data",
         replaced={"--budget 10m": "--steps 2"},
         not_run={
-            "cloze reproduce table5 --data": "takes hours; tests/evidence/test_ablations.py runs one at a nano size"
+            "python -m experiments table5 --data": "takes hours; tests/experiments/test_ablations.py runs a small one"
         },
     ),
     "docs/distribution.md": Page(
         not_run={
-            "torchrun": "starts ranks; tests/pretraining/test_distribution.py does, on one core",
-            "cloze bench distribution": MEASURED,
+            "torchrun": "starts ranks; tests/pretraining/test_distributed_pretraining.py does, on one core",
+            "python -m benchmarks distribution": MEASURED,
             "cloze predict classification -m reviews new-reviews.txt -o answers.jsonl --executor ray": (
                 "starts a cluster; tests/cli/test_cli_predict_workers.py has one"
             ),
             "cloze finetune classification -m MODEL -d reviews.tsv -o five --seeds 5 --executor ray": (
-                "likewise; tests/tasks/test_trials_in_workers.py"
+                "likewise; tests/tasks/test_hyperparameter_search_in_workers.py"
             ),
         }
     ),
-    "docs/claims/input.md": Page(inputs={"MODEL": "minilm"}),
-    "docs/claims/masked-words.md": Page(inputs={"records": "records"}),
+    "docs/claims/input.md": Page(inputs="MODEL=minilm"),
+    "docs/claims/masked-words.md": Page(inputs="records"),
     "docs/claims/next-sentence.md": Page(),
     "docs/claims/sizes.md": Page(),
-    "docs/claims/fine-tuning.md": Page(inputs={"MODEL": "minilm"}, tolerance=0.2),
+    "docs/claims/fine-tuning.md": Page(inputs="MODEL=minilm", tolerance=0.2),
     "docs/claims/learned.md": Page(
-        inputs={"conll2003": "shared/data/ner/conll2003", "SST-2": "shared/data/glue/SST-2"},
+        inputs="conll2003=shared/data/ner/conll2003 SST-2=shared/data/glue/SST-2",
         is_long=True,
         tolerance=0.1,
     ),
     "docs/claims/results.md": Page(),
-    "docs/claims/ablations.md": Page(inputs={"records": "records"}),
+    "docs/claims/ablations.md": Page(inputs="records"),
     "docs/claims/vectors.md": Page(
-        inputs={"STS-B": "shared/data/glue/STS-B", "SST-2": "shared/data/glue/SST-2"}, is_long=True
+        inputs="STS-B=shared/data/glue/STS-B SST-2=shared/data/glue/SST-2", is_long=True
     ),
-    "docs/claims/inside.md": Page(inputs={"MODEL": "minilm"}),
-    "docs/audit.md": Page(inputs={"DATASET": "data"}),
+    "docs/claims/inside.md": Page(inputs="MODEL=minilm"),
+    "docs/audit.md": Page(inputs="DATASET=data"),
     "docs/tasks.md": Page(
-        inputs={
-            "MODEL": "run",
-            "GLUE": "glue",
-            "glue": "glue",
-            "STS-B": "glue/STS-B",
-            "reviews": "reviews",
-            "new-reviews.tsv": "reviews.tsv",
-            "my.tsv": "liked.tsv",
-            "judged.tsv": "judged.tsv",
-            "candidates.tsv": "judged.tsv",
-            "cranqrel.trec.txt": "cranqrel.trec.txt",
-            "train-v2.0.json": "squad2.json",
-            "dev-v2.0.json": "squad2.json",
-            "dev-v1.1.json": "squad.json",
-            "predictions.json": "predictions.json",
-            "null_odds.json": "null_odds.json",
-            "train.conll": "tagged.conll",
-            "dev.conll": "tagged.conll",
-            "test.conll": "tagged.conll",
-            "words.conll": "tagged.conll",
-            "both.conll": "both.conll",
-            "letters.txt": "lines.txt",
-            "squad_v1": "squad",
-            "DIRECTORY": "dev",
-        },
+        inputs=(
+            "MODEL=run GLUE=glue glue STS-B=glue/STS-B reviews new-reviews.tsv=reviews.tsv "
+            "my.tsv=liked.tsv judged.tsv candidates.tsv=judged.tsv cranqrel.trec.txt "
+            "train-v2.0.json=squad2.json dev-v2.0.json=squad2.json dev-v1.1.json=squad.json "
+            "predictions.json null_odds.json train.conll=tagged.conll dev.conll=tagged.conll "
+            "test.conll=tagged.conll words.conll=tagged.conll both.conll letters.txt=lines.txt "
+            "squad_v1=squad DIRECTORY=dev"
+        ),
         replaced={
             "--learning-curve 100,500,2000,all": "--learning-curve 4,8,all",
             "--examples 500": "--examples 8",
@@ -206,12 +163,10 @@ PAGES = {
         },
         is_long=True,
     ),
-    "docs/embeddings.md": Page(inputs={"MODEL": "minilm", "banks.txt": "text 0"}),
-    "docs/explanations.md": Page(
-        inputs={"reviews": "reviews", "model": "run", "new-reviews.txt": "lines.txt"}
-    ),
+    "docs/embeddings.md": Page(inputs="MODEL=minilm banks.txt=text:0"),
+    "docs/explanations.md": Page(inputs="reviews model=run new-reviews.txt=lines.txt"),
     "docs/explorer.md": Page(
-        inputs={"RUN": "run", "CLASSIFIER": "reviews"},
+        inputs="RUN=run CLASSIFIER=reviews",
         replaced={
             "cloze serve -m mini=RUN -m reviews=CLASSIFIER": (
                 "cloze serve -m mini=RUN -m reviews=CLASSIFIER --port 0 2> told & "
@@ -219,21 +174,16 @@ PAGES = {
             )
         },
     ),
-    "docs/export.md": Page(inputs={"MODEL": "reviews"}, not_run={"pip install": INSTALLS}),
+    "docs/export.md": Page(inputs="MODEL=reviews", not_run={"pip install": INSTALLS}),
     "docs/files.md": Page(
-        inputs={"texts": "texts", "vocabulary": "vocab"},
+        inputs="texts vocabulary=vocab",
         replaced={"$SLURM_ARRAY_TASK_ID/64": "1/1"},
     ),
     "docs/performance.md": Page(
-        inputs={
-            "MODEL": "minilm",
-            "lines.txt": "lines.txt",
-            "my-text.txt": "text.txt",
-            "vocab": "vocab",
-            "data": "data",
-        },
+        inputs="MODEL=minilm lines.txt my-text.txt=text.txt vocab data",
         not_run={
-            f"cloze bench {what}": MEASURED for what in ("finetune", "vocab", "latency", "start", "growth")
+            f"python -m benchmarks {what}": MEASURED
+            for what in ("finetune", "vocab", "latency", "start", "growth")
         },
         is_long=True,
     ),
@@ -244,18 +194,12 @@ PAGES = {
             "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
             "curl": "asks a server; tests/serving/test_serving_page.py has one",
             "apt-get": INSTALLS,
-            "cloze bench serve": MEASURED,
+            "python -m benchmarks serve": MEASURED,
         }
     ),
-    "docs/paper/encoder.md": Page(inputs={"MODEL": "run"}),
+    "docs/paper/encoder.md": Page(inputs="MODEL=run"),
     "docs/paper/experiments.md": Page(
-        inputs={
-            "MODEL": "minilm",
-            "data": "data",
-            "train.conll": "tagged.conll",
-            "dev.conll": "tagged.conll",
-            "lines.txt": "lines.txt",
-        },
+        inputs="MODEL=minilm data train.conll=tagged.conll dev.conll=tagged.conll lines.txt",
         replaced={
             "--steps 100000": "--steps 2",
             "-m MODEL -d train.conll": "-m MODEL -d train.conll --set feature-tagging.lstm_size=8"
@@ -264,13 +208,20 @@ PAGES = {
         is_long=True,
     ),
     "docs/reference/recipes.md": Page(
-        inputs={"TEXT": "texts", "DATASET": "data", "MODEL": "run", "MRPC": "glue/MRPC"},
-        replaced={"--budget 150s": "--steps 2", "--budget 60m": "--steps 2", "--steps 1000000": "--steps 2"},
-        not_run={"cloze reproduce": "takes hours; tests/evidence/test_ablations.py runs one at a nano size"},
+        inputs="TEXT=texts DATASET=data MODEL=run MRPC=glue/MRPC",
+        replaced={
+            "--budget 150s": "--steps 2",
+            "--budget 30m": "--steps 2",
+            "--budget 60m": "--steps 2",
+            "--steps 1000000": "--steps 2",
+        },
+        not_run={
+            "python -m experiments": "takes hours; tests/experiments/test_ablations.py runs a small one"
+        },
         is_long=True,
     ),
 }
-"""By their path; a page with nothing to run need not stand here."""
+"""Pages by path; pages without commands and examples are left out."""
 
 NOTEBOOKS = {
     "pretraining.ipynb": {
@@ -281,4 +232,4 @@ NOTEBOOKS = {
     },
     "first-hour.ipynb": {"PASSAGES = 40": "PASSAGES = 2", "[:400]": "[:10]"},
 }
-"""What a test replaces in the cells of a notebook, so that it takes seconds."""
+"""Replacements in the cells of a notebook, so that it runs in seconds."""

@@ -1,4 +1,4 @@
-"""The notebooks run from the first cell to the last, and hold the outputs of such a run."""
+"""The notebooks run, and contain the outputs of a complete run."""
 
 import os
 import sys
@@ -13,23 +13,21 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PATHS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 
-def test_there_is_no_other_notebook() -> None:
+def test_all_notebooks_are_declared() -> None:
     assert {path.name for path in PATHS} == set(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_outputs_are_there_and_small(path: Path) -> None:
+def test_outputs_are_complete_and_small(path: Path) -> None:
     assert path.stat().st_size < 250_000
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), (
-        "run it anew, all of it"
-    )
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), "run all cells again"
     assert sum(bool(cell.outputs) for cell in cells) > len(cells) / 2
-    said = "".join(output.get("text", "") for cell in cells for output in cell.outputs)
-    assert "Traceback" not in said
-    assert "/home/" not in said + path.read_text("utf-8")
+    text = "".join(output.get("text", "") for cell in cells for output in cell.outputs)
+    assert "Traceback" not in text
+    assert "/home/" not in text + path.read_text("utf-8")
 
 
 @pytest.mark.long
@@ -40,7 +38,7 @@ def test_notebooks_run(minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in NOTEBOOKS:
         notebook = nbformat.read(DOCS / "notebooks" / name, as_version=4)
         for words, others in NOTEBOOKS[name].items():
-            (cell,) = (each for each in notebook.cells if words in each.source and each.cell_type == "code")
+            (cell,) = (cell for cell in notebook.cells if words in cell.source and cell.cell_type == "code")
             cell.source = cell.source.replace(words, others)
         here = {"metadata": {"path": str(tmp_path)}}
         NotebookClient(notebook, timeout=300, kernel_name="python3", resources=here).execute()

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -16,24 +15,22 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.cli import main
+from cloze.data.batch import collate
 from cloze.export import onnx as export
-from cloze.model.bert import BertConfig, BertModel, initialize_weights
-from cloze.model.checkpoint import load_model, write_model_files
-from cloze.model.heads import (
-    BertForFeatureExtraction,
-    BertForMaskedLM,
-    BertForMultipleChoice,
-    BertForNextSentencePrediction,
+from cloze.models.batch import to_device
+from cloze.models.bert import BertConfig, BertModel, initialize_weights
+from cloze.models.checkpoint import load_model
+from cloze.models.heads import (
     BertForPreTraining,
-    BertForQuestionAnswering,
     BertForSequenceClassification,
-    BertForTokenClassification,
 )
-from cloze.model.packed import Packed
-from cloze.model.pooling import Pooling, pool
-from cloze.model.sentence_transformers import VectorSettings, write_sentence_transformer
-from cloze.text.pieces import SPECIAL_PIECES
-from cloze.text.tokenizer import Tokenizer
+from cloze.models.pooling import Pooling, pool
+from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
+from cloze.tokenization.tokenizer import Tokenizer
+from model_heads import HEADS
+from tiny_models import SPECIAL, write_checkpoint
+
+pytestmark = pytest.mark.protected
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -46,34 +43,21 @@ CONFIG = BertConfig(
     max_position_embeddings=61,
     initializer_range=0.2,
 )
-# each with the outputs that have a value for every token, and those that have one for every sequence
-HEADS = {
-    "encoder": (lambda bert: bert, ("last_hidden_state",), ("pooler_output",)),
-    "features": (BertForFeatureExtraction, ("last_hidden_state",), ("pooler_output",)),
-    "pre-training": (BertForPreTraining, ("prediction_logits",), ("seq_relationship_logits",)),
-    "masked words": (BertForMaskedLM, ("logits",), ()),
-    "next sentence": (BertForNextSentencePrediction, (), ("logits",)),
-    "classes": (partial(BertForSequenceClassification, num_labels=3), (), ("logits",)),
-    "tags": (partial(BertForTokenClassification, num_labels=5), ("logits",), ()),
-    "answers": (BertForQuestionAnswering, ("start_logits", "end_logits"), ()),
-    "choices": (BertForMultipleChoice, (), ("logits",)),
-}
+NAMES = [name for name in HEADS if name not in ("regression", "labels, several at once")]
 TEXTS = ["w7 w30 w2 w2", "w1", "w88 w3 w4 w5 w6 [MASK] w9 w10"]
 
 
 def written(
-    directory: Path, model: nn.Module, vectors: VectorSettings | None = None, *, labels: int = 0
+    directory: Path, model: nn.Module, vectors: SentenceEncoderConfig | None = None, *, labels: int = 0
 ) -> Path:
     initialize_weights(model, CONFIG.initializer_range, torch.Generator().manual_seed(7))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(9))
-    tokenizer = Tokenizer.from_pieces([*SPECIAL_PIECES, *(f"w{number}" for number in range(98))])
-    with artifacts.write_directory(directory, kind="checkpoint") as target:
-        names = [f"class {number}" for number in range(labels)]
-        write_model_files(target, model.eval(), tokenizer, labels=names)
-        if vectors is not None:
-            write_sentence_transformer(target, vectors, hidden_size=CONFIG.hidden_size)
+    tokens = [*SPECIAL, *(f"w{number}" for number in range(98))]
+    write_checkpoint(directory, model.eval(), tokens, labels=[f"class {number}" for number in range(labels)])
+    if vectors is not None:
+        save_sentence_encoder_config(directory, vectors, hidden_size=CONFIG.hidden_size)
     return directory
 
 
@@ -94,19 +78,17 @@ def batch(shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
 
 
 @pytest.mark.parametrize(
-    ("name", "hidden_act"), [*((name, "gelu") for name in HEADS), ("pre-training", "gelu_tanh")]
+    ("name", "hidden_act"), [*((name, "gelu") for name in NAMES), ("pre-training", "gelu_tanh")]
 )
-def test_every_head_gives_what_transformers_gives(
+def test_graph_of_every_head_equals_transformers(
     name: str, hidden_act: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command holds the graph against the packed model; here the graph is held against a third one."""
     transformers = pytest.importorskip("transformers")
-    head, per_token, per_sequence = HEADS[name]
-    model = head(BertModel(dataclasses.replace(CONFIG, hidden_act=hidden_act)))
+    model = HEADS[name].build(BertModel(dataclasses.replace(CONFIG, hidden_act=hidden_act)))
     directory = written(tmp_path / "model", model, labels=getattr(model, "num_labels", 0))
     assert main(["export", str(directory), "--to", "onnx", "-o", str(tmp_path / "graph"), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert tuple(result["outputs"]) == per_token + per_sequence
     shapes = [(check["batch"], check["length"]) for check in result["checks"]]
     assert shapes == [(1, 3), (4, 15), (3, 30), (2, 61)]
     assert 0 < max(check["largest_difference"] for check in result["checks"]) < 1e-4
@@ -127,20 +109,19 @@ def test_every_head_gives_what_transformers_gives(
             inputs = {key: values[None] for key, values in inputs.items()}
         with torch.inference_mode():
             expected = theirs(**inputs)
+        assert result["outputs"] == list(expected)
         for output, found in run_graph(tmp_path / "graph", input_ids, mask, types).items():
             values = expected[output].numpy().reshape(found.shape)
-            rows = mask.bool().numpy() if output in per_token else ...
+            rows = mask.bool().numpy() if values.shape[:2] == mask.shape else ...
             np.testing.assert_allclose(found[rows], values[rows], atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("pooling", "normalize"), [*((pooling, False) for pooling in get_args(Pooling)), ("mean", True)]
 )
-def test_vectors_are_those_of_sentence_transformers(
-    pooling: Pooling, normalize: bool, tmp_path: Path
-) -> None:
+def test_graph_equals_sentence_transformers(pooling: Pooling, normalize: bool, tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
-    vectors = VectorSettings(pooling=pooling, normalize=normalize, max_seq_length=6)
+    vectors = SentenceEncoderConfig(pooling=pooling, normalize=normalize, max_seq_length=6)
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
     exported = export.export_onnx(directory, tmp_path / "graph")
     assert exported.outputs == ("sentence_embedding",)
@@ -172,8 +153,8 @@ print(json.dumps(vectors.tolist()))
 """
 
 
-def test_it_runs_with_neither_cloze_nor_torch_as_the_docs_say(tmp_path: Path) -> None:
-    vectors = VectorSettings(pooling="mean", normalize=True, max_seq_length=None)
+def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> None:
+    vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
     export.export_onnx(directory, tmp_path / "graph")
     docs = (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8")
@@ -185,21 +166,21 @@ def test_it_runs_with_neither_cloze_nor_torch_as_the_docs_say(tmp_path: Path) ->
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
     ).stdout
     tokenizer, encoder = Tokenizer.load(directory), load_model(directory)
-    packed = Packed.from_sequences([tokenizer.encode(text).input_ids for text in TEXTS])
+    packed = to_device(collate([tokenizer.encode(text).input_ids for text in TEXTS]))
     with torch.inference_mode():
-        pooled = pool(encoder.forward_packed(packed).sequence_output, packed, "mean")
+        pooled = pool(encoder(packed).sequence_output, packed, "mean")
     expected = nn.functional.normalize(pooled, dim=-1).numpy()
     np.testing.assert_allclose(json.loads(answers), expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("flag", "share", "loss"), [("--int8", 0.4, 0.1), ("--fp16", 0.6, 0.003)])
-def test_smaller_files_say_what_they_cost(
+def test_smaller_precisions_report_their_loss(
     flag: str, share: float, loss: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = written(tmp_path / "model", BertForPreTraining(BertModel(CONFIG)))
     for name, flags in (("whole", []), ("small", [flag])):
         assert main(["export", str(directory), "-o", str(tmp_path / name), *flags]) == 0
-    assert "largest difference to torch" in capsys.readouterr().out
+    assert "largest difference from PyTorch" in capsys.readouterr().out
     sizes = [(tmp_path / name / "model.onnx").stat().st_size for name in ("small", "whole")]
     assert sizes[0] < share * sizes[1]
     report = json.loads((tmp_path / "small" / "export.json").read_text())
@@ -208,7 +189,7 @@ def test_smaller_files_say_what_they_cost(
 
 
 @pytest.mark.parametrize(("pointers", "taken"), [(["latest", "best"], "best"), (["latest"], "latest")])
-def test_of_a_run_the_best_is_taken_or_else_the_newest(
+def test_best_or_else_latest_checkpoint_of_a_run_is_exported(
     pointers: list[str], taken: str, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
@@ -227,7 +208,7 @@ def test_a_graph_that_differs_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = written(tmp_path / "model", BertModel(CONFIG))
-    build = export.build
+    build = export.build_graph
 
     def wrong(model: nn.Module, **settings: str) -> object:
         graph = build(model, **settings)
@@ -236,7 +217,7 @@ def test_a_graph_that_differs_is_not_written(
         score.raw_data = np.float32(-1).tobytes()
         return graph
 
-    monkeypatch.setattr(export, "build", wrong)
+    monkeypatch.setattr(export, "build_graph", wrong)
     assert main(["export", str(directory), "-o", str(tmp_path / "graph")]) == 1
     error = capsys.readouterr().err
     assert "the graph differs from torch by" in error
@@ -244,7 +225,7 @@ def test_a_graph_that_differs_is_not_written(
     assert not (tmp_path / "graph").exists()
 
 
-def test_what_cannot_be_exported_is_named(
+def test_unexportable_models_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, output = written(tmp_path / "model", BertModel(CONFIG)), tmp_path / "graph"
@@ -254,10 +235,12 @@ def test_what_cannot_be_exported_is_named(
         assert not (tmp_path / "graph").exists()
         return capsys.readouterr().err
 
-    assert "--int8 and --fp16 at once" in refused(str(directory), "-o", str(output), "--int8", "--fp16")
+    assert "--fp16: cannot be combined with --int8" in refused(
+        str(directory), "-o", str(output), "--int8", "--fp16"
+    )
     assert "no such file" in refused(str(tmp_path / "nowhere"), "-o", str(output))
-    assert "exists already" in refused(str(directory), "-o", str(directory))
+    assert "already exists" in refused(str(directory), "-o", str(directory))
     (directory / "model.safetensors").write_bytes(b"0" * 100)
     assert "model.safetensors: " in refused(str(directory), "-o", str(output))
-    monkeypatch.setattr("cloze.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("cloze.optional_dependencies.find_spec", lambda name: None)
     assert "pip install 'cloze-bert[onnx]'" in refused(str(directory), "-o", str(output))

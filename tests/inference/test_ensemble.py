@@ -7,24 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from cloze import artifacts
-from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.ensemble import load_ensemble
-from cloze.inference.glue_submission import SERVER_FILES, ServerFile, write_submission
+from cloze.inference.glue_submission import GLUE_FILES, GlueFile, write_submission
 from cloze.inference.predictor import Predictor
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import TASK_FILE, write_model_files
-from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.registry import find_task
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
-from cloze.text.tokenizer import Tokenizer
+from experiments.__main__ import main
+from tiny_models import write_finetuned
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "book")
-FILES = tuple(replace(file, rows=3 + number) for number, file in enumerate(SERVER_FILES))
+FILES = tuple(replace(file, rows=3 + number) for number, file in enumerate(GLUE_FILES))
 COLUMNS = {
     "qqp": "id\tquestion1\tquestion2",
     "qnli": "index\tquestion\tsentence",
@@ -37,31 +33,18 @@ Capture = pytest.CaptureFixture[str]
 def model(
     path: Path, task: AnyTask, seed: int = 1, pieces: tuple[str, ...] = PIECES, length: int = 16
 ) -> Path:
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=12,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=20,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-    )
-    generator = torch.Generator().manual_seed(seed)
-    head = task.head(BertModel(config, generator=generator), generator=generator)
-    with artifacts.write_directory(path, kind="checkpoint") as directory:
-        write_model_files(directory, head, Tokenizer.from_pieces(pieces))
-        (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=length)))
-    return path
+    sizes = {"num_attention_heads": 2, "max_position_embeddings": 16}
+    return write_finetuned(path, task, pieces, seed=seed, max_seq_length=length, **sizes)
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("models")
-    names = {file.task for file in SERVER_FILES} - {"ax"}
+    names = {file.task for file in GLUE_FILES} - {"ax"}
     return {name: model(place / name, find_task(name)()) for name in sorted(names)}
 
 
-def _rows(file: ServerFile) -> str:
+def _rows(file: GlueFile) -> str:
     header = COLUMNS.get(
         file.task, "index\tsentence" if file.task in SINGLE else "index\tsentence1\tsentence2"
     )
@@ -82,7 +65,7 @@ def glue(tmp_path: Path) -> Path:
     return tmp_path / "glue"
 
 
-def test_the_zip_is_what_the_server_wants(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
+def test_the_zip_has_the_files_of_the_server(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
     sources = write_submission(list(models.values()), glue, tmp_path / "a.zip", files=FILES, device="cpu")
     assert list(sources) == [file.name for file in FILES]
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
@@ -105,12 +88,12 @@ def test_the_zip_is_what_the_server_wants(models: dict[str, Path], glue: Path, t
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
-def test_the_servers_sizes() -> None:
-    assert sum(file.rows for file in SERVER_FILES) == 426_309
-    assert {file.name: file.rows for file in SERVER_FILES}["QQP.tsv"] == 390_965
+def test_the_numbers_of_rows_are_the_servers() -> None:
+    assert sum(file.rows for file in GLUE_FILES) == 426_309
+    assert {file.name: file.rows for file in GLUE_FILES}["QQP.tsv"] == 390_965
 
 
-def test_a_task_without_a_model_is_filled_when_told(
+def test_a_task_without_a_model_is_filled_on_request(
     models: dict[str, Path], glue: Path, tmp_path: Path
 ) -> None:
     own = [path for name, path in models.items() if name != "wnli"]
@@ -122,16 +105,15 @@ def test_a_task_without_a_model_is_filled_when_told(
         assert {row.split("\t")[1] for row in archive.read("WNLI.tsv").decode().splitlines()[1:]} == {"1"}
 
 
-def test_what_cannot_be_submitted(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_invalid_submissions_are_refused(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
     def refused(own: list[Path], says: str) -> None:
         with pytest.raises(InputError, match=says):
             write_submission(own, glue, tmp_path / "a.zip", files=FILES, device="cpu")
         assert not list(tmp_path.glob("*a.zip*"))
 
     everything = list(models.values())
-    refused(
-        [*everything, model(tmp_path / "swag", find_task("swag")())], "is for swag, which is none of GLUE's"
-    )
+    refused([*everything, model(tmp_path / "swag", find_task("swag")())], "is for swag, not a task of GLUE")
     refused([*everything, model(tmp_path / "rte2", find_task("rte")())], "is for rte, as .* is.*--ensemble")
     refused([*everything, models["rte"]], "is given twice")
     refused([*everything, tmp_path / "none"], "no such directory")
@@ -142,12 +124,12 @@ def test_what_cannot_be_submitted(models: dict[str, Path], glue: Path, tmp_path:
     refused([*(own for task, own in models.items() if task != "rte"), other], "its labels are yes, no")
     with (glue / "RTE/test.tsv").open("a") as stream:
         stream.write("99\ta\tb\n")
-    refused(everything, "12 examples, GLUE's server wants 11 for RTE.tsv")
+    refused(everything, "12 examples, GLUE's server expects 11 for RTE.tsv")
     (glue / "RTE/test.tsv").unlink()
     refused(everything, "no RTE/test.tsv in this directory")
 
 
-def test_an_ensemble_says_the_mean_of_the_logits(tmp_path: Path) -> None:
+def test_an_ensemble_averages_logits(tmp_path: Path) -> None:
     task = find_task("sst2")()
     paths = [model(tmp_path / str(seed), task, seed) for seed in range(3)]
     examples = [example for example in _examples(task, tmp_path)]
@@ -162,10 +144,11 @@ def test_an_ensemble_says_the_mean_of_the_logits(tmp_path: Path) -> None:
 
 def _examples(task: AnyTask, place: Path) -> list:
     (place / "texts.txt").write_text("good film\nbad\nbook\n")
-    return list(task.examples(place / "texts.txt", labelled=False))
+    return list(task.examples(place / "texts.txt", labeled=False))
 
 
-def test_what_cannot_be_averaged(tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_models_that_cannot_be_averaged_are_refused(tmp_path: Path) -> None:
     first = model(tmp_path / "first", find_task("mnli")())
     others = {
         "its tokenizer is not that of": model(
@@ -181,22 +164,22 @@ def test_what_cannot_be_averaged(tmp_path: Path) -> None:
     for says, other in others.items():
         with pytest.raises(InputError, match=says):
             load_ensemble([first, other], "mnli", device="cpu")
-    with pytest.raises(InputError, match="vectors of stsb-vectors of several models have no mean"):
+    with pytest.raises(InputError, match="vectors that stsb-vectors compares cannot be averaged"):
         load_ensemble([first, others["reads 12 tokens at once"]], "stsb-vectors", device="cpu")
 
 
-def test_thresholds_are_averaged_as_the_odds_are() -> None:
+def test_thresholds_are_averaged() -> None:
     tasks = [SquadV2(null_threshold=value) for value in (-1.0, -2.0, -6.0)]
-    assert tasks[0].averaged(tasks[1:]) == SquadV2(null_threshold=-3.0)
+    assert tasks[0].for_ensemble(tasks[1:]) == SquadV2(null_threshold=-3.0)
     with pytest.raises(InputError, match="doc_stride is 64"):
-        tasks[0].averaged([SquadV2(doc_stride=64)])
+        tasks[0].for_ensemble([SquadV2(doc_stride=64)])
 
 
 def test_a_table_of_the_paper(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "SST-2").mkdir()
     (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\n")
     second = model(tmp_path / "second", find_task("sst2")(), seed=2)
-    base = ["reproduce", "table1", "-d", str(tmp_path), "--device", "cpu", "--quiet"]
+    base = ["table1", "-d", str(tmp_path), "--device", "cpu", "--quiet"]
     both = [*base, "-m", str(models["sst2"]), "-m", str(second), "-m", str(models["qqp"])]
     assert main(both) == 2
     assert "--ensemble" in capsys.readouterr().err
@@ -214,7 +197,7 @@ def test_a_table_of_the_paper(models: dict[str, Path], tmp_path: Path, capsys: C
 
 @pytest.mark.parametrize(("table", "rows"), [("table1", 5), ("table2", 10), ("table3", 6), ("table4", 7)])
 def test_published_rows(table: str, rows: int, capsys: Capture) -> None:
-    assert main(["reproduce", table, "--json"]) == 0
+    assert main([table, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["published"]) == rows
     assert found["own"] == {}
@@ -225,16 +208,16 @@ def test_published_rows(table: str, rows: int, capsys: Capture) -> None:
             assert np.mean(nine) == pytest.approx(scores["Average"], abs=0.11)
 
 
-def test_what_cannot_be_reproduced(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
+def test_invalid_tables_are_refused(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     wrong = {
-        "table9": "no table 'table9'. Did you mean table",
+        "table9": "unknown table 'table9'. Did you mean table",
         f"table1 -m {models['sst2']}": "--data: no such file or directory",
-        f"table3 -d {tmp_path}": "--data: is of no use without a model",
+        f"table3 -d {tmp_path}": "--data: needs a model",
         f"table1 -m {models['sst2']} -d {tmp_path}": "SST-2: no data",
         f"table4 -m {models['sst2']} -d {tmp_path}": "is for sst2, which is not in table4",
     }
     for command, says in wrong.items():
-        assert main(["reproduce", *command.split(), "--quiet"]) == 2
+        assert main([*command.split(), "--quiet"]) == 2
         printed = capsys.readouterr().err
         assert says in printed
         assert printed.count("\n") == 1

@@ -6,39 +6,33 @@ from pathlib import Path
 import pytest
 import torch
 
+from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.ensemble import MeanOfModels
-from cloze.inference.explain import Line, check_explainable, explain, integrated_gradients
+from cloze.inference.ensemble import EnsembleModel
+from cloze.inference.explain import EmbeddingPath, check_explainable, explain, integrated_gradients
 from cloze.inference.predictor import Predictor
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import write_model_files
-from cloze.model.heads import BertForSequenceClassification
-from cloze.model.packed import Packed
-from cloze.tasks.classification import Classification
+from cloze.models.batch import to_device
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import save_model
+from cloze.models.heads import BertForSequenceClassification
+from cloze.tasks.custom import Classification, Regression
 from cloze.tasks.multi_label import MultiLabel
-from cloze.tasks.regression import Regression
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
-from cloze.tasks.texts import LabelledText
-from cloze.text.tokenizer import Tokenizer
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.tokenizer import Tokenizer
+from tiny_models import tiny_config
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "##ness", "film", "the", "!", "not")
 
 
 def predictor_of(task: AnyTask, num_labels: int = 3, *, max_seq_length: int = 16) -> Predictor:
-    config = BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=20,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=28,
-        max_position_embeddings=40,
-        initializer_range=0.4,
-    )
+    sizes = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 28}
+    config = tiny_config(PIECES, max_position_embeddings=40, initializer_range=0.4, **sizes)
     generator = torch.Generator().manual_seed(7)
     bert = BertModel(config, generator=generator)
     model = BertForSequenceClassification(bert, num_labels=num_labels, generator=generator).eval()
-    return Predictor(model, Tokenizer.from_pieces(PIECES), task, max_seq_length)
+    return Predictor(model, Tokenizer.from_tokens(PIECES), task, max_seq_length)
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +40,19 @@ def predictor() -> Predictor:
     return predictor_of(Classification(labels=("up", "down", "level")))
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("baseline_id", [4, 0], ids=["mask", "pad"])
-def test_the_numbers_are_captums_on_transformers_model(
+def test_attributions_are_captums_on_transformers_model(
     predictor: Predictor, tmp_path: Path, baseline_id: int
 ) -> None:
     attr, transformers = pytest.importorskip("captum.attr"), pytest.importorskip("transformers")
-    write_model_files(tmp_path, predictor.model, predictor.tokenizer, labels=predictor.task.class_names)
+    save_model(tmp_path, predictor.model, predictor.tokenizer, labels=predictor.task.class_names)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     input_ids = predictor.tokenizer.encode("not the goodness film!").input_ids
     baseline_ids = [input_ids[0], *[baseline_id] * (len(input_ids) - 2), input_ids[-1]]
     segments = [0] * len(input_ids)
-    line = Line(predictor.model, input_ids, segments, baseline_ids, lambda logits: logits[:, 1])
-    ours = integrated_gradients(line, steps=50)
+    path = EmbeddingPath(predictor.model, input_ids, segments, baseline_ids, lambda logits: logits[:, 1])
+    ours = integrated_gradients(path, steps=50)
     method = attr.LayerIntegratedGradients(
         lambda ids: theirs(ids).logits, theirs.bert.embeddings.word_embeddings
     )
@@ -75,7 +70,7 @@ def test_the_numbers_are_captums_on_transformers_model(
 
 
 def test_attributions_and_gap_sum_to_the_change_of_the_logit(predictor: Predictor) -> None:
-    example = LabelledText("The goodness!", "not bad film")
+    example = LabeledText("The goodness!", "not bad film")
     ((prediction,), _) = predictor.predict([example])
     found = explain(predictor, example, prediction)
     total = sum(word.attribution for word in found.words)
@@ -83,14 +78,14 @@ def test_attributions_and_gap_sum_to_the_change_of_the_logit(predictor: Predicto
     assert abs(found.convergence_gap) <= 0.01 * sum(abs(word.attribution) for word in found.words) + 1e-5
     assert found.explained == prediction.label
     encoding = predictor.tokenizer.encode(example.text, example.pair)
-    packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids])
+    packed = to_device(collate([encoding.input_ids], [encoding.token_type_ids]))
     with torch.no_grad():
         logits = predictor.model(packed)[0].tolist()
     assert found.output == pytest.approx(max(logits), abs=1e-5)
 
 
-def test_words_are_whole_and_where_they_stand(predictor: Predictor) -> None:
-    example = LabelledText("The GOODNESS, bad!", "film")
+def test_attributions_are_by_whole_word(predictor: Predictor) -> None:
+    example = LabeledText("The GOODNESS, bad!", "film")
     ((prediction,), _) = predictor.predict([example])
     words = explain(predictor, example, prediction).words
     assert [(word.segment, word.start, word.end, word.word) for word in words] == [
@@ -101,13 +96,13 @@ def test_words_are_whole_and_where_they_stand(predictor: Predictor) -> None:
         ("A", 17, 18, "!"),
         ("B", 0, 4, "film"),
     ]
-    soft = LabelledText("GOOD\xadNESS", "film")  # the soft hyphen between its pieces is in none of them
+    soft = LabeledText("GOOD\xadNESS", "film")  # the soft hyphen between its pieces is in none of them
     assert [word.word for word in explain(predictor, soft, prediction).words] == ["GOOD\xadNESS", "film"]
 
 
-def test_nothing_to_explain_is_no_error(predictor: Predictor) -> None:
+def test_texts_without_words_are_explained(predictor: Predictor) -> None:
     for text in ("", "[MASK]"):
-        example = LabelledText(text)
+        example = LabeledText(text)
         ((prediction,), _) = predictor.predict([example])
         found = explain(predictor, example, prediction)
         assert [word.attribution for word in found.words] == pytest.approx([0] * len(found.words))
@@ -115,7 +110,7 @@ def test_nothing_to_explain_is_no_error(predictor: Predictor) -> None:
 
 
 def test_scores_and_sets_of_labels_are_explained_too() -> None:
-    example = LabelledText("not the good film")
+    example = LabeledText("not the good film")
     scale = predictor_of(Regression(minimum=1, maximum=5), 1)
     ((score,), _) = scale.predict([example])
     found = explain(scale, example, score)
@@ -127,8 +122,8 @@ def test_scores_and_sets_of_labels_are_explained_too() -> None:
     assert labels.probabilities[found.explained] == max(labels.probabilities.values())
 
 
-def test_what_was_cut_off_is_not_explained_and_windows_are_refused(predictor: Predictor) -> None:
-    example = LabelledText("good bad " * 20, where="texts:7")
+def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predictor) -> None:
+    example = LabeledText("good bad " * 20, where="texts:7")
     ((prediction,), _) = predictor.predict([example])
     assert len(explain(predictor, example, prediction).words) == 14
     windows = replace(predictor, task=Classification(labels=("up", "down", "level"), long_texts="windows"))
@@ -138,9 +133,9 @@ def test_what_was_cut_off_is_not_explained_and_windows_are_refused(predictor: Pr
         explain(windows, example, prediction)
 
 
-def test_what_cannot_be_explained_is_refused(predictor: Predictor) -> None:
+def test_unexplainable_predictors_are_refused(predictor: Predictor) -> None:
     check_explainable(predictor)
-    with pytest.raises(InputError, match="several models answer as one"):
-        check_explainable(replace(predictor, model=MeanOfModels([predictor.model, predictor.model])))
-    with pytest.raises(InputError, match="answers of squad_v1 are no labels"):
+    with pytest.raises(InputError, match="an ensemble cannot be explained"):
+        check_explainable(replace(predictor, model=EnsembleModel([predictor.model, predictor.model])))
+    with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
         check_explainable(replace(predictor, task=SquadV1()))

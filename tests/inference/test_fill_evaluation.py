@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.inference.fill import FillMask
 from cloze.inference.fill_evaluation import evaluate_fill
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.heads import BertForMaskedLM
-from cloze.text.tokenizer import Tokenizer
+from cloze.inference.fill_mask import FillMask
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForMaskedLM
+from cloze.tokenization.tokenizer import Tokenizer
+from tiny_models import tiny_config
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e", "f", "##g")
 
@@ -18,19 +19,13 @@ PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e",
 @pytest.fixture
 def fill_mask() -> FillMask:
     """A model that thinks the pieces likelier the later they stand in the vocabulary, whatever the text."""
-    config = BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=6,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
-        max_position_embeddings=9,
-    )
+    sizes = {"hidden_size": 6, "num_attention_heads": 2, "intermediate_size": 8}
+    config = tiny_config(PIECES, max_position_embeddings=9, initializer_range=0.02, **sizes)
     generator = torch.Generator().manual_seed(0)
     model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator).eval()
     with torch.no_grad():
         model.masked_lm.bias.copy_(4.0 * torch.arange(len(PIECES)))
-    return FillMask(model, Tokenizer.from_pieces(PIECES))
+    return FillMask(model, Tokenizer.from_tokens(PIECES))
 
 
 def table(tmp_path: Path, *rows: str) -> Path:
@@ -58,7 +53,7 @@ def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
     )
 
 
-def test_a_model_that_finds_all_alike_knows_nothing(fill_mask: FillMask, tmp_path: Path) -> None:
+def test_a_uniform_model_scores_zero(fill_mask: FillMask, tmp_path: Path) -> None:
     with torch.no_grad():
         fill_mask.model.masked_lm.bias.zero_()
         fill_mask.model.bert.embeddings.word_embeddings.weight.zero_()
@@ -67,12 +62,12 @@ def test_a_model_that_finds_all_alike_knows_nothing(fill_mask: FillMask, tmp_pat
 
 
 @pytest.mark.parametrize("text", ["no mask", "[MASK] and [MASK]"])
-def test_a_text_with_not_one_mask_is_named(fill_mask: FillMask, tmp_path: Path, text: str) -> None:
+def test_a_text_without_exactly_one_mask_is_refused(fill_mask: FillMask, tmp_path: Path, text: str) -> None:
     path = table(tmp_path, "a [MASK]\tf", f"{text}\tf")
     with pytest.raises(InputError, match=r"questions\.tsv:3: \d times \[MASK\]"):
         evaluate_fill(fill_mask, path)
 
 
-def test_a_text_that_is_too_long_is_named(fill_mask: FillMask, tmp_path: Path) -> None:
+def test_a_text_that_is_too_long_is_refused(fill_mask: FillMask, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"questions\.tsv:3: 12 tokens, the model takes 9"):
         evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", f"{'a ' * 9}[MASK]\tf"))

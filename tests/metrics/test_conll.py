@@ -1,4 +1,4 @@
-"""Entity scores: those of conlleval, by its own output and by its rules told another way."""
+"""Entity metrics, equal to conlleval's output and to its rules in another form."""
 
 import random
 from collections import Counter
@@ -9,14 +9,16 @@ import pytest
 from cloze.errors import InputError
 from cloze.metrics.conll import Counts, Entity, conlleval, entities, entity_scores
 
+pytestmark = pytest.mark.protected
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "ner"
 
 BEGINS = {"BB", "IB", "OB", "OI", "EE", "EI", "OE"}
 ENDS = {"BB", "BO", "IB", "IO", "EE", "EI", "EO"}
-"""Marks of a word and the next, between which an entity of one type begins or ends."""
+"""Prefixes of consecutive tags between which an entity of one type begins or ends."""
 
 
-def test_prints_what_conlleval_prints() -> None:
+def test_printout_equals_that_of_conlleval():
     with (GOLDEN / "conlleval_input.txt").open(encoding="utf-8") as lines:
         scores = conlleval(lines)
     assert str(scores) == (GOLDEN / "conlleval_output.txt").read_text("utf-8")
@@ -48,7 +50,7 @@ def _step_by_step(pairs: list[tuple[str, str]]) -> tuple[Counter[str], Counter[s
     return gold, predicted, correct, hits - 1
 
 
-def test_a_thousand_random_predictions_score_as_step_by_step() -> None:
+def test_a_thousand_random_predictions_score_as_by_the_rules():
     chance = random.Random(1)
     for case in range(1000):
         marks = ("BI", "BI", "I", "B", "IE")[case % 5]
@@ -59,7 +61,8 @@ def test_a_thousand_random_predictions_score_as_step_by_step() -> None:
             [chance.choice(tags) for _ in range(chance.randint(1, 9))] for _ in range(chance.randint(1, 6))
         ]
         guesses = [
-            [chance.choice(tags) if chance.random() < noise else tag for tag in own] for own in sentences
+            [chance.choice(tags) if chance.random() < noise else tag for tag in sentence]
+            for sentence in sentences
         ]
         expected = [Counter[str](), Counter[str](), Counter[str]()]
         hits = 0
@@ -82,11 +85,11 @@ def test_a_thousand_random_predictions_score_as_step_by_step() -> None:
         "O B-PER E-PER S-PER O S-LOC",  # IOBES
     ],
 )
-def test_the_same_entities_in_every_scheme(tags: str) -> None:
+def test_entities_are_the_same_in_every_scheme(tags):
     assert entities(tags.split()) == [Entity("PER", 1, 3), Entity("PER", 3, 4), Entity("LOC", 5, 6)]
 
 
-def test_neighbours_of_one_type_stay_apart_in_iobes() -> None:
+def test_adjacent_entities_of_one_type_in_iobes():
     assert entities(["B-A", "E-A", "B-A", "I-A", "E-A", "S-A", "S-A"]) == [
         Entity("A", 0, 2),
         Entity("A", 2, 5),
@@ -95,17 +98,17 @@ def test_neighbours_of_one_type_stay_apart_in_iobes() -> None:
     ]
 
 
-def test_no_entity_crosses_sentences() -> None:
+def test_entities_end_with_the_sentence():
     lines = ["a I-X I-X", "", "b I-X I-X", "-X- O O", "c I-X O"]
     assert conlleval(lines).by_type == {"X": Counts(gold=3, predicted=2, correct=2)}
 
 
-def test_blanks_at_the_end_are_no_column() -> None:
+def test_trailing_white_space_is_ignored():
     lines = ["a B-X B-X ", "b B-X O ", "c O O "]
     assert conlleval(lines).by_type == {"X": Counts(gold=2, predicted=1, correct=1)}
 
 
-def test_nothing_at_all_scores_zero() -> None:
+def test_empty_file_scores_zero():
     nothing = conlleval([])
     assert str(nothing) == "processed 0 tokens with 0 phrases; found: 0 phrases; correct: 0.\n"
     assert (nothing.accuracy, nothing.all_types.f1) == (0, 0)
@@ -114,17 +117,17 @@ def test_nothing_at_all_scores_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "message"),
     [
         (["a O O", "b O"], r"out.txt:2: 2 columns, the first line has 3"),
         (["a"], r"out.txt:1: one column. Give the tag that is right and the predicted one"),
     ],
 )
-def test_bad_lines_are_named(lines: list[str], says: str) -> None:
-    with pytest.raises(InputError, match=says):
+def test_invalid_lines_are_named(lines, message):
+    with pytest.raises(InputError, match=message):
         conlleval(lines, where="out.txt")
 
 
-def test_sentences_and_predictions_must_match() -> None:
+def test_numbers_of_sentences_and_tags_must_match():
     with pytest.raises(ValueError, match="shorter"):
         entity_scores([["O"]], [[]])

@@ -1,3 +1,5 @@
+"""Ranking metrics, equal to those of trec_eval on random rankings."""
+
 import random
 
 import pytest
@@ -5,11 +7,13 @@ import pytrec_eval
 
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 
+pytestmark = pytest.mark.protected
+
 TREC_NAMES = {"mrr@10": "recip_rank", "ndcg@10": "ndcg_cut_10", "map": "map", "recall@100": "recall_100"}
 
 
 def _random_query(chance: random.Random) -> tuple[dict[str, int], dict[str, float]]:
-    """Judgements of some of 200 documents, graded, and distinct scores of some of them."""
+    """Return graded judgments of some of 200 documents, and distinct scores of some of them."""
     documents = [f"d{number}" for number in range(200)]
     judged = {d: chance.choice([0, 0, 1, 1, 2, 3]) for d in chance.sample(documents, chance.randint(1, 40))}
     judged[chance.choice(documents)] = 1
@@ -17,7 +21,7 @@ def _random_query(chance: random.Random) -> tuple[dict[str, int], dict[str, floa
     return judged, {document: float(place) for place, document in enumerate(ranked)}
 
 
-def test_a_thousand_random_rankings_score_as_trec_eval_scores_them() -> None:
+def test_a_thousand_random_rankings_score_as_in_trec_eval():
     chance = random.Random(1)
     for _ in range(1000):
         judged, scores = _random_query(chance)
@@ -31,7 +35,7 @@ def test_a_thousand_random_rankings_score_as_trec_eval_scores_them() -> None:
         assert ours == pytest.approx({name: theirs[trec] for name, trec in TREC_NAMES.items()})
 
 
-def test_the_mean_is_over_queries() -> None:
+def test_metrics_are_means_over_queries():
     found_first = RankedQuery([1, 0, 0], [1])
     found_never = RankedQuery([0, 0, 0], [1, 1])
     assert ranking_scores([found_first, found_never]) == dict.fromkeys(TREC_NAMES, 0.5)

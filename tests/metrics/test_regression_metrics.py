@@ -1,13 +1,15 @@
-"""Correlations and errors of predicted numbers, against their formulas."""
+"""Regression metrics, equal to their formulas."""
 
 import numpy as np
 import pytest
 
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 
+pytestmark = pytest.mark.protected
+
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """The mean rank of equal values."""
+    """Return ranks; equal values have their mean rank."""
     return np.array([(values < value).sum() + ((values == value).sum() + 1) / 2 for value in values])
 
 
@@ -16,7 +18,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float((a @ b) / np.sqrt((a @ a) * (b @ b)))
 
 
-def test_a_thousand_random_cases() -> None:
+def test_a_thousand_random_cases():
     rng = np.random.default_rng(3)
     for _ in range(1000):
         count = int(rng.integers(2, 40))
@@ -32,7 +34,7 @@ def test_a_thousand_random_cases() -> None:
         assert spearman(list(values), list(predictions)) == pytest.approx(expected)
 
 
-def test_what_is_constant_is_not_correlated() -> None:
+def test_constant_values_have_no_correlation():
     assert pearson([1.0, 2.0, 3.0], [0.3, 0.3, 0.3]) == 0.0
     assert spearman([5.0, 5.0], [1.0, 2.0]) == 0.0
     assert pearson([1.0], [1.0]) == 0.0
@@ -40,7 +42,7 @@ def test_what_is_constant_is_not_correlated() -> None:
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("start", [0.0, 1.0, 5.0])
-def test_small_numbers_and_close_ones_are_correlated_as_others_are(unit: float, start: float) -> None:
+def test_small_and_close_numbers_are_correlated(unit, start):
     steps = np.array([0.0, 1.0, 3.0, 2.0])
     values = unit * (start + steps * 2.0**-44)
     predictions = [0.1, 0.2, 0.5, 0.4]
@@ -49,6 +51,6 @@ def test_small_numbers_and_close_ones_are_correlated_as_others_are(unit: float, 
     assert spearman(list(values), predictions) == pytest.approx(1.0)
 
 
-def test_every_row_needs_a_prediction() -> None:
+def test_numbers_of_values_and_predictions_must_match():
     with pytest.raises(ValueError, match="2 values and 1 predictions"):
         pearson([1.0, 2.0], [1.0])

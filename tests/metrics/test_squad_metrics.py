@@ -1,4 +1,4 @@
-"""Scores of answers: equal to SQuAD's official programs, on their own outputs and on a thousand random cases."""
+"""SQuAD metrics, equal to the official programs' outputs and to their rules on random cases."""
 
 import json
 import lzma
@@ -11,6 +11,8 @@ import pytest
 
 from cloze.metrics.squad import best_threshold, f1_score, normalize_answer, squad_v1_scores, squad_v2_scores
 
+pytestmark = pytest.mark.protected
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "squad"
 
 
@@ -19,7 +21,7 @@ def _golden(version: str) -> dict:
 
 
 @pytest.mark.parametrize("kind", ["predictions", "corrupted_predictions"])
-def test_equal_to_evaluate_v1(kind: str) -> None:
+def test_equal_to_evaluate_v1(kind):
     golden = _golden("squad_v1")
     assert squad_v1_scores(golden["answers"], golden[kind]) == golden[f"official_scores_{kind}"]
 
@@ -27,10 +29,10 @@ def test_equal_to_evaluate_v1(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "na_probs"), [("predictions", "null_odds"), ("corrupted_predictions", "corrupted_na_prob")]
 )
-def test_equal_to_evaluate_v2(kind: str, na_probs: str) -> None:
+def test_equal_to_evaluate_v2(kind, na_probs):
     golden = _golden("squad_v2")
-    found = squad_v2_scores(golden["answers"], golden[kind], golden[na_probs])
-    assert found == golden[f"official_scores_{kind}"]
+    scores = squad_v2_scores(golden["answers"], golden[kind], golden[na_probs])
+    assert scores == golden[f"official_scores_{kind}"]
 
 
 def _official_words(text: str) -> list[str]:
@@ -82,7 +84,7 @@ def _random_text(chance: random.Random) -> str:
     return " ".join(chance.choices(words, k=chance.choice([0, 1, 1, 2, 3, 5])))
 
 
-def test_a_thousand_random_cases_score_as_the_rules_say() -> None:
+def test_a_thousand_random_cases_score_as_by_the_rules():
     chance = random.Random(4)
     for _ in range(1000):
         keys = [f"q{number}" for number in range(chance.randint(1, 6))]
@@ -92,7 +94,7 @@ def test_a_thousand_random_cases_score_as_the_rules_say() -> None:
         }
         sure = {key: chance.choice([-3.5, 0.0, 0.3, 1.0, 1.5, chance.random()]) for key in keys}
         exact, f1 = _official_scores(answers, predictions, 2)
-        found = squad_v2_scores(answers, predictions, sure)
+        scores = squad_v2_scores(answers, predictions, sure)
         kept_exact, kept_f1 = (
             {key: float(not answers[key]) if sure[key] > 1.0 else score[key] for key in keys}
             for score in (exact, f1)
@@ -102,41 +104,40 @@ def test_a_thousand_random_cases_score_as_the_rules_say() -> None:
             ("HasAns_", [key for key in keys if answers[key]]),
             ("NoAns_", [key for key in keys if not answers[key]]),
         ):
-            assert (f"{prefix}total" in found) == bool(group)
+            assert (f"{prefix}total" in scores) == bool(group)
             if group:
                 for name, score in (("exact", kept_exact), ("f1", kept_f1)):
                     mean = 100 * sum(score[key] for key in group) / len(group)
-                    assert found[prefix + name] == pytest.approx(mean, abs=1e-9)
+                    assert scores[prefix + name] == pytest.approx(mean, abs=1e-9)
         if len(set(sure.values())) == len(sure):  # of equal ones the first may be let in alone
             for name, score in (("exact", exact), ("f1", f1)):
                 best = _official_best(predictions, score, sure, answers)
-                assert (found[f"best_{name}"], found[f"best_{name}_thresh"]) == pytest.approx(best, abs=1e-9)
+                assert (scores[f"best_{name}"], scores[f"best_{name}_thresh"]) == pytest.approx(
+                    best, abs=1e-9
+                )
         answered = {key: accepted or ["x"] for key, accepted in answers.items()}
         exact, f1 = _official_scores(answered, predictions, 1)
         assert squad_v1_scores(answered, predictions) == pytest.approx(
-            {
-                "exact_match": 100 * sum(exact.values()) / len(keys),
-                "f1": 100 * sum(f1.values()) / len(keys),
-            }
+            {"exact_match": 100 * sum(exact.values()) / len(keys), "f1": 100 * sum(f1.values()) / len(keys)}
         )
 
 
-def test_what_does_not_count_in_an_answer() -> None:
+def test_normalization_of_answers():
     assert normalize_answer(" The  Beyoncé's, a 10%-show ") == "beyoncés 10show"
     assert normalize_answer("theme an") == "theme"
 
 
-def test_an_answer_of_nothing_but_an_article() -> None:
+def test_answer_of_only_an_article():
     assert f1_score(["The"], "a") == 1
-    assert f1_score(["The"], "a", score_of_nothing=0.0) == 0
+    assert f1_score(["The"], "a", empty_score=0.0) == 0
     assert squad_v1_scores({"q": ["The"]}, {"q": "a"}) == {"exact_match": 100, "f1": 0}
 
 
-def test_a_question_without_prediction_scores_nothing_in_v1() -> None:
+def test_missing_prediction_scores_0_in_v1():
     assert squad_v1_scores({"q": ["x"], "r": ["y"]}, {"r": "y"}) == {"exact_match": 50, "f1": 50}
 
 
-def test_where_no_question_should_be_answered_there_is_no_threshold() -> None:
+def test_threshold_is_none_if_no_answer_is_best():
     best = best_threshold({"q": 0.0, "r": 1.0}, {"q": "x", "r": "y"}, {"q": -5.0, "r": 1.0}, {"r"})
     assert best.threshold is None
     assert best.score == 50

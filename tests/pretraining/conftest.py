@@ -1,17 +1,19 @@
 """A small data set of real text, and settings of a run over it that takes seconds."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cloze import config as configuration
-from cloze.corpus.build import BuildConfig, build_dataset
-from cloze.corpus.sources import ReadingConfig
-from cloze.corpus.vocabulary import train_vocabulary
+from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.input_shards import ReadingConfig
+from cloze.data.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.run import pretrain
 from helpers import write_novel
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 NANO = """
 seed = 3
 micro_batch_tokens = 256
@@ -67,5 +69,23 @@ def nano(dataset: Path) -> PretrainConfig:
     recipe = dataset.parent / "nano.toml"
     recipe.write_text(NANO)
     return configuration.load(
-        PretrainConfig, recipe, configuration.as_overrides({"data": str(dataset), "steps": 24})
+        PretrainConfig, recipe, configuration.to_overrides({"data": str(dataset), "steps": 24})
     )
+
+
+@pytest.fixture(scope="session")
+def quiet(nano: PretrainConfig) -> PretrainConfig:
+    """Settings without dropout, whose numbers depend on ranks and micro-batches."""
+    model = replace(nano.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    return replace(nano, model=model)
+
+
+@pytest.fixture
+def pretrained(nano: PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
+    """A function that pre-trains with changed settings, and returns the run."""
+
+    def run_of(name: str = "run", **changes: object) -> Path:
+        pretrain(replace(nano, **changes), tmp_path / name)
+        return tmp_path / name
+
+    return run_of

@@ -1,4 +1,4 @@
-"""A pre-trained model measured on any text: as its run measured it, and as the command prints it."""
+"""Evaluation of a pre-trained model on any text, in Python and by the command."""
 
 import json
 import math
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cloze.cli import main
-from cloze.corpus.build import build_dataset
+from cloze.data.build import build_dataset
 from cloze.errors import InputError
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
+from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain
 
 
@@ -28,9 +28,7 @@ def run(nano: PretrainConfig, place: Path) -> tuple[Path, dict[str, float]]:
     return place / "run", json.loads(measured.read_text())
 
 
-def test_held_out_documents_are_measured_as_in_training(
-    run: tuple[Path, dict[str, float]], dataset: Path, nano: PretrainConfig
-) -> None:
+def test_held_out_evaluation_equals_that_of_the_run(run, dataset, nano):
     path, measured = run
     config = PretrainingEvaluationConfig(
         max_seq_length=64, max_instances=40, masking=nano.masking, pairs=nano.pairs
@@ -47,7 +45,7 @@ def test_held_out_documents_are_measured_as_in_training(
     assert fewer.pairs == 7
 
 
-def test_any_text_is_measured(run: tuple[Path, dict[str, float]], novel: Path) -> None:
+def test_any_text_is_evaluated(run, novel):
     config = PretrainingEvaluationConfig(max_seq_length=32)
     found = evaluate_pretrained(run[0], [novel], config, device="cpu")
     assert found.masked_words > 1000
@@ -56,9 +54,7 @@ def test_any_text_is_measured(run: tuple[Path, dict[str, float]], novel: Path) -
     assert found == evaluate_pretrained(run[0], [novel], config, device="cpu")
 
 
-def test_the_command_prints_what_it_measured_on(
-    run: tuple[Path, dict[str, float]], dataset: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_prints_the_metrics(run, dataset, capsys):
     for task, name in (("mlm", "masked_lm_loss"), ("nsp", "next_sentence_accuracy")):
         command = ["evaluate", task, "-m", str(run[0]), "-d", str(dataset), "--set=max_seq_length=64"]
         assert main([*command, "--quiet"]) == 0
@@ -69,15 +65,15 @@ def test_the_command_prints_what_it_measured_on(
         assert {name, "pairs", "masked_words", "data"} <= set(json.loads(capsys.readouterr().out))
 
 
-def test_what_cannot_be_measured(run: tuple[Path, dict[str, float]], dataset: Path, tmp_path: Path) -> None:
+def test_unsuitable_models_and_data_are_refused(run, dataset, tmp_path):
     with pytest.raises(InputError, match="max_seq_length 128, the model takes 64"):
-        evaluate_pretrained(run[0], [dataset])
+        evaluate_pretrained(run[0], [dataset], PretrainingEvaluationConfig(max_seq_length=128))
     config = PretrainingEvaluationConfig(max_seq_length=32)
     (tmp_path / "one.txt").write_text("One line alone.\n")
     with pytest.raises(InputError, match="pairs need two with more"):
         evaluate_pretrained(run[0], [tmp_path / "one.txt"], config)
     build_dataset([tmp_path / "one.txt"], dataset, tmp_path / "one")
-    with pytest.raises(InputError, match="one: no documents are held out to measure on"):
+    with pytest.raises(InputError, match="one: no documents are held out to evaluate on"):
         evaluate_pretrained(run[0], [tmp_path / "one"], config)
     with pytest.raises(InputError, match="no such file"):
         evaluate_pretrained(run[0], [tmp_path / "none.txt"], config)

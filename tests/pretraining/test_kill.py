@@ -1,4 +1,4 @@
-"""Real processes, killed with real signals: a run loses nothing but the time since its last checkpoint."""
+"""Real processes, killed with real signals: a resumed run is bit-identical."""
 
 import random
 import signal
@@ -9,17 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.locate import resolve_checkpoint
+from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.metrics_log import METRICS, read_metrics
+from cloze.training.metrics_log import METRICS
 from cloze.training.muon import MuonConfig
+from runs import assert_same_run
+
+pytestmark = pytest.mark.protected
 
 SECONDS_TO_START = 120
 
@@ -50,25 +51,6 @@ def _write_settings(config: PretrainConfig, path: Path) -> list[str]:
     return ["--config", str(path)]
 
 
-def _assert_same_run(first: Path, second: Path) -> None:
-    """Weights and optimizer to the bit, and every logged loss of every step."""
-    files = [
-        sorted(path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*.safetensors"))
-        for checkpoint in map(resolve_checkpoint, (first, second))
-    ]
-    assert files[0] == files[1]
-    for name in files[0]:
-        one, other = (load_file(resolve_checkpoint(run) / name) for run in (first, second))
-        assert one.keys() == other.keys()
-        assert all(torch.equal(tensor, other[key]) for key, tensor in one.items())
-    for kind in ("train", "validation"):
-        one_log, other_log = (
-            [(row["step"], row["loss"]) for row in read_metrics(run) if row["kind"] == kind]
-            for run in (first, second)
-        )
-        assert one_log == other_log
-
-
 def _kill_until_done(config: PretrainConfig, tmp_path: Path, *, kills: int, seed: int) -> None:
     settings = _write_settings(config, tmp_path / "settings.toml")
     assert not _finish(_start(tmp_path / "whole", *settings))
@@ -82,14 +64,14 @@ def _kill_until_done(config: PretrainConfig, tmp_path: Path, *, kills: int, seed
         process.send_signal(signal.SIGKILL)
         process.communicate()
         if (run / "latest").exists():
-            artifacts.verify(resolve_checkpoint(run), kind="checkpoint")
+            artifacts.verify(resolve_checkpoint(run, "latest"), kind="checkpoint")
         process = _start(run, "--resume")
     assert not _finish(process)
-    _assert_same_run(tmp_path / "whole", run)
+    assert_same_run(tmp_path / "whole", run)
 
 
 @pytest.mark.timeout(600)
-def test_twenty_kills_at_random_moments_change_nothing(nano: PretrainConfig, tmp_path: Path) -> None:
+def test_resume_is_bit_identical_after_twenty_sigkills(nano, tmp_path):
     """Within epochs and steps, while saving, in both phases; dropout on, gradients accumulated."""
     config = replace(nano, steps=1200, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
     _kill_until_done(config, tmp_path, kills=20, seed=1)
@@ -106,7 +88,7 @@ def _with_all_ingredients(config: PretrainConfig) -> PretrainConfig:
 
 
 @pytest.mark.timeout(600)
-def test_kills_change_nothing_of_a_fast_recipe(nano: PretrainConfig, tmp_path: Path) -> None:
+def test_resume_of_a_fast_recipe_is_bit_identical_after_sigkill(nano, tmp_path):
     config = replace(nano, steps=160, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
     _kill_until_done(_with_all_ingredients(config), tmp_path, kills=2, seed=4)
 
@@ -114,15 +96,13 @@ def test_kills_change_nothing_of_a_fast_recipe(nano: PretrainConfig, tmp_path: P
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [2, 3])
-def test_sixty_kills_change_nothing(nano: PretrainConfig, tmp_path: Path, seed: int) -> None:
+def test_resume_is_bit_identical_after_sixty_sigkills(nano, tmp_path, seed):
     config = replace(nano, steps=3000, checkpoints=CheckpointConfig(every_steps=1, keep_newest=2))
     _kill_until_done(config, tmp_path, kills=60, seed=seed)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_leaves_within_ten_seconds(
-    nano: PretrainConfig, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_signal_saves_and_stops_within_ten_seconds(nano, tmp_path, number):
     config = replace(nano, steps=160, checkpoints=CheckpointConfig())
     settings = _write_settings(config, tmp_path / "settings.toml")
     assert not _finish(_start(tmp_path / "whole", *settings))
@@ -137,4 +117,4 @@ def test_a_signal_saves_and_leaves_within_ten_seconds(
     assert "--resume" in errors
     assert len(errors.splitlines()) == 1
     assert not _finish(_start(tmp_path / "stopped", "--resume"))
-    _assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")

@@ -1,4 +1,4 @@
-"""Memory that runs out in the middle of a step: the micro-batch is halved, the step stays what it was."""
+"""Memory that runs out within a step: the micro-batch is halved, the step stays the same."""
 
 import os
 import random
@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from cloze.errors import RunError
-from cloze.locate import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.objective import PretrainingWork
+from cloze.pretraining.data import PretrainingBatches
+from cloze.pretraining.objective import PretrainingObjective
 from cloze.pretraining.run import pretrain, resume_pretraining
-from cloze.training.distribution import DistributionConfig
+from cloze.training.distributed import DistributionConfig
 from cloze.training.interrupts import Interrupted
-from cloze.training.metrics_log import read_metrics
 from ranks import Ranks
+from runs import assert_same_weights, losses, rows
+
+pytestmark = pytest.mark.protected
 
 STEPS = 3
 REFUSALS: tuple[Callable[[], Exception], ...] = (
@@ -32,45 +33,40 @@ REFUSALS: tuple[Callable[[], Exception], ...] = (
 
 
 @pytest.fixture
-def quiet(nano: PretrainConfig) -> PretrainConfig:
-    """Without dropout, whose numbers depend on how a step is cut."""
-    model = replace(nano.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    return replace(nano, steps=STEPS, model=model, evaluation=replace(nano.evaluation, times=1))
+def quiet(quiet: PretrainConfig) -> PretrainConfig:
+    return replace(quiet, steps=STEPS, evaluation=replace(quiet.evaluation, times=1))
 
 
 @pytest.fixture
 def refuse_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     """Have the n-th micro-batch, or every one of more sequences than `most`, find no memory after its forward pass."""
-    loss = PretrainingWork.loss
+    forward = PretrainingObjective.forward
 
     def install(*numbers: int, most: int = 1000, refusal: Callable[[], Exception] = REFUSALS[0]) -> list[int]:
         sizes: list[int] = []
 
-        def refusing(self, model, batch, step):
+        def refusing(self, batch):
             sizes.append(len(batch.next_sentence_labels))
-            result = loss(self, model, batch, step)
+            result = forward(self, batch)
             if len(sizes) in numbers or sizes[-1] > most:
                 raise refusal()
             return result
 
-        monkeypatch.setattr(PretrainingWork, "loss", refusing)
+        monkeypatch.setattr(PretrainingObjective, "forward", refusing)
         return sizes
 
     return install
 
 
 def _losses(run: Path) -> list[float]:
-    return [row["loss"] for row in read_metrics(run) if row["kind"] == "train"]
+    return [loss for _, loss in losses(run)]
 
 
 def _halvings(run: Path) -> list[tuple[int, int]]:
-    rows = [row for row in read_metrics(run) if row["kind"] == "halved"]
-    return [(row["step"], row["micro_batch_tokens"]) for row in rows]
+    return [(row["step"], row["micro_batch_tokens"]) for row in rows(run, "halved")]
 
 
-def test_wherever_memory_runs_out_the_steps_stay_what_they_were(
-    quiet: PretrainConfig, refuse_at: Callable[..., list[int]], tmp_path: Path
-) -> None:
+def test_steps_are_unchanged_wherever_memory_runs_out(quiet, refuse_at, tmp_path):
     sizes = refuse_at()
     pretrain(quiet, tmp_path / "whole")
     num_micro_batches = len(sizes)
@@ -86,15 +82,10 @@ def test_wherever_memory_runs_out_the_steps_stay_what_they_were(
         assert 1 <= step <= STEPS
         assert tokens == quiet.micro_batch_tokens // 2
         assert _losses(run) == pytest.approx(expected, abs=1e-5)
-        assert sum(row["kind"] == "skipped" for row in read_metrics(run)) == 0
+        assert not rows(run, "skipped")
 
 
-def test_the_size_is_halved_until_it_fits_and_stays(
-    quiet: PretrainConfig,
-    refuse_at: Callable[..., list[int]],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_micro_batch_is_halved_until_it_fits(quiet, refuse_at, tmp_path, capsys):
     pretrain(quiet, tmp_path / "whole")
     sizes = refuse_at(most=2)
     pretrain(quiet, tmp_path / "run")
@@ -105,35 +96,28 @@ def test_the_size_is_halved_until_it_fits_and_stays(
     assert _losses(tmp_path / "run") == pytest.approx(_losses(tmp_path / "whole"), abs=1e-5)
 
 
-def test_a_resumed_run_keeps_to_the_halved_size(
-    nano: PretrainConfig, refuse_at: Callable[..., list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resumed_run_keeps_the_halved_micro_batch(nano, refuse_at, tmp_path, monkeypatch):
     config = replace(nano, steps=8)
     refuse_at(2)
     pretrain(config, tmp_path / "whole")
     sizes = refuse_at(2)
-    loss = PretrainingWork.loss
+    forward = PretrainingObjective.forward
 
-    def stop_later(self, model, batch, step):
+    def stop_later(self, batch):
         if len(sizes) == 10:
             os.kill(os.getpid(), signal.SIGTERM)
-        return loss(self, model, batch, step)
+        return forward(self, batch)
 
-    monkeypatch.setattr(PretrainingWork, "loss", stop_later)
+    monkeypatch.setattr(PretrainingObjective, "forward", stop_later)
     with pytest.raises(Interrupted):
         pretrain(config, tmp_path / "cut")
     refuse_at()
     resume_pretraining(tmp_path / "cut")
     assert len(_halvings(tmp_path / "cut")) == 1
-    whole, cut = (
-        load_file(resolve_checkpoint(tmp_path / name) / "model.safetensors") for name in ("whole", "cut")
-    )
-    assert all(torch.equal(tensor, cut[name]) for name, tensor in whole.items())
+    assert_same_weights(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_a_sequence_that_does_not_fit_ends_the_run(
-    quiet: PretrainConfig, refuse_at: Callable[..., list[int]], tmp_path: Path
-) -> None:
+def test_sequence_that_does_not_fit_ends_the_run(quiet, refuse_at, tmp_path):
     refuse_at(most=0)
     with pytest.raises(RunError, match="out of memory at step 1 with one sequence at a time") as caught:
         pretrain(quiet, tmp_path / "run")
@@ -141,9 +125,7 @@ def test_a_sequence_that_does_not_fit_ends_the_run(
     assert "\n" not in str(caught.value)
 
 
-def test_other_errors_are_not_taken_for_memory(
-    quiet: PretrainConfig, refuse_at: Callable[..., list[int]], tmp_path: Path
-) -> None:
+def test_other_errors_are_not_taken_for_memory(quiet, refuse_at, tmp_path):
     refuse_at(1, refusal=lambda: RuntimeError("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         pretrain(quiet, tmp_path / "run")
@@ -176,27 +158,29 @@ def _with_gradients_half_sent(model, loss) -> None:
 
 
 def _pretrain_refusing(
-    config: PretrainConfig,
-    run: Path,
-    refusing: int,
-    refusals: list[tuple[int, Callable[..., None]]],
+    config: PretrainConfig, run: Path, refusing: int, refusals: list[tuple[int, Callable[..., None]]]
 ) -> None:
     """Pre-train; in each of the first steps one rank is refused memory once. Then every rank tells its weights."""
     rank = int(os.environ["RANK"])
-    loss = PretrainingWork.loss
+    forward, step_data = PretrainingObjective.forward, PretrainingBatches.step_data
     left = refusals if rank == refusing else []
     refused: set[str] = set()
     models = set()
+    steps = []
 
-    def refusing_loss(self, model, batch, step):
-        models.add(model)
-        result = loss(self, model, batch, step)
+    def recording_step_data(self, *arguments):
+        steps.append(step_data(self, *arguments))
+        return steps[-1]
+
+    def refusing_forward(self, batch):
+        models.add(self.model)
+        sums, step = forward(self, batch), steps[-1]
         if left and step.name not in refused and batch is step.batches[left[0][0]]:
             refused.add(step.name)
-            left.pop(0)[1](model, result[0])
-        return result
+            left.pop(0)[1](self.model, sums["masked_lm_loss"][0])
+        return sums
 
-    PretrainingWork.loss = refusing_loss
+    PretrainingBatches.step_data, PretrainingObjective.forward = recording_step_data, refusing_forward
     pretrain(config, run)
     (model,) = models
     digest = sha256(b"".join(weight.numpy().tobytes() for weight in model.state_dict().values()))
@@ -211,7 +195,7 @@ def wide(quiet: PretrainConfig) -> PretrainConfig:
     return replace(quiet, model=model, phases=phases, steps=5, micro_batch_tokens=512)
 
 
-def test_ranks_take_a_step_again_together(wide: PretrainConfig, tmp_path: Path) -> None:
+def test_ranks_repeat_a_failed_step_together(wide, tmp_path):
     """Wherever one breaks off: all end with the same bits, those of a run that broke off elsewhere."""
     refusals = [
         (LAST, _in_forward),
@@ -232,7 +216,7 @@ def test_ranks_take_a_step_again_together(wide: PretrainConfig, tmp_path: Path) 
         assert _losses(run) == pytest.approx(_losses(tmp_path / "alone"), abs=1e-5)
 
 
-def test_ranks_give_up_together(quiet: PretrainConfig, tmp_path: Path) -> None:
+def test_ranks_give_up_together(quiet, tmp_path):
     phases = (replace(quiet.phases[0], fraction=1.0),)
     config = replace(quiet, phases=phases, micro_batch_tokens=32)  # one sequence
     ranks = Ranks(2, _pretrain_refusing, config, tmp_path / "run", 1, [(FIRST, _in_forward)])
@@ -243,11 +227,11 @@ def test_ranks_give_up_together(quiet: PretrainConfig, tmp_path: Path) -> None:
     assert ranks.errors.empty(), "one rank says it"
 
 
-def test_ranks_that_share_weights_out_cannot(quiet: PretrainConfig, tmp_path: Path) -> None:
+def test_sharded_ranks_end_with_a_message(quiet, tmp_path):
     config = replace(quiet, distribution=DistributionConfig(sharded=True))
     ranks = Ranks(2, _pretrain_refusing, config, tmp_path / "run", 1, [(FIRST, _in_forward)])
     assert ranks.join() == [1, 1]
     errors = dict(ranks.errors.get() for _ in range(2))
-    assert errors[1].startswith("rank 1: out of memory, and weights that are shared out")
+    assert errors[1].startswith("rank 1: out of memory, and sharded weights cannot be gathered")
     assert "run.toml" in errors[1]
     assert errors[0].startswith("rank 0: lost rank 1 of 0..1.")

@@ -1,7 +1,9 @@
-"""A pre-training run, from settings to a checkpoint that others load."""
+"""A pre-training run, from settings to a checkpoint that other programs load."""
 
 import json
 import math
+import re
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -11,54 +13,43 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cloze import artifacts
+from cloze import artifacts, file_io
 from cloze import config as configuration
-from cloze.corpus.build import build_dataset
-from cloze.corpus.masking import MaskingConfig
-from cloze.corpus.pairs import PairsConfig
+from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.input_shards import ReadingConfig
+from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.inference.fill import FillMask
+from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence
-from cloze.locate import resolve_checkpoint
-from cloze.model.checkpoint import load_model, write_model_files
-from cloze.model.heads import BertForMaskedLM
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.checkpoint import load_model, save_model
+from cloze.models.heads import BertForMaskedLM
 from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseConfig, PretrainConfig
+from cloze.pretraining.plan import plan_pretraining
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import Progress
-from cloze.text.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.averaging import AveragingConfig
-from cloze.training.checkpoints import read_state
-from cloze.training.distribution import World
-from cloze.training.metrics_log import read_metrics
-from cloze.training.muon import MuonConfig
-from cloze.training.optimizer import OptimizerConfig
-from cloze.training.run_lock import alone_at
+from cloze.training.checkpoints import CheckpointConfig, read_state
+from cloze.training.distributed import DistributedContext
+from cloze.training.run_lock import run_lock
+from runs import assert_same_run, assert_same_weights, rows, weights
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
 
 
-def _weights(run: Path) -> dict[str, torch.Tensor]:
-    return load_file(resolve_checkpoint(run) / "model.safetensors")
-
-
-def test_a_run_learns_and_its_checkpoint_answers(nano: PretrainConfig, tmp_path: Path) -> None:
+def test_run_learns_and_its_checkpoint_fills_masks(nano, tmp_path):
     run = tmp_path / "run"
     measured = pretrain(replace(nano, steps=60), run)
-    rows = read_metrics(run)
-    train = [row for row in rows if row["kind"] == "train"]
-    assert {
-        "masked_lm_loss",
-        "next_sentence_loss",
-        "learning_rate",
-        "gradient_norm",
-        "tokens_per_second",
-    } <= set(train[0])
+    train = rows(run)
+    losses = {"masked_lm_loss", "next_sentence_loss"}
+    assert losses | {"learning_rate", "gradient_norm", "tokens_per_second"} <= set(train[0])
     assert train[0]["masked_lm_loss"] == pytest.approx(math.log(700), rel=0.05)
     assert measured["masked_lm_loss"] < train[0]["masked_lm_loss"] - 0.3
     assert 0 < measured["masked_lm_unigram_loss"] < math.log(700)
     assert {row["phase"] for row in train} == {0, 1}
     assert (run / "environment.json").exists()
-    artifacts.verify(resolve_checkpoint(run), kind="checkpoint")
+    artifacts.verify(resolve_checkpoint(run, "latest"), kind="checkpoint")
 
     (candidates,) = FillMask.load(run)("The [MASK] of the house.", top_k=7)
     assert len(candidates) == 7
@@ -66,30 +57,26 @@ def test_a_run_learns_and_its_checkpoint_answers(nano: PretrainConfig, tmp_path:
     assert 0 < NextSentence.load(run)("He came.", "He left.") < 1
 
 
-def test_run_toml_runs_again_to_the_same_bits(nano: PretrainConfig, tmp_path: Path) -> None:
-    pretrain(nano, tmp_path / "first")
-    again = configuration.load(PretrainConfig, tmp_path / "first" / "run.toml")
+@pytest.mark.protected
+def test_run_toml_reproduces_the_run_bit_identically(pretrained, tmp_path):
+    again = configuration.load(PretrainConfig, pretrained("first") / "run.toml")
     assert again.data_sha256 is not None
     pretrain(again, tmp_path / "second")
-    first, second = _weights(tmp_path / "first"), _weights(tmp_path / "second")
-    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    assert_same_weights(tmp_path / "first", tmp_path / "second")
 
 
-def test_micro_batches_change_a_step_by_rounding_only(nano: PretrainConfig, tmp_path: Path) -> None:
-    quiet = replace(
-        nano, steps=4, model=replace(nano.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    )
-    pretrain(quiet, tmp_path / "small")
-    pretrain(replace(quiet, micro_batch_tokens=4096), tmp_path / "large")
-    small, large = _weights(tmp_path / "small"), _weights(tmp_path / "large")
+@pytest.mark.protected
+def test_micro_batches_change_a_step_by_rounding_only(quiet, pretrained):
+    small = weights(pretrained("small", steps=4, model=quiet.model))
+    large = weights(pretrained("large", steps=4, model=quiet.model, micro_batch_tokens=4096))
     for name, tensor in small.items():
         torch.testing.assert_close(tensor, large[name], rtol=1e-4, atol=1e-6)
 
 
-def test_transformers_loads_the_checkpoint_as_it_is(nano: PretrainConfig, tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_transformers_loads_the_checkpoint(pretrained):
     transformers = pytest.importorskip("transformers")
-    pretrain(replace(nano, steps=3), tmp_path / "run")
-    directory = resolve_checkpoint(tmp_path / "run")
+    directory = resolve_checkpoint(pretrained(steps=3), "latest")
     model, report = transformers.AutoModelForPreTraining.from_pretrained(directory, output_loading_info=True)
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
@@ -104,7 +91,7 @@ def test_transformers_loads_the_checkpoint_as_it_is(nano: PretrainConfig, tmp_pa
     np.testing.assert_allclose([c.probability for c in ours], theirs.values.numpy(), rtol=1e-5)
 
 
-def test_googles_instances_are_built_once_and_trained_on(nano: PretrainConfig, tmp_path: Path) -> None:
+def test_googles_instances_are_built_once(nano, tmp_path):
     config = replace(nano, google_instances=GoogleInstancesConfig(dupe_factor=2), steps=8)
     measured = pretrain(config, tmp_path / "run")
     assert math.isfinite(measured["loss"])
@@ -112,89 +99,164 @@ def test_googles_instances_are_built_once_and_trained_on(nano: PretrainConfig, t
     artifacts.verify(tmp_path / "run" / "instances" / "phase-2", kind="instances")
 
 
-def test_going_on_from_a_checkpoint_starts_with_its_weights(nano: PretrainConfig, tmp_path: Path) -> None:
-    pretrain(replace(nano, steps=40), tmp_path / "first")
-    end = [row for row in read_metrics(tmp_path / "first") if row["kind"] == "validation"][-1]
-    pretrain(replace(nano, steps=4, init=str(tmp_path / "first")), tmp_path / "second")
-    start = next(row for row in read_metrics(tmp_path / "second") if row["kind"] == "validation")
+def test_init_starts_with_the_checkpoints_weights(pretrained):
+    first = pretrained("first", steps=40)
+    end = rows(first, "validation")[-1]
+    start = rows(pretrained("second", steps=4, init=str(first)), "validation")[0]
     assert start["masked_lm_loss"] == pytest.approx(end["masked_lm_loss"], abs=0.2)
 
 
-def test_what_goes_on_from_a_checkpoint_says_which_encoder_it_is(
-    nano: PretrainConfig, tmp_path: Path
-) -> None:
-    pretrain(replace(nano, steps=2), tmp_path / "first")
-    unsaid = ModelConfig(hidden_dropout_prob=0.25)
-    pretrain(replace(nano, steps=2, init=str(tmp_path / "first"), model=unsaid), tmp_path / "second")
-    written = configuration.load(PretrainConfig, tmp_path / "second/run.toml").model
-    assert written.encoder(vocab_size=7) == replace(
-        nano.model.encoder(vocab_size=7), hidden_dropout_prob=0.25
+def test_run_with_init_is_evaluated_first_and_says_the_change(nano, pretrained, tmp_path, capsys):
+    first = pretrained("first", steps=24)
+    end = rows(first, "validation")[-1]
+    better = replace(nano, steps=24, init=str(first), old_data=nano.data)
+    measured = pretrain(better, tmp_path / "better", progress=Progress())
+    step_0 = rows(tmp_path / "better", "validation")[0]
+    assert (step_0["step"], step_0["masked_lm_loss"]) == (0, pytest.approx(end["masked_lm_loss"], rel=1e-5))
+    printed = capsys.readouterr().err
+    before, after = step_0["masked_lm_loss"], measured["masked_lm_loss"]
+    for text in ("masked words", "masked words of the old text"):
+        change = (
+            f"the held-out loss on {text} fell by {before - after:.3f}, from {before:.3f} to {after:.3f}\n"
+        )
+        assert change in printed
+    assert all(len(line) <= 100 for line in printed.splitlines() if "held-out: " in line)
+    assert "unigram" not in printed
+
+    harmful = replace(better, optimizer=replace(nano.optimizer, learning_rate=0.5))
+    pretrain(harmful, tmp_path / "worse", progress=Progress())
+    printed = capsys.readouterr().err
+    assert "the held-out loss on masked words rose by" in printed
+    assert f"the best checkpoint is that of step 0: {before:.3f}" in printed
+    best = resolve_checkpoint(tmp_path / "worse", "best")
+    assert best.name == "step-00000000"
+    assert all(
+        torch.equal(tensor, weights(first)[name])
+        for name, tensor in load_file(best / "model.safetensors").items()
     )
 
 
-def test_a_checkpoint_of_masked_words_alone_goes_on_with_these(nano: PretrainConfig, tmp_path: Path) -> None:
-    pretrain(replace(nano, steps=2), tmp_path / "first")
-    checkpoint = resolve_checkpoint(tmp_path / "first")
-    with artifacts.write_directory(tmp_path / "masked", kind="checkpoint") as directory:
-        write_model_files(directory, load_model(checkpoint, BertForMaskedLM), Tokenizer.load(checkpoint))
-    asked = replace(nano, steps=2, init=str(tmp_path / "masked"))
-    with pytest.raises(
-        InputError, match=r"no weight .*Say --set pairs.next_sentence=false: masked words alone"
-    ):
-        pretrain(asked, tmp_path / "second")
-    pretrain(replace(asked, pairs=replace(nano.pairs, next_sentence=False)), tmp_path / "second")
-    assert FillMask.load(tmp_path / "second")
+@pytest.mark.protected
+def test_plan_with_init_has_the_evaluation_before_the_first_step(nano, pretrained):
+    config = replace(nano, steps=4, evaluation=replace(nano.evaluation, times=2))
+    tokens = []
+    for init in (None, str(pretrained("first", steps=2))):
+        plan = plan_pretraining(replace(config, init=init))
+        last = plan.phases[-1]
+        tokens.append(plan.evaluation_seconds * last.tokens / last.step_seconds)
+    assert tokens[1] / tokens[0] == pytest.approx(3 / 2)
+
+
+def test_run_with_init_resumes_bit_identically_from_step_0(pretrained):
+    first = pretrained("first", steps=4)
+    settings = {"steps": 4, "init": str(first), "checkpoints": CheckpointConfig(keep_newest=9)}
+    whole, run = pretrained("whole", **settings), pretrained("cut", **settings)
+    for checkpoint in sorted((run / "checkpoints").iterdir())[1:]:
+        shutil.rmtree(checkpoint)
+    assert (run / "checkpoints/step-00000000").is_dir()
+    resume_pretraining(run)
+    assert_same_run(whole, run)
+
+
+def test_few_held_out_instances_are_warned_of_with_the_interval(nano, novel, dataset, tmp_path, capsys):
+    config = replace(nano, steps=2, evaluation=replace(nano.evaluation, times=1, max_instances=2000))
+    pretrain(config, tmp_path / "run", progress=Progress())
+    (warning,) = re.findall(
+        r"warning: (\d+) held-out documents make (\d+) instances: losses are uncertain by ±(0\.\d\d) \(95%\); "
+        "build the data set of more text or with a larger --validation-fraction",
+        capsys.readouterr().err,
+    )
+    documents, instances, interval = map(float, warning)
+    assert 0 < documents <= instances < 200
+    assert 0.05 < interval < 0.5
+
+    building = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.7)
+    build_dataset([novel], dataset, tmp_path / "data", building)
+    pretrain(replace(config, data=str(tmp_path / "data")), tmp_path / "again", progress=Progress())
+    assert "held-out documents make" not in capsys.readouterr().err
+
+
+def test_run_toml_has_the_architecture_of_init(nano, pretrained):
+    first = pretrained("first", steps=2)
+    second = pretrained("second", steps=2, init=str(first), model=ModelConfig(hidden_dropout_prob=0.25))
+    written = configuration.load(PretrainConfig, second / "run.toml").model.encoder(vocab_size=7)
+    assert written == replace(nano.model.encoder(vocab_size=7), hidden_dropout_prob=0.25)
+
+
+def test_masked_lm_checkpoint_continues_without_pairs(pretrained, tmp_path):
+    checkpoint = resolve_checkpoint(pretrained("first", steps=2), "latest")
+    masked = tmp_path / "masked"
+    with artifacts.write_directory(masked, kind="checkpoint") as directory:
+        save_model(directory, load_model(checkpoint, BertForMaskedLM), Tokenizer.load(checkpoint))
+    message = r"no weight .*Say --set pairs.next_sentence=false: masked words alone"
+    with pytest.raises(InputError, match=message):
+        pretrained("second", steps=2, init=str(masked))
+    assert FillMask.load(
+        pretrained("second", steps=2, init=str(masked), pairs=PairsConfig(next_sentence=False))
+    )
+
+
+def change_settings(run: Path, *overrides: str) -> None:
+    settings = configuration.load(PretrainConfig, run / "run.toml", overrides)
+    (run / "run.toml").write_text(configuration.to_toml(settings))
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"optimizer": OptimizerConfig(muon=MuonConfig(learning_rate=1e-3))}, "optimizer.muon"),
-        ({"averaging": AveragingConfig(tail_fraction=0.5)}, "averaging"),
-        ({"optimizer": OptimizerConfig(bias_correction=True)}, "optimizer.bias_correction"),
-        ({"model": ModelConfig(size="tiny", max_position_embeddings=64)}, "model"),
-        ({"steps": 4}, "steps"),
-        ({"seed": 4}, "seed"),
-        ({"masking": MaskingConfig(masked_lm_prob=0.2)}, "masking"),
+        ("optimizer.muon.learning_rate=1e-3", "optimizer.muon"),
+        ("averaging.tail_fraction=0.5", "averaging"),
+        ("optimizer.bias_correction=true", "optimizer.bias_correction"),
+        ("model.hidden_size=48", "model"),
+        ("model.positions=sinusoidal", "model.positions"),
+        ("steps=4", "steps"),
+        ("seed=4", "seed"),
+        ("masking.masked_lm_prob=0.2", "masking"),
     ],
 )
-def test_a_run_cannot_go_on_as_another(
-    nano: PretrainConfig, tmp_path: Path, change: dict[str, object], named: str
-) -> None:
-    pretrain(replace(nano, steps=2), tmp_path / "run")
-    file = tmp_path / "run/run.toml"
-    settings = configuration.load(PretrainConfig, file)
-    file.write_text(configuration.to_toml(replace(settings, **change)))
-    with pytest.raises(InputError, match=rf"run\.toml: {named} is not as the run began. Put it back"):
-        resume_pretraining(tmp_path / "run")
+@pytest.mark.protected
+def test_changed_immutable_setting_is_refused(pretrained, change, named):
+    run = pretrained(steps=2)
+    change_settings(run, change)
+    message = rf"run\.toml: {re.escape(named)} differs from the start of the run. Restore it"
+    with pytest.raises(InputError, match=message):
+        resume_pretraining(run)
 
 
-def test_positions_of_a_run_that_goes_on_learn_or_not_as_they_began(
-    nano: PretrainConfig, tmp_path: Path
-) -> None:
-    pretrain(replace(nano, steps=2), tmp_path / "run")
-    changed = replace(nano, steps=2, model=replace(nano.model, positions="sinusoidal"))
-    (tmp_path / "run/run.toml").write_text(configuration.to_toml(changed))
-    with pytest.raises(InputError, match=r"run\.toml: model\.positions is not as the run began"):
-        resume_pretraining(tmp_path / "run")
+@pytest.mark.parametrize("change", ["model.hidden_dropout_prob=0.3", "model.num_hidden_layers=1"])
+@pytest.mark.protected
+def test_changed_model_of_a_run_with_init_is_refused(pretrained, change):
+    run = pretrained("second", steps=2, init=str(pretrained("first", steps=2)))
+    resume_pretraining(run)
+    change_settings(run, change)
+    with pytest.raises(InputError, match=r"run\.toml: model differs from the start of the run"):
+        resume_pretraining(run)
 
 
-def test_a_run_has_one_process_at_a_time(nano: PretrainConfig, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    pretrain(replace(nano, steps=2), run)
-    with alone_at(run, World(torch.device("cpu"))):
+@pytest.mark.protected
+def test_changed_google_instances_are_refused(pretrained):
+    run = pretrained(steps=2, google_instances=GoogleInstancesConfig(dupe_factor=1))
+    resume_pretraining(run)
+    change_settings(run, "google_instances.dupe_factor=3")
+    message = r"run\.toml: dupe_factor, with which the instances were built, differs"
+    with pytest.raises(InputError, match=message):
+        resume_pretraining(run)
+
+
+@pytest.mark.protected
+def test_locked_run_is_refused(nano, pretrained):
+    run = pretrained(steps=2)
+    with run_lock(run, DistributedContext(torch.device("cpu"))):
         for again in (
             lambda: resume_pretraining(run),
             lambda: pretrain(replace(nano, steps=2), run, overwrite=True),
         ):
-            with pytest.raises(InputError, match=r"run: another process is at this run\. Wait for it"):
+            with pytest.raises(InputError, match=r"run: another process is using this run\. Wait for it"):
                 again()
     resume_pretraining(run)
 
 
-def test_a_phase_without_a_step_and_another_machine_are_said(
-    nano: PretrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_phase_without_steps_and_changed_machine_are_warned_of(nano, tmp_path, capsys):
     run = tmp_path / "run"
     phases = tuple(
         PhaseConfig(max_seq_length=length, fraction=share, batch_size=4)
@@ -209,126 +271,90 @@ def test_a_phase_without_a_step_and_another_machine_are_said(
     elsewhere = json.loads(file.read_text()) | {"processor": "another"}
     file.write_text(json.dumps(elsewhere))
     resume_pretraining(run, progress=Progress())
-    assert "warning: processor not as before" in capsys.readouterr().err
+    assert "warning: processor changed since" in capsys.readouterr().err
     assert json.loads(file.read_text())["earlier"] == [elsewhere]
 
 
-@pytest.mark.parametrize("change", [{"hidden_dropout_prob": 0.3}, {"num_hidden_layers": 1}])
-def test_a_run_that_began_with_a_checkpoint_cannot_go_on_with_another_model(
-    nano: PretrainConfig, tmp_path: Path, change: dict[str, object]
-) -> None:
-    pretrain(replace(nano, steps=2), tmp_path / "first")
-    pretrain(replace(nano, steps=2, init=str(tmp_path / "first")), tmp_path / "second")
-    resume_pretraining(tmp_path / "second")
-    file = tmp_path / "second/run.toml"
-    settings = configuration.load(PretrainConfig, file)
-    file.write_text(configuration.to_toml(replace(settings, model=replace(settings.model, **change))))
-    with pytest.raises(InputError, match=r"run\.toml: model is not as the run began"):
-        resume_pretraining(tmp_path / "second")
-
-
-def test_a_run_cannot_go_on_with_other_instances(nano: PretrainConfig, tmp_path: Path) -> None:
-    pretrain(replace(nano, steps=2, google_instances=GoogleInstancesConfig(dupe_factor=1)), tmp_path / "run")
-    resume_pretraining(tmp_path / "run")
-    file = tmp_path / "run/run.toml"
-    settings = configuration.load(PretrainConfig, file)
-    changed = replace(settings, google_instances=GoogleInstancesConfig(dupe_factor=3))
-    file.write_text(configuration.to_toml(changed))
-    with pytest.raises(
-        InputError, match=r"run\.toml: dupe_factor, with which the instances were built, is not"
-    ):
-        resume_pretraining(tmp_path / "run")
-
-
-def test_a_run_may_be_made_where_the_user_stands(
-    nano: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_in_the_current_directory(nano, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pretrain(replace(nano, steps=2), Path())
-    assert read_state(resolve_checkpoint(tmp_path)).step == 2
+    assert read_state(resolve_checkpoint(tmp_path, "latest")).step == 2
 
 
 @pytest.mark.parametrize(
     ("released", "size"),
     [(ModelConfig(size="mini"), "mini"), (ModelConfig(size="mini", hidden_size=128), None)],
 )
-def test_an_encoder_that_is_there_is_called_by_its_size(released: ModelConfig, size: str | None) -> None:
+def test_architecture_is_named_by_its_released_size(released, size):
     encoder = released.encoder(vocab_size=7)
-    written = ModelConfig().of(encoder)
+    written = ModelConfig().with_architecture(encoder)
     assert written.size == size
     assert written.encoder(vocab_size=7) == encoder
-    with pytest.raises(ValueError, match="without a size all of num_hidden_layers"):
+    with pytest.raises(ValueError, match="without a size, set all of num_hidden_layers"):
         ModelConfig(size=None)
 
 
-def test_longer_sequences_than_those_of_the_default_model_are_for_the_checkpoint_to_refuse(
-    nano: PretrainConfig, tmp_path: Path
-) -> None:
-    overrides = ["data=somewhere", "steps=10", "phases=[{max_seq_length=1024, fraction=1.0}]"]
-    assert (
-        configuration.load(PretrainConfig, None, [*overrides, "init=there"]).phases[0].max_seq_length == 1024
-    )
-    pretrain(replace(nano, steps=2), tmp_path / "run")
+def test_checkpoint_limits_the_sequence_length_of_init(nano, pretrained):
+    overrides = ["data=somewhere", "steps=10", "phases=[{max_seq_length=1024, fraction=1.0}]", "init=there"]
+    assert configuration.load(PretrainConfig, None, overrides).phases[0].max_seq_length == 1024
+    run = pretrained(steps=2)
     phases = (replace(nano.phases[0], max_seq_length=65, fraction=1.0),)
-    with pytest.raises(InputError, match=r"phases: max_seq_length 65, .*run takes 64"):
-        pretrain(replace(nano, init=str(tmp_path / "run"), phases=phases), tmp_path / "longer")
+    with pytest.raises(InputError, match=r"phases: max_seq_length 65, but .*run has 64") as caught:
+        pretrained("longer", init=str(run), phases=phases)
+    overrides[2] = caught.value.remedy.removeprefix("Say --set ").strip("'")
+    pretrained("shorter", init=str(run), phases=configuration.load(PretrainConfig, None, overrides).phases)
 
 
-def test_masks_made_beforehand_cannot_grow_fewer() -> None:
+def test_google_instances_exclude_a_falling_mask_share():
     overrides = ["data=somewhere", "steps=10", "google_instances.dupe_factor=1"]
     with pytest.raises(InputError, match="initial_masked_lm_prob"):
         configuration.load(PretrainConfig, None, [*overrides, "masking.initial_masked_lm_prob=0.3"])
 
 
-def test_the_mean_of_the_weights_is_what_was_measured(nano: PretrainConfig, tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_evaluated_weights_are_the_mean(nano, tmp_path):
     measured = {
         name: pretrain(replace(nano, averaging=averaging), tmp_path / name)
         for name, averaging in (("last", None), ("mean", AveragingConfig(tail_fraction=0.5)))
     }
-    last, mean = _weights(tmp_path / "last"), _weights(tmp_path / "mean")
+    last, mean = weights(tmp_path / "last"), weights(tmp_path / "mean")
     assert any(not torch.equal(tensor, mean[name]) for name, tensor in last.items())
-    kept = load_file(resolve_checkpoint(tmp_path / "mean") / "training" / "average.safetensors")
+    kept = weights(tmp_path / "mean", "training/average.safetensors")
     assert int(kept["count"]) == 12
     assert torch.equal(kept["bert.pooler.weight"], last["bert.pooler.dense.weight"])
     assert measured["mean"]["loss"] != measured["last"]["loss"]
     assert resume_pretraining(tmp_path / "mean") == measured["mean"]
 
 
-def test_without_pairs_only_words_are_learned(nano: PretrainConfig, tmp_path: Path) -> None:
-    measured = pretrain(
-        replace(nano, steps=8, pairs=replace(nano.pairs, next_sentence=False)), tmp_path / "run"
-    )
+def test_without_pairs_only_masked_words_are_trained(nano, tmp_path):
+    measured = pretrain(replace(nano, steps=8, pairs=PairsConfig(next_sentence=False)), tmp_path / "run")
     assert "next_sentence_loss" not in measured
     assert measured["loss"] == measured["masked_lm_loss"]
 
 
-def test_resume_refuses_another_data_set(nano: PretrainConfig, dataset: Path, tmp_path: Path) -> None:
-    pretrain(replace(nano, steps=3), tmp_path / "run")
-    text = (tmp_path / "run" / "run.toml").read_text()
-    (tmp_path / "run" / "run.toml").write_text(text.replace('data_sha256 = "', 'data_sha256 = "0'))
+@pytest.mark.protected
+def test_resume_refuses_another_data_set(pretrained, tmp_path):
+    run = pretrained(steps=3)
+    settings = (run / "run.toml").read_text()
+    (run / "run.toml").write_text(settings.replace('data_sha256 = "', 'data_sha256 = "0'))
     with pytest.raises(InputError, match="not the data set"):
-        resume_pretraining(tmp_path / "run")
+        resume_pretraining(run)
     with pytest.raises(InputError, match="no run to resume"):
         resume_pretraining(tmp_path)
 
 
-def test_a_run_that_names_its_data_by_their_manifest_goes_on(
-    nano: PretrainConfig, dataset: Path, tmp_path: Path
-) -> None:
+def test_run_that_names_its_data_by_manifest_resumes(dataset, pretrained):
     """As runs of old did."""
-    run = tmp_path / "run"
-    pretrain(replace(nano, steps=3), run)
-    settings = configuration.load(PretrainConfig, run / "run.toml")
-    of_manifest = artifacts.sha256_of(dataset / "manifest.json")
-    assert settings.data_sha256 not in (None, of_manifest)
-    (run / "run.toml").write_text(configuration.to_toml(replace(settings, data_sha256=of_manifest)))
+    run = pretrained(steps=3)
+    manifest_sha256 = file_io.sha256_of_file(dataset / "manifest.json")
+    before = configuration.load(PretrainConfig, run / "run.toml").data_sha256
+    assert before not in (None, manifest_sha256)
+    change_settings(run, f"data_sha256={manifest_sha256}")
     resume_pretraining(run)
 
 
 @pytest.mark.parametrize("documents", [["The dog.\nIt was a dog.", "He left."], ["The dog."] * 9])
-def test_of_few_or_short_documents_words_are_learned_but_no_pairs(
-    nano: PretrainConfig, dataset: Path, tmp_path: Path, documents: list[str]
-) -> None:
+def test_few_or_short_documents_train_without_pairs(nano, dataset, tmp_path, documents):
     (tmp_path / "text").write_text("\n\n".join(f"{n} {text}" for n, text in enumerate(documents)))
     build_dataset([tmp_path / "text"], dataset, tmp_path / "data")
     config = replace(nano, data=str(tmp_path / "data"), steps=2)
@@ -338,22 +364,24 @@ def test_of_few_or_short_documents_words_are_learned_but_no_pairs(
     assert measured["masked_lm_loss"] > 0
 
 
-def test_an_existing_run_is_not_overwritten(nano: PretrainConfig, tmp_path: Path) -> None:
-    pretrain(replace(nano, steps=3), tmp_path / "run")
-    with pytest.raises(InputError, match=r"exists already. .*--resume.*--overwrite"):
-        pretrain(nano, tmp_path / "run")
-    pretrain(replace(nano, steps=5), tmp_path / "run", overwrite=True)
-    assert read_state(resolve_checkpoint(tmp_path / "run")).step == 5
+@pytest.mark.protected
+def test_existing_run_is_not_overwritten(nano, pretrained):
+    run = pretrained(steps=3)
+    with pytest.raises(InputError, match=r"already exists. .*--resume.*--overwrite"):
+        pretrain(nano, run)
+    pretrain(replace(nano, steps=5), run, overwrite=True)
+    assert read_state(resolve_checkpoint(run, "latest")).step == 5
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_every_recipe_loads(recipe: Path) -> None:
+def test_every_recipe_loads(recipe):
     loaded = configuration.load(PretrainConfig, recipe, ["data=somewhere", "steps=1000"])
     written = tomllib.loads(configuration.to_toml(loaded))
-    assert configuration.from_table(PretrainConfig, written, where="written") == loaded
+    assert configuration.from_dict(PretrainConfig, written, where="written") == loaded
 
 
-def test_the_original_recipe_is_the_papers_and_googles() -> None:
+@pytest.mark.protected
+def test_original_recipe_has_the_papers_and_googles_settings():
     recipe = next(path for path in RECIPES if path.stem == "original")
     config = configuration.load(PretrainConfig, recipe, ["data=somewhere", "steps=1000000"])
     phases = [(p.max_seq_length, p.fraction, p.batch_size, p.max_predictions_per_seq) for p in config.phases]
@@ -391,20 +419,21 @@ def test_the_original_recipe_is_the_papers_and_googles() -> None:
         ("optimizer.learning_rat=1", "Did you mean optimizer.learning_rate"),
     ],
 )
-def test_wrong_settings_are_one_line(override: str, message: str) -> None:
+@pytest.mark.protected
+def test_wrong_settings_are_refused_in_one_line(override, message):
     with pytest.raises(InputError, match=message):
         configuration.load(PretrainConfig, None, ["data=somewhere", "steps=10", override])
 
 
 @pytest.mark.parametrize("seconds", ["inf", "nan", "0"])
-def test_a_time_that_is_none_is_refused(seconds: str) -> None:
+def test_invalid_time_budget_is_refused(seconds):
     with pytest.raises(InputError, match=r"budget_seconds .* is not positive and finite"):
         configuration.load(PretrainConfig, None, ["data=somewhere", f"budget_seconds={seconds}"])
 
 
-def test_the_model_card_is_written_from_the_run(nano: PretrainConfig, tmp_path: Path) -> None:
+def test_model_card_describes_the_run(nano, tmp_path):
     measured = pretrain(replace(nano, license="cc0-1.0"), tmp_path / "run")
-    card = (resolve_checkpoint(tmp_path / "run") / "README.md").read_text("utf-8")
+    card = (resolve_checkpoint(tmp_path / "run", "latest") / "README.md").read_text("utf-8")
     settings = configuration.load(PretrainConfig, tmp_path / "run" / "run.toml")
     assert f"`{settings.data_sha256}`" in card
     assert f"| masked lm loss | {measured['masked_lm_loss']:.4f} |" in card

@@ -7,23 +7,18 @@ from typing import Any
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from server_process import ServerProcess
 from torch import nn
 
-from cloze import artifacts
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import TASK_FILE, write_model_files
-from cloze.model.heads import BertForPreTraining
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForPreTraining
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.models import ServedModel, load_models
-from cloze.tasks.choice import OwnChoices
-from cloze.tasks.classification import Classification
-from cloze.tasks.config import TaskSettings, to_toml
-from cloze.tasks.ranking import Ranking
+from cloze.serving.served_model import ServedModel, load_models
+from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking
 from cloze.tasks.squad import SquadV2
-from cloze.tasks.tags import OwnTags
 from cloze.tasks.task import AnyTask
-from cloze.text.tokenizer import Tokenizer
+from tiny_models import tiny_config, write_checkpoint
 
 LETTERS = "abcdefghij"
 PIECES = (
@@ -31,43 +26,20 @@ PIECES = (
     *LETTERS,
     *(f"##{letter}" for letter in LETTERS),
 )
-CONFIG = BertConfig(
-    vocab_size=len(PIECES),
-    hidden_size=12,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=20,
-    max_position_embeddings=40,
-    initializer_range=0.5,
-)
+CONFIG = tiny_config(PIECES, num_hidden_layers=2, max_position_embeddings=40)
 TASKS: dict[str, AnyTask] = {
     "classifier": Classification(labels=("bad", "good", "so-so")),
-    "tagger": OwnTags(labels=("O", "B-X", "I-X", "B-Y", "I-Y")),
+    "tagger": CustomTagging(labels=("O", "B-X", "I-X", "B-Y", "I-Y")),
     "squad": SquadV2(null_threshold=-0.25, doc_stride=8),
-    "chooser": OwnChoices(),
+    "chooser": CustomMultipleChoice(),
     "ranker": Ranking(),
 }
 
 
-def write_model(
-    path: Path,
-    head: Callable[[BertModel], nn.Module],
-    *,
-    config: BertConfig = CONFIG,
-    task: AnyTask | None = None,
-) -> Path:
-    """Write a checkpoint of random weights."""
-    generator = torch.Generator().manual_seed(len(path.name))
-    model = head(BertModel(config, generator=generator))
-    with artifacts.write_directory(path, kind="checkpoint") as directory:
-        labels = () if task is None else task.class_names
-        problem = None if task is None else task.problem_type
-        write_model_files(
-            directory, model, Tokenizer.from_pieces(PIECES), labels=labels, problem_type=problem
-        )
-        if task is not None:
-            (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=24)))
-    return path
+def write_model(path: Path, head: Callable[[BertModel], nn.Module], task: AnyTask | None = None) -> Path:
+    model = head(BertModel(CONFIG, generator=torch.Generator().manual_seed(len(path.name))))
+    problem_type = None if task is None else task.problem_type
+    return write_checkpoint(path, model, PIECES, task, max_seq_length=24, problem_type=problem_type)
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +63,13 @@ def models(directories: Mapping[str, Path]) -> dict[str, ServedModel]:
 def client(models: Mapping[str, ServedModel]) -> Iterator[TestClient]:
     with TestClient(create_app(models, Limits()), raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def served(directories: Mapping[str, Path]) -> Iterator[ServerProcess]:
+    served = ServerProcess("-m", str(directories["bert"]))
+    yield served
+    served.end()
 
 
 @pytest.fixture

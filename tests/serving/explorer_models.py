@@ -8,22 +8,18 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from cloze import artifacts
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import TASK_FILE, write_model_files
-from cloze.model.heads import (
+from cloze.models.bert import BertModel
+from cloze.models.heads import (
     BertForPreTraining,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.serving.explorer import PAGE
-from cloze.tasks.classification import Classification
-from cloze.tasks.config import TaskSettings, to_toml
+from cloze.serving.explorer_routes import PAGE
+from cloze.tasks.custom import Classification, CustomTagging
 from cloze.tasks.squad import SquadV2
-from cloze.tasks.tags import OwnTags
 from cloze.tasks.task import AnyTask
-from cloze.text.tokenizer import Tokenizer
+from tiny_models import tiny_config, write_checkpoint
 
 # every word of the page's examples is a piece, so that what it shows is as short as with a real vocabulary
 PIECES = (
@@ -35,11 +31,10 @@ PIECES = (
         {word for path in PAGE.glob("*.js") for word in re.findall("[a-z]{2,}", path.read_text().lower())}
     ),
 )
-CONFIG = BertConfig(
-    vocab_size=len(PIECES),
+CONFIG = tiny_config(
+    PIECES,
     hidden_size=24,
     num_hidden_layers=2,
-    num_attention_heads=3,
     intermediate_size=32,
     max_position_embeddings=256,
     initializer_range=0.3,
@@ -59,23 +54,17 @@ def make_models(directory: Path) -> dict[str, Path]:
         "answers": (BertForQuestionAnswering(encoder(), generator=generator), SquadV2(null_threshold=0.5)),
         "tagger": (
             BertForTokenClassification(encoder(), num_labels=len(tags), generator=generator),
-            OwnTags(labels=tags),
+            CustomTagging(labels=tags),
         ),
         "classifier": (
             BertForSequenceClassification(encoder(), num_labels=len(labels), generator=generator),
             Classification(labels=labels),
         ),
     }
-    return {name: _write(directory / name, model, task) for name, (model, task) in made.items()}
-
-
-def _write(path: Path, model: nn.Module, task: AnyTask | None) -> Path:
-    with artifacts.write_directory(path, kind="checkpoint") as directory:
-        names = () if task is None else task.class_names
-        write_model_files(directory, model, Tokenizer.from_pieces(PIECES), labels=names)
-        if task is not None:
-            (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=128)))
-    return path
+    return {
+        name: write_checkpoint(directory / name, model, PIECES, task, max_seq_length=128)
+        for name, (model, task) in made.items()
+    }
 
 
 def make_run(path: Path, *, steps: int = 40) -> Path:

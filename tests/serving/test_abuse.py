@@ -4,17 +4,16 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
-from served_process import Served
+from server_process import ServerProcess
 
 Random: TypeAlias = np.random.Generator
 Ending: TypeAlias = Literal["wait", "half-close", "leave", "reset"]
@@ -25,6 +24,8 @@ WHOLE = HEAD + b"Content-Length: 17\r\n\r\n" + GOOD
 SLOW = HEAD + b"Content-Length: 10000\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 TOO_LARGE = 3_000_000
+
+pytestmark = pytest.mark.protected
 
 
 def _post(body: bytes) -> bytes:
@@ -49,7 +50,7 @@ ANSWERED = {
     "a negative length": (HEAD + b"Content-Length: -1\r\n\r\n" + GOOD, {400}),
     "an endless length": (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n" + GOOD, {400, 413}),
     "a length that is too short": (HEAD + b"Content-Length: 5\r\n\r\n" + GOOD, {422}),
-    "a length that is none": (HEAD + b"Content-Length: x\r\n\r\n" + GOOD, {400}),
+    "an invalid length": (HEAD + b"Content-Length: x\r\n\r\n" + GOOD, {400}),
     "two lengths": (HEAD + b"Content-Length: 17\r\nContent-Length: 5\r\n\r\n" + GOOD, {400}),
     "an endless chunk": (CHUNKED + b"FFFFFFFFFFFFFFFFFFFFF\r\n" + GOOD, {400}),
     "a chunk without length": (CHUNKED + b"zz\r\n" + GOOD, {400}),
@@ -167,15 +168,8 @@ def statuses(received: bytes) -> list[int]:
     return [int(each) for each in re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
 
 
-@pytest.fixture(scope="module")
-def served(directories: Mapping[str, Path]) -> Iterator[Served]:
-    served = Served("-m", str(directories["bert"]))
-    yield served
-    served.end()
-
-
 @pytest.mark.parametrize("name", ANSWERED)
-def test_abuse_is_answered_by_a_refusal(served: Served, name: str) -> None:
+def test_abuse_is_answered_by_a_refusal(served: ServerProcess, name: str) -> None:
     data, expected = ANSWERED[name]
     received = Connection(data).received(served.port, patience=20)
     if len(data) < TOO_LARGE:  # who still sends when the server has hung up does not see what it said
@@ -212,7 +206,7 @@ class SlowBodies:
             connection.close()
 
 
-def abuse(served: Served, count: int, slow: SlowBodies, *, seed: int) -> None:
+def abuse(served: ServerProcess, count: int, slow: SlowBodies, *, seed: int) -> None:
     """Open so many connections, eight at once."""
     all_connections = connections(seed)
     with ThreadPoolExecutor(8) as pool:
@@ -226,7 +220,7 @@ def abuse(served: Served, count: int, slow: SlowBodies, *, seed: int) -> None:
 
 
 @contextmanager
-def unharmed(served: Served) -> Iterator[None]:
+def unharmed(served: ServerProcess) -> Iterator[None]:
     """Check that a server is afterwards as it was before."""
     golden = served.post("/embed", inputs="a b c").content
     _, threads, files = served.state()
@@ -241,7 +235,7 @@ def unharmed(served: Served) -> Iterator[None]:
     assert not [line for line in served.log if "Invalid HTTP request" not in line]
 
 
-def test_hundreds_of_abusive_connections(served: Served) -> None:
+def test_hundreds_of_abusive_connections(served: ServerProcess) -> None:
     with unharmed(served):
         slow = SlowBodies(served.port, 50)
         abuse(served, 300, slow, seed=1)
@@ -249,7 +243,7 @@ def test_hundreds_of_abusive_connections(served: Served) -> None:
 
 
 @pytest.mark.long
-def test_thousands_of_abusive_connections(served: Served) -> None:
+def test_thousands_of_abusive_connections(served: ServerProcess) -> None:
     with unharmed(served):
         slow = SlowBodies(served.port, 200)
         abuse(served, 5000, slow, seed=2)

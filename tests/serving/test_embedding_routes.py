@@ -2,14 +2,17 @@
 
 import base64
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from cloze.serving.models import ServedModel
-from cloze.tasks.texts import LabelledText
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import ServedModel, load_models
+from cloze.tasks.texts import LabeledText
 
 Post = Callable[..., Any]
 
@@ -60,7 +63,8 @@ def test_openai_embeddings(post: Post, models: Mapping[str, ServedModel]) -> Non
         assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
 
 
-def test_openais_own_client(client: TestClient) -> None:
+@pytest.mark.protected
+def test_openais_client_works(client: TestClient) -> None:
     openai = pytest.importorskip("openai")
     ours = openai.OpenAI(base_url=str(client.base_url) + "/v1", api_key="none", http_client=client)
     as_base64 = ours.embeddings.create(model="bert", input=["a b", "c"])
@@ -73,7 +77,7 @@ def test_openais_own_client(client: TestClient) -> None:
 def test_predict(post: Post, models: Mapping[str, ServedModel]) -> None:
     predictor = models["classifier"].predictor
     assert predictor is not None
-    (text, pair), _ = predictor.predict([LabelledText("a b"), LabelledText("a b", "c")])
+    (text, pair), _ = predictor.predict([LabeledText("a b"), LabeledText("a b", "c")])
     single = post("/predict", inputs="a b")
     assert {each["label"]: each["score"] for each in single} == pytest.approx(text.probabilities, abs=1e-6)
     assert [each["score"] for each in single] == sorted((each["score"] for each in single), reverse=True)
@@ -83,11 +87,25 @@ def test_predict(post: Post, models: Mapping[str, ServedModel]) -> None:
     assert post("/predict", inputs=["a b"]) == [single]
 
 
+def test_at_most_top_k_classes_are_returned(post: Post, directories: Mapping[str, Path]) -> None:
+    everything = post("/predict", inputs=[["a b"], ["c"]])
+    assert [len(each) for each in everything] == [3, 3]
+    assert post("/predict", inputs=[["a b"], ["c"]], top_k=2) == [each[:2] for each in everything]
+    assert len(post("/predict", inputs="a b", top_k=9)) == 3
+    models = load_models({"classifier": directories["classifier"]}, device="cpu", max_classes=1)
+    with TestClient(create_app(models, Limits(classes=1))) as client:
+        for top_k in (None, 1, 2):
+            answer = client.post("/predict", json={"inputs": "a b", "top_k": top_k}).json()
+            assert [each["label"] for each in answer] == [everything[0][0]["label"]]
+        assert client.post("/predict", json={"inputs": "a b", "top_k": 0}).status_code == 422
+        assert client.get("/info").json()["limits"]["classes"] == 1
+
+
 def test_rerank(post: Post, models: Mapping[str, ServedModel]) -> None:
     predictor = models["ranker"].predictor
     assert predictor is not None
     texts = ["a b c", "d", "e f g " * 30, "h"]
-    scores, _ = predictor.predict([LabelledText("a?", text) for text in texts])
+    scores, _ = predictor.predict([LabeledText("a?", text) for text in texts])
     found = post("/rerank", query="a?", texts=texts, return_text=True)
     assert [each["index"] for each in found] == sorted(range(4), key=lambda i: -scores[i])
     for each in found:
@@ -124,13 +142,13 @@ def test_tokenize_and_decode(post: Post) -> None:
         ),
     ],
 )
-def test_what_would_be_cut_is_refused_where_it_must_not_be(
+def test_truncate_false_refuses_long_inputs(
     client: TestClient, route: str, request_: dict[str, object], reads: int | None
 ) -> None:
     assert client.post(route, json=request_).status_code == 200
-    refusal: dict[str, object] = {"truncate": False}
+    error_response: dict[str, object] = {"truncate": False}
     response = client.post(
-        route, json=request_ | ({"parameters": refusal} if route == "/similarity" else refusal)
+        route, json=request_ | ({"parameters": error_response} if route == "/similarity" else error_response)
     )
     if reads is None:
         assert response.status_code == 200

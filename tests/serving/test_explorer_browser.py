@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.models import load_models
+from cloze.serving.served_model import load_models
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = sync_api.expect
@@ -238,7 +238,7 @@ def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
     page.get_by_label("Word", exact=True).fill("river")
     expect(page.locator(".point")).to_have_count(2)
     page.get_by_label("Word", exact=True).fill("xylophone")
-    expect(page.get_by_role("alert")).to_contain_text("no sentence has the word 'xylophone'")
+    expect(page.get_by_role("alert")).to_contain_text("no sentence contains the word 'xylophone'")
     assert [opened.complaints.pop()[-29:]] == [
         "status of 422 (Unprocessable Entity)"[-29:]
     ]  # the browser's own

@@ -11,9 +11,10 @@ from schemathesis.checks import load_all_checks
 
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.models import ServedModel
+from cloze.serving.served_model import ServedModel
 
 load_all_checks()
+pytestmark = pytest.mark.protected
 
 CHECKS = {
     # what a schema cannot say may be refused: a text without [MASK], a model that is not there

@@ -14,18 +14,18 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from served_process import Served
+from server_process import ServerProcess
 
 from cloze.cli import main
-from cloze.serving.run import _bind, _listen
+from cloze.serving.server import bind, listen
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Served]]:
-    started: list[Served] = []
+def start() -> Iterator[Callable[..., ServerProcess]]:
+    started: list[ServerProcess] = []
 
-    def begin(*arguments: str) -> Served:
-        started.append(Served(*arguments))
+    def begin(*arguments: str) -> ServerProcess:
+        started.append(ServerProcess(*arguments))
         return started[-1]
 
     # not ignored, as it is by whatever a shell starts in the background
@@ -36,15 +36,15 @@ def start() -> Iterator[Callable[..., Served]]:
         served.end()
 
 
-@pytest.fixture(scope="module")
-def served(directories: Mapping[str, Path]) -> Iterator[Served]:
-    served = Served("-m", str(directories["bert"]))
-    yield served
-    served.end()
+def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) -> None:
+    served = start()
+    assert served.told.startswith("serving cloze-mini at http://127.0.0.1:")
+    (masks,) = served.post("/fill", inputs="She closed the [MASK].").json()
+    assert len(masks[0]) == 5
 
 
-def test_a_server_with_a_key_until_ctrl_c(
-    start: Callable[..., Served], directories: Mapping[str, Path], tmp_path: Path
+def test_ctrl_c_stops_a_server_with_a_key(
+    start: Callable[..., ServerProcess], directories: Mapping[str, Path], tmp_path: Path
 ) -> None:
     key = "0123456789abcdef0123"
     (tmp_path / "key").write_text(f"{key}\n")
@@ -57,8 +57,9 @@ def test_a_server_with_a_key_until_ctrl_c(
     assert locked.process.wait(15) == 130
 
 
-def test_what_is_under_way_is_answered_when_the_server_is_told_to_stop(
-    start: Callable[..., Served], directories: Mapping[str, Path]
+@pytest.mark.protected
+def test_open_requests_are_answered_at_shutdown(
+    start: Callable[..., ServerProcess], directories: Mapping[str, Path]
 ) -> None:
     served = start("-m", str(directories["bert"]), "-m", f"ner={directories['tagger']}")
     assert served.told.startswith("serving bert, ner at http://127.0.0.1:")
@@ -76,13 +77,14 @@ def test_what_is_under_way_is_answered_when_the_server_is_told_to_stop(
         served.post("/tag", inputs="a")
 
 
-def test_to_be_told_to_stop_is_never_lost(directories: Mapping[str, Path]) -> None:
+@pytest.mark.protected
+def test_sigterm_is_never_lost(directories: Mapping[str, Path]) -> None:
     """Not even in a finalizer, where whatever a signal's handler raises is dropped."""
     program = """
 import os, signal, sys
 from pathlib import Path
 from cloze.serving.limits import Limits
-from cloze.serving.run import serve
+from cloze.serving.server import serve
 
 class Dropped:
     def __del__(self):
@@ -100,7 +102,7 @@ serve(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
+def test_memory_threads_and_files_do_not_grow(served: ServerProcess) -> None:
     def load(seed: int) -> None:
         random = np.random.default_rng(seed)
         with httpx.Client(base_url=served.url, timeout=30) as client:
@@ -121,20 +123,21 @@ def test_memory_threads_and_files_do_not_grow(served: Served) -> None:
     assert after[2] <= before[2] + 2
 
 
-def test_a_port_that_is_taken_is_told_before_models_are_read(capsys: pytest.CaptureFixture[str]) -> None:
-    with _bind("127.0.0.1", 0) as listening:
-        _listen(listening)
+def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    with bind("127.0.0.1", 0) as listening:
+        listen(listening)
         port = str(listening.getsockname()[1])
         assert main(["serve", "-m", "nowhere", "--port", port]) == 1
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "--model"),
+        (["-m"], "--model"),
         (["-m", "nowhere"], "nowhere"),
-        (["-m", "a=x", "-m", "a=y"], "two are called"),
+        (["-m", "a=x", "-m", "a=y"], "is used twice"),
         (["-m", "{bert}", "--host", "203.0.113.7", "--port", "1"], "cannot listen on 203.0.113.7:1"),
         (["-m", "{bert}", "--port", "70000"], "70000 is not in"),
         (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
@@ -160,8 +163,8 @@ def test_wrong_use(
     assert error.count("\n") == 1
 
 
-def test_no_answer_waits_for_what_comes_before_it_to_be_acknowledged() -> None:
-    with _bind("127.0.0.1", 0) as listening:
-        _listen(listening)
+def test_connections_do_not_delay_packets() -> None:
+    with bind("127.0.0.1", 0) as listening:
+        listen(listening)
         with socket.create_connection(listening.getsockname()), listening.accept()[0] as connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

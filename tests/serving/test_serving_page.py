@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from cloze.serving.app import create_app
-from cloze.serving.limits import MOST_CHARACTERS, MOST_INPUTS, Limits
-from cloze.serving.models import ServedModel
+from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS, Limits
+from cloze.serving.served_model import ServedModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 TEXT = PAGE.read_text("utf-8")
@@ -32,7 +32,7 @@ def server(models: Mapping[str, ServedModel]) -> TestClient:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[2])
-def test_every_curl_is_answered(server: TestClient, command: list[str]) -> None:
+def test_every_curl_of_the_docs_works(server: TestClient, command: list[str]) -> None:
     route = command[2].removeprefix("localhost:8080")
     if "-d" not in command:
         response = server.get(route)
@@ -43,16 +43,16 @@ def test_every_curl_is_answered(server: TestClient, command: list[str]) -> None:
     assert json.loads(response.content)
 
 
-def test_the_page_names_every_route(server: TestClient) -> None:
+def test_the_docs_list_every_route(server: TestClient) -> None:
     routes = set(server.get("/openapi.json").json()["paths"])
     assert routes == {route for route in re.findall(r"`(/[a-z_1/-]+)`", TEXT) if route != "/"} - {
         "/openapi.json"
     }
 
 
-def test_the_limits_are_as_the_page_says() -> None:
+def test_the_docs_state_the_limits() -> None:
     limits = Limits()
-    for value in (MOST_INPUTS, f"{MOST_CHARACTERS:,}", limits.json_depth, limits.waiting_requests):
+    for value in (MAX_INPUTS, f"{MAX_CHARACTERS:,}", limits.json_depth, limits.waiting_requests):
         assert str(value) in TEXT
     assert f"{limits.batch_tokens:,} tokens" in TEXT
     assert f"{limits.body_bytes // 1_000_000} MB" in TEXT

@@ -1,4 +1,4 @@
-"""A model of a few thousand weights, and data that it can learn in seconds."""
+"""A model of a few thousand weights, and data that it learns in seconds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,30 +8,29 @@ import pytest
 import torch
 
 from cloze import artifacts
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import write_model_files
-from cloze.text.tokenizer import Tokenizer
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import save_model
+from cloze.tasks.config import FinetuneConfig, load_finetuning
+from cloze.tasks.task import AnyTask
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.optimizer import OptimizerConfig
 
-PIECES = (
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *["good", "fine", "bad", "awful", "film", "book", "a", "the", "was", "very", ",", "."],
+TOKENS = (
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *("good", "fine", "bad", "awful", "film", "book", "a", "the", "was", "very", ",", "."),
 )
 
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_pieces(PIECES, model_max_length=40)
+    return Tokenizer.from_tokens(TOKENS, model_max_length=40)
 
 
 @pytest.fixture(scope="session")
 def build_encoder() -> Callable[..., BertModel]:
     def build(layers: int = 2) -> BertModel:
         config = BertConfig(
-            vocab_size=len(PIECES),
+            vocab_size=len(TOKENS),
             hidden_size=20,
             num_hidden_layers=layers,
             num_attention_heads=4,
@@ -52,13 +51,44 @@ def nano_checkpoint(
 ) -> Path:
     path = tmp_path_factory.mktemp("model") / "nano"
     with artifacts.write_directory(path, kind="checkpoint") as directory:
-        write_model_files(directory, build_encoder(), tokenizer)
+        save_model(directory, build_encoder(), tokenizer)
     return path
+
+
+@pytest.fixture
+def config(nano_checkpoint: Path, reviews: Path) -> FinetuneConfig:
+    return FinetuneConfig(
+        model=str(nano_checkpoint),
+        train=str(reviews),
+        dev_fraction=0.2,
+        epochs=2,
+        batch_size=9,
+        max_seq_length=16,
+        optimizer=OptimizerConfig(learning_rate=5e-3, warmup_fraction=0.1),
+        log_every_steps=1,
+        precision="float32",
+        device="cpu",
+        micro_batch_tokens=40,
+    )
+
+
+@pytest.fixture
+def configure(nano_checkpoint: Path) -> Callable[..., tuple[AnyTask, FinetuneConfig]]:
+    """Return a function from a task, its data and settings, separated by spaces, to the arguments of `finetune`."""
+
+    def configure(
+        task: str, train: Path, settings: str, *, dev: Path | None = None, model: Path = nano_checkpoint
+    ) -> tuple[AnyTask, FinetuneConfig]:
+        dev_settings = [] if dev is None else [f"dev={dev}"]
+        overrides = [f"model={model}", f"train={train}", *dev_settings, "device=cpu", *settings.split()]
+        return load_finetuning(task, None, overrides)
+
+    return configure
 
 
 @pytest.fixture(scope="session")
 def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences whose label hangs on one word, in a TSV with a quotation mark that is never closed."""
+    """Return a TSV of sentences whose label depends on one word, with an unclosed quotation mark."""
     rng = np.random.default_rng(1)
     rows = []
     for number in range(70):
@@ -66,7 +96,7 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
         word = [["bad", "awful"], ["good", "fine"]][label][number % 2]
         thing = ["film", "book"][int(rng.integers(2))]
         very = "very " * int(rng.integers(4))
-        end = " " * number  # says nothing, and makes each text another
+        end = " " * number  # makes every text different
         rows.append(f'the "{thing} was {very}{word} .{end}\t{["no", "yes"][label]}\n')
     path = tmp_path_factory.mktemp("data") / "reviews.tsv"
     path.write_text("review\tliked\n" + "".join(rows))

@@ -1,4 +1,4 @@
-"""What the contract tests know of each task: a file of four examples, and what a model that is always right says."""
+"""Four examples of each task, and the outputs of a perfect model for each family."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from cloze.tasks.custom import Classification
+from cloze.tasks.features import TextFeature
 from cloze.tasks.multi_label import MultiLabel
-from cloze.tasks.multiple_choice import ChoiceFeature, MultipleChoice
+from cloze.tasks.multiple_choice import MultipleChoice
 from cloze.tasks.passage_ranking import PassageRanking
-from cloze.tasks.sentence_vectors import PairFeature, SentenceVectors
+from cloze.tasks.sentence_vectors import SentenceVectors
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanFeature, SpanTask
 from cloze.tasks.tagging import Tagging
@@ -18,8 +20,10 @@ from cloze.tasks.tagging_features import TaggingFeature
 from cloze.tasks.task import AnyTask, Array
 from cloze.tasks.text_pairs import TextPairs
 from cloze.tasks.text_regression import TextRegression
-from cloze.tasks.texts import TextFeature
+from cloze.tokenization.tokenizer import Tokenizer
 
+REVIEWS = Classification(text_column="review", label_column="liked")
+"""The task of the fixture `reviews`."""
 TEXTS = (
     ("the film was very , very good .", "very fine ."),
     ("a bad book", "awful , awful"),
@@ -28,27 +32,37 @@ TEXTS = (
 )
 
 
+def tokens_of(tokenizer: Tokenizer, sequence: Any) -> str:
+    """Return the tokens of a sequence, or of the only one of a feature, separated by spaces."""
+    [sequence] = getattr(sequence, "sequences", [sequence])
+    return " ".join(tokenizer.tokens[i] for i in sequence.input_ids)
+
+
 @dataclass(frozen=True)
 class Case:
-    """Four examples of two kinds: `kinds` says which is of which, as TEXTS has good and bad things by turns."""
+    """A file of four examples, of good and bad things in turn."""
 
     file: str
     content: str
     settings: dict[str, Any] = field(default_factory=dict)
     beside: dict[str, str] = field(default_factory=dict)
-    """Files that the task finds beside that of the examples."""
+    """Other files in the same directory."""
     perfect: float = 1.0
-    """The score of what is all right: some official programs speak in percent."""
+    """The perfect score; some official programs use percent."""
 
 
 def table(names: str, *labels: object, before: tuple[str, ...] = ()) -> str:
-    """A TSV of single texts or pairs: names ends in the text columns and the label."""
+    """Return a TSV of texts or pairs; the last columns of `names` are those of texts and label."""
     columns = names.split("|")
     rows = []
     for pair, label in zip(TEXTS, labels, strict=True):
         texts = pair[: len(columns) - 1 - len(before)]
         rows.append("\t".join([*before, *texts, str(label)]))
     return "\n".join(["\t".join(columns), *rows]) + "\n"
+
+
+def json_lines(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def swag() -> str:
@@ -70,37 +84,24 @@ def codah() -> str:
 
 def questions() -> str:
     choices = ([b for _, b in TEXTS[:2]], ["the", TEXTS[1][1]], [".", "a", TEXTS[2][1]], ["bad", "book"])
-    rows = [
-        {"prompt": a, "choices": own, "label": label}
-        for (a, _), own, label in zip(TEXTS, choices, (0, 1, 2, 0), strict=True)
-    ]
-    return "".join(json.dumps(row) + "\n" for row in rows)
+    rows = zip(TEXTS, choices, (0, 1, 2, 0), strict=True)
+    return json_lines(*({"prompt": a, "choices": texts, "label": label} for (a, _), texts, label in rows))
 
 
 def squad(*answers: str | None) -> str:
-    """Two questions on each of two texts; None: the text has no answer."""
+    """Return two questions on each of two texts; None: no answer."""
     contexts = ["the film was very good , a bad book was awful .", "fine , fine . the book was a bad film ."]
     asked = ["was the film good", "a book", "was the film awful", "very , very bad"]
-    questions = [
-        {
-            "id": f"q{i}",
-            "question": question,
-            "answers": [
-                {"text": answer, "answer_start": contexts[i // 2].index(answer)}
-                for answer in [answers[i]]
-                if answer is not None
-            ],
-        }
-        for i, question in enumerate(asked)
-    ]
-    paragraphs = [
-        {"context": context, "qas": questions[2 * i : 2 * i + 2]} for i, context in enumerate(contexts)
-    ]
+    paragraphs = [{"context": context, "qas": []} for context in contexts]
+    for i, (question, answer) in enumerate(zip(asked, answers, strict=True)):
+        context = contexts[i // 2]
+        known = [] if answer is None else [{"text": answer, "answer_start": context.index(answer)}]
+        paragraphs[i // 2]["qas"].append({"id": f"q{i}", "question": question, "answers": known})
     return json.dumps({"version": "1", "data": [{"title": "x", "paragraphs": paragraphs}]})
 
 
 def columns(separator: str = "\t", *, marks: bool = False) -> str:
-    """Words that praise are entities of one type, those that blame of another."""
+    """Return CoNLL columns with words of praise and blame as entities of two types."""
     kinds = {"good": "GOOD", "fine": "GOOD", "bad": "BAD", "awful": "BAD"}
     sentences = []
     for a, b in TEXTS:
@@ -113,17 +114,9 @@ def columns(separator: str = "\t", *, marks: bool = False) -> str:
 
 
 def rankings() -> str:
-    """Two queries, each with a good passage and a bad one."""
-    rows = [
-        ("the film", *TEXTS[0], 2),
-        ("the film", *TEXTS[1], 0),
-        ("a book", *TEXTS[2], 1),
-        ("a book", *TEXTS[3], 0),
-    ]
-    return "".join(
-        json.dumps({"query": query, "passage": f"{a} {b}", "label": label}) + "\n"
-        for query, a, b, label in rows
-    )
+    """Return two queries, each with a good passage and a bad one."""
+    rows = zip(("the film", "the film", "a book", "a book"), TEXTS, (2, 0, 1, 0), strict=True)
+    return json_lines(*({"query": q, "passage": f"{a} {b}", "label": label} for q, (a, b), label in rows))
 
 
 def documents() -> str:
@@ -186,7 +179,7 @@ CASES = {
 
 @singledispatch
 def gold_output(task: AnyTask, feature: Any) -> Array:
-    """Return what a model that is always right says to a feature: register it here for a new family."""
+    """Return the output of a perfect model for a feature; a new family registers its own."""
     raise NotImplementedError(f"the family of {task.name} has no gold output")
 
 
@@ -195,18 +188,14 @@ def _(task: SequenceClassification, feature: TextFeature) -> Array:
     return 9 * np.eye(len(task.labels), dtype=np.float32)[feature.target]
 
 
-@gold_output.register
-def _(task: TextRegression, feature: TextFeature) -> Array:
+@gold_output.register(TextRegression)
+@gold_output.register(SentenceVectors)
+def _(task: Any, feature: TextFeature) -> Array:
     return np.array([feature.target], np.float32)
 
 
 @gold_output.register
-def _(task: SentenceVectors, feature: PairFeature) -> Array:
-    return np.array([feature.target], np.float32)
-
-
-@gold_output.register
-def _(task: TextPairs, feature: PairFeature) -> Array:
+def _(task: TextPairs, feature: TextFeature) -> Array:
     vector = np.random.default_rng(feature.sequences[1].input_ids).standard_normal(8).astype(np.float32)
     return np.tile(vector / np.linalg.norm(vector), (2, 1))
 
@@ -219,8 +208,8 @@ def _(task: MultiLabel, feature: TextFeature) -> Array:
 
 
 @gold_output.register
-def _(task: MultipleChoice, feature: ChoiceFeature) -> Array:
-    return 9 * np.eye(len(feature.sequences), dtype=np.float32)[feature.label]
+def _(task: MultipleChoice, feature: TextFeature) -> Array:
+    return 9 * np.eye(len(feature.sequences), dtype=np.float32)[int(feature.target)]
 
 
 @gold_output.register

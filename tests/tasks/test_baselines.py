@@ -1,4 +1,4 @@
-"""Baselines: what each family's say on data small enough to know, and `cloze baseline` as typed."""
+"""The baselines of each family on small data, and `cloze baseline`."""
 
 import json
 from collections.abc import Callable
@@ -9,8 +9,8 @@ import pytest
 from families import CASES
 
 from cloze.cli import main
-from cloze.tasks.baselines import baselines_of, measure
-from cloze.tasks.batches import subset
+from cloze.tasks.baselines import baselines_of, score_baselines
+from cloze.tasks.batches import sample_indices
 from cloze.tasks.data import read_examples
 from cloze.tasks.registry import find_task, tasks
 from cloze.tasks.task import AnyTask
@@ -19,7 +19,7 @@ Capture = pytest.CaptureFixture[str]
 Write = Callable[[str, str], Path]
 
 GOOD, BAD = "a fine , good film", "an awful , bad book"
-LABELLED = "text\tlabel\n" + f"{GOOD}\tup\n{BAD}\tdown\n{GOOD} .\tup\n" * 10
+LABELED = "text\tlabel\n" + f"{GOOD}\tup\n{BAD}\tdown\n{GOOD} .\tup\n" * 10
 LEARNABLE = sorted(name for name, task in tasks().items() if task.trained_as is None and name in CASES)
 
 
@@ -39,82 +39,92 @@ def read(name: str, path: Path, **settings: Any) -> tuple[AnyTask, list[Any]]:
 
 def scores(name: str, path: Path, **settings: Any) -> dict[str, dict[str, float]]:
     task, examples = read(name, path, **settings)
-    return {each.baseline: each.scores for each in measure(task, examples, examples)}
+    return {result.baseline: result.scores for result in score_baselines(task, examples, examples)}
 
 
 @pytest.mark.parametrize("name", LEARNABLE)
-def test_every_task_has_baselines_that_its_own_score_takes(name: str, write: Write) -> None:
-    """And what they predict can be written and read back as a model's predictions are."""
+def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name, write):
     case = CASES[name]
     for file, content in case.beside.items():
         write(file, content)
     task, examples = read(name, write(case.file, case.content), **case.settings)
     for baseline in baselines_of(task, examples).values():
         predictions = baseline(task, examples, examples)
-        found = task.score(examples, predictions)
-        assert task.main_metric in found
+        result = task.score(examples, predictions)
+        assert task.main_metric in result
         written = [
             json.loads(json.dumps(task.to_json(example, prediction)))
             for example, prediction in zip(examples, predictions, strict=True)
         ]
-        assert task.score(examples, [task.from_json(values) for values in written]) == found
+        assert task.score(examples, [task.from_json(values) for values in written]) == result
         assert baseline(task, examples, examples) == predictions
 
 
-def test_classification(write: Write) -> None:
-    found = scores("classification", write("a.tsv", LABELLED))
-    assert found["majority"]["accuracy"] == pytest.approx(2 / 3)
-    assert found["tfidf_logistic"]["accuracy"] == 1
+def test_classification(write):
+    result = scores("classification", write("a.tsv", LABELED))
+    assert result["majority"]["accuracy"] == pytest.approx(2 / 3)
+    assert result["tfidf_logistic"]["accuracy"] == 1
 
 
-def test_multi_label(write: Write) -> None:
+def test_multi_label(write):
     content = "text\tlabels\n" + f"{GOOD}\tup, fine\n{BAD}\tdown\n{GOOD} .\tup, fine\n" * 10
-    found = scores("multi-label", write("a.tsv", content))
-    assert found["tfidf_logistic"]["micro_f1"] == 1
-    assert 0 < found["majority"]["micro_f1"] < 1
+    result = scores("multi-label", write("a.tsv", content))
+    assert result["tfidf_logistic"]["micro_f1"] == 1
+    assert 0 < result["majority"]["micro_f1"] < 1
 
 
-def test_regression_of_pairs(write: Write) -> None:
+def test_regression_of_pairs(write):
     rows = [(GOOD, GOOD, 5), (GOOD, "an awful film", 2), (GOOD, BAD, 1), (BAD, "x y z", 0)] * 5
     content = "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{score}\n" for a, b, score in rows)
-    found = scores("stsb", write("a.tsv", content))
-    assert found["mean"]["pearson"] == 0
-    assert found["tfidf_cosine"]["spearman"] == pytest.approx(1)
-    assert found["tfidf_ridge"]["pearson"] > 0.9
+    result = scores("stsb", write("a.tsv", content))
+    assert result["mean"]["pearson"] == 0
+    assert result["tfidf_cosine"]["spearman"] == pytest.approx(1)
+    assert result["tfidf_ridge"]["pearson"] > 0.9
 
 
-def test_a_regression_of_single_texts_has_no_cosine(write: Write) -> None:
-    found = scores("regression", write("a.tsv", f"text\tlabel\n{GOOD}\t3\n{BAD}\t1\n"))
-    assert set(found) == {"mean", "tfidf_ridge"}
+def test_regression_of_single_texts_has_no_cosine(write):
+    result = scores("regression", write("a.tsv", f"text\tlabel\n{GOOD}\t3\n{BAD}\t1\n"))
+    assert set(result) == {"mean", "tfidf_ridge"}
 
 
-def test_multiple_choice(write: Write) -> None:
+def test_multiple_choice(write):
     rows = [
         {"prompt": "the cat sat", "choices": ["a dog ran", "the cat slept"], "label": 1},
         {"prompt": "we ate bread", "choices": ["more bread", "rain fell", "sun"], "label": 0},
         {"prompt": "rain fell", "choices": ["sun", "rain stopped"], "label": 1},
     ]
-    found = scores("multiple-choice", write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
-    assert found["tfidf_overlap"]["accuracy"] == 1
-    assert found["majority"]["accuracy"] == pytest.approx(2 / 3)
+    result = scores("multiple-choice", write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    assert result["tfidf_overlap"]["accuracy"] == 1
+    assert result["majority"]["accuracy"] == pytest.approx(2 / 3)
 
 
-def test_tagging(write: Write) -> None:
+def test_tagging(write):
     content = "Ann\tI-PER\nmet\tO\nNew\tI-LOC\nYork\tI-LOC\n\nAnn\tI-PER\nBob\tB-PER\n.\tO\n"
     path = write("a.conll", content)
-    found = scores("tagging", path)
-    assert found["all_o"]["f1"] == 0
-    assert found["majority"]["f1"] == 100
+    result = scores("tagging", path)
+    assert result["all_o"]["f1"] == 0
+    assert result["majority"]["f1"] == 100
     task, examples = read("tagging", path)
     tags = baselines_of(task, examples)["majority"](task, examples[:1], examples)
     assert tags[1].tags == (("I-PER", "O", "O"),), "an unseen word is O, and the scheme is that of the data"
 
 
-def squad(may_be_none: bool) -> str:
+def test_plain_tags(write):
+    path = write("a.conll", "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n")
+    result = scores("tagging", path)
+    assert set(result) == {"majority"}
+    assert result["majority"]["tag_accuracy"] == 100
+    task, examples = read("tagging", path)
+    assert baselines_of(task, examples)["majority"](task, examples[:1], examples)[1].tags == (
+        ("NOUN", "NOUN"),
+    )
+
+
+def squad(allows_no_answer: bool) -> str:
     context = "The house is old. In the garden of the house lived Marie Curie. It was sold to a baker."
     answers = [{"text": "Marie Curie", "answer_start": context.index("Marie")}]
     questions = [{"id": "1", "question": "Who lived in the garden?", "answers": answers}]
-    if may_be_none:
+    if allows_no_answer:
         questions.append({"id": "2", "question": "Who painted the moon?", "answers": []})
     asked = [{"id": "x", "question": "What was it?", "answers": [{"text": "house", "answer_start": 4}]}]
     other = [{"context": f"The house of it was {i}.", "qas": [asked[0] | {"id": f"x{i}"}]} for i in range(20)]
@@ -122,8 +132,8 @@ def squad(may_be_none: bool) -> str:
     return json.dumps({"version": "x", "data": [{"title": "t", "paragraphs": paragraphs}]})
 
 
-def test_spans(write: Write) -> None:
-    path = write("a.json", squad(may_be_none=False))
+def test_span_overlap(write):
+    path = write("a.json", squad(allows_no_answer=False))
     task, examples = read("squad_v1", path)
     known = baselines_of(task, examples)
     assert set(known) == {"idf_sentence", "idf_span"}
@@ -135,27 +145,27 @@ def test_spans(write: Write) -> None:
     assert examples[0].paragraph.text[excerpt.start : excerpt.end] == excerpt.text
 
 
-def test_no_answer_is_right_where_there_is_none(write: Write) -> None:
-    found = scores("squad_v2", write("a.json", squad(may_be_none=True)))
-    assert found["no_answer"]["f1"] == pytest.approx(100 / 22)
-    assert set(found) == {"no_answer", "idf_sentence", "idf_span"}
+def test_no_answer_baseline(write):
+    result = scores("squad_v2", write("a.json", squad(allows_no_answer=True)))
+    assert result["no_answer"]["f1"] == pytest.approx(100 / 22)
+    assert set(result) == {"no_answer", "idf_sentence", "idf_span"}
 
 
-def test_parts_are_nested_and_the_same_each_time() -> None:
-    parts = [subset(1000, size, seed=0) for size in (10, 100, 1000)]
+def test_samples_are_nested_and_deterministic():
+    parts = [sample_indices(1000, size, seed=0) for size in (10, 100, 1000)]
     assert [len(part) for part in parts] == [10, 100, 1000]
     assert set(parts[0]) < set(parts[1]) < set(parts[2])
-    assert parts[1] == subset(1000, 100, seed=0) != list(range(100))
+    assert parts[1] == sample_indices(1000, 100, seed=0) != list(range(100))
 
 
-def test_learning_curve(write: Write, capsys: Capture) -> None:
-    path = str(write("a.tsv", LABELLED))
+def test_learning_curve(write, capsys):
+    path = str(write("a.tsv", LABELED))
     command = ["baseline", "classification", "-d", path, "--dev", path]
     assert main([*command, "--learning-curve", "1,12,500,all", "--json"]) == 0
     printed = capsys.readouterr()
     result = json.loads(printed.out)
     assert (result["examples"], result["main_metric"]) == (30, "accuracy")
-    assert [each["train_examples"] for each in result["baselines"]] == [1, 1, 12, 12, 30, 30]
+    assert [scores["train_examples"] for scores in result["baselines"]] == [1, 1, 12, 12, 30, 30]
     assert printed.err == "500 examples are left out: there are 30\n"
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -164,7 +174,7 @@ def test_learning_curve(write: Write, capsys: Capture) -> None:
     assert lines[-1] == f"  on 30 examples: {path}"
 
 
-def test_without_dev_data_a_tenth_is_held_out(write: Write, capsys: Capture) -> None:
+def test_without_dev_data_a_tenth_is_held_out(write, capsys):
     rows = "".join(f"{GOOD} {n}\tup\n{BAD} {n}\tdown\n{GOOD} . {n}\tup\n" for n in range(10))
     path = write("a.tsv", f"text\tlabel\n{rows}")
     assert main(["baseline", "classification", "-d", str(path), "--json"]) == 0
@@ -173,45 +183,43 @@ def test_without_dev_data_a_tenth_is_held_out(write: Write, capsys: Capture) -> 
 
 
 @pytest.mark.parametrize(
-    ("task", "content", "flags", "said"),
+    ("task", "content", "flags", "message"),
     [
-        ("nothing", LABELLED, [], "no task 'nothing'"),
-        ("ax", LABELLED, [], "Fine-tune mnli"),
-        ("classification", LABELLED, ["--learning-curve", "10,x"], "--learning-curve: 'x' is no number"),
-        ("classification", LABELLED, ["--learning-curve", "0"], "'0' is no number"),
-        ("classification", LABELLED, ["--learning-curve", ""], "'' is no number"),
-        ("classification", LABELLED, ["--label-column", "stars"], "stars"),
-        ("classification", LABELLED, ["--set", "classification.nothing=1"], "nothing"),
+        ("nothing", LABELED, [], "no task 'nothing'"),
+        ("ax", LABELED, [], "Fine-tune mnli"),
+        ("classification", LABELED, ["--learning-curve", "10,x"], "--learning-curve: 'x' is not a number"),
+        ("classification", LABELED, ["--learning-curve", "0"], "'0' is not a number"),
+        ("classification", LABELED, ["--learning-curve", ""], "'' is not a number"),
+        ("classification", LABELED, ["--label-column", "stars"], "stars"),
+        ("classification", LABELED, ["--set", "classification.nothing=1"], "nothing"),
         ("classification", "text\tlabel\nx\tup\n", [], "every row has the label 'up'"),
         ("classification", "", [], "a.tsv"),
         ("classification", "text\tlabel\n \tup\n \tdown\n", [], "hold no word"),
         ("regression", "text\tlabel\nx\tup\n", [], "a.tsv:2: score 'up' is not a number"),
     ],
 )
-def test_bad_input(
-    task: str, content: str, flags: list[str], said: str, write: Write, capsys: Capture
-) -> None:
+def test_invalid_input_is_refused(task, content, flags, message, write, capsys):
     path = str(write("a.tsv", content))
     assert main(["baseline", task, "-d", path, "--dev", path, *flags]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert said in error
+    assert message in error
 
 
-def test_a_label_of_dev_data_that_training_data_do_not_have(write: Write, capsys: Capture) -> None:
-    train = str(write("a.tsv", LABELLED))
+def test_dev_label_without_training_examples_is_refused(write, capsys):
+    train = str(write("a.tsv", LABELED))
     dev = str(write("b.tsv", "text\tlabel\nx\tsideways\n"))
     assert main(["baseline", "classification", "-d", train, "--dev", dev]) == 2
-    assert "b.tsv:2: label 'sideways' is none of" in capsys.readouterr().err
+    assert "b.tsv:2: unknown label 'sideways'" in capsys.readouterr().err
 
 
-def test_no_such_file(tmp_path: Path, capsys: Capture) -> None:
+def test_missing_file_is_refused(tmp_path, capsys):
     assert main(["baseline", "classification", "-d", str(tmp_path / "nothing.tsv")]) == 2
     assert "nothing.tsv" in capsys.readouterr().err
 
 
-def test_without_scikit_learn(write: Write, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr("cloze.extras.find_spec", lambda package: None)
-    assert main(["baseline", "classification", "-d", str(write("a.tsv", LABELLED))]) == 2
-    message = "a baseline: needs the package sklearn. Say pip install 'cloze-bert[tasks]'"
+def test_missing_scikit_learn_is_named(write, monkeypatch, capsys):
+    monkeypatch.setattr("cloze.optional_dependencies.find_spec", lambda package: None)
+    assert main(["baseline", "classification", "-d", str(write("a.tsv", LABELED))]) == 2
+    message = "a baseline: needs the package sklearn. Run pip install 'cloze-bert[tasks]'"
     assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Files of tagged words: what is read, and what is refused and where."""
+"""Files of tagged words, their schemes, and errors that name the line."""
 
 import gzip
 from collections.abc import Iterator
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from cloze.errors import InputError
 from cloze.metrics.conll import entities
 from cloze.tasks.conll import ConllColumns, Sentence, read_documents, read_sentences
-from cloze.tasks.tag_schemes import Scheme, SchemeFinder, convert
+from cloze.tasks.tag_schemes import Scheme, SchemeDetector, convert_tags
+
+pytestmark = pytest.mark.protected
 
 SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")
 
@@ -30,7 +32,7 @@ def read(tmp_path: Path, text: str, columns: ConllColumns | None = None) -> list
         "\n\nAnn  x   B-PER \r\nsings x O\r\n\r\n \r\n\nBob x B-PER\r\n\r\n\r\n",
     ],
 )
-def test_tabs_or_spaces_and_any_empty_lines(tmp_path: Path, text: str) -> None:
+def test_columns_are_separated_by_tabs_or_spaces(tmp_path, text):
     sentences = read(tmp_path, text)
     assert [(s.words, s.tags) for s in sentences] == [
         (("Ann", "sings"), ("B-PER", "O")),
@@ -38,29 +40,29 @@ def test_tabs_or_spaces_and_any_empty_lines(tmp_path: Path, text: str) -> None:
     ]
 
 
-def test_columns_are_chosen(tmp_path: Path) -> None:
+def test_columns_are_selected(tmp_path):
     (sentence,) = read(tmp_path, "1 B-A Ann B-B\n2 I-A Lee I-B\n", ConllColumns(word=2, tag=1))
     assert (sentence.words, sentence.tags) == (("Ann", "Lee"), ("B-A", "I-A"))
     (sentence,) = read(tmp_path, "Ann\nLee\n", ConllColumns(tag=None))
     assert (sentence.words, sentence.tags) == (("Ann", "Lee"), None)
 
 
-def test_the_mark_of_a_document_may_have_other_columns(tmp_path: Path) -> None:
+def test_docstart_may_have_other_columns(tmp_path):
     sentences = read(tmp_path, "-DOCSTART- O\na b\tx\tO\n-DOCSTART-\nc\tx\tO\n")
     assert [sentence.words for sentence in sentences] == [(), ("a b",), (), ("c",)]
 
 
-def test_a_cell_between_tabs_may_hold_spaces(tmp_path: Path) -> None:
+def test_cell_between_tabs_may_contain_spaces(tmp_path):
     (sentence,) = read(tmp_path, "New York\tB-LOC\n")
     assert sentence.words == ("New York",)
 
 
-def test_words_know_their_line(tmp_path: Path) -> None:
+def test_sentences_know_their_lines(tmp_path):
     sentences = read(tmp_path, "\na O\nb O\n\n\nc O\nd O\n")
     assert [sentence.where(1).rpartition(":")[2] for sentence in sentences] == ["3", "7"]
 
 
-def test_documents_begin_at_their_mark(tmp_path: Path) -> None:
+def test_documents_start_at_docstart(tmp_path):
     path = tmp_path / "words.gz"
     text = "lone O\n\nwolf O\n-DOCSTART- -X- O O\n\na O\n\nb O\n\n-DOCSTART-\n-DOCSTART-\n\nc O\n\nd O\n"
     path.write_bytes(gzip.compress(text.encode()))
@@ -73,11 +75,11 @@ def test_documents_begin_at_their_mark(tmp_path: Path) -> None:
     ]
 
 
-def scheme_of(tags: str) -> Scheme:
-    finder = SchemeFinder()
+def detect_scheme(tags: str) -> Scheme:
+    detector = SchemeDetector()
     for sentence in tags.split("|"):
-        finder.add(sentence.split(), lambda word: f"file:{word + 1}")
-    return finder.found()
+        detector.add(sentence.split(), lambda word: f"file:{word + 1}")
+    return detector.scheme()
 
 
 @pytest.mark.parametrize(
@@ -93,65 +95,67 @@ def scheme_of(tags: str) -> Scheme:
         ("I-A B-A O " * 150 + "B-A", "IOB1"),  # as in CoNLL-2003
     ],
 )
-def test_schemes_are_told_apart(tags: str, scheme: str) -> None:
+def test_scheme_is_detected(tags, scheme):
     if scheme == "error":
-        with pytest.raises(InputError, match="begun by"):
-            scheme_of(tags)
+        with pytest.raises(InputError, match="entities begin with"):
+            detect_scheme(tags)
     else:
-        assert scheme_of(tags) == scheme
+        assert detect_scheme(tags) == scheme
 
 
 def gold_tags(scheme: Scheme) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=12).map(
-        lambda tags: convert(tags, scheme)
+        lambda tags: convert_tags(tags, scheme)
     )
 
 
 @given(data=st.data(), scheme=st.sampled_from(SCHEMES), other=st.sampled_from(SCHEMES))
-def test_schemes_mark_the_same_entities(data: st.DataObject, scheme: Scheme, other: Scheme) -> None:
+def test_converted_tags_mark_the_same_entities(data, scheme, other):
     tags = data.draw(gold_tags(scheme))
-    converted = convert(tags, other)
+    converted = convert_tags(tags, other)
     assert entities(converted) == entities(tags)
-    assert convert(converted, scheme) == tags
+    assert convert_tags(converted, scheme) == tags
     if entities(tags):
-        finder = SchemeFinder()
-        finder.add(tags, str)
-        finder.found()
+        detector = SchemeDetector()
+        detector.add(tags, str)
+        detector.scheme()
 
 
-def cases() -> Iterator[tuple[str, ConllColumns, str]]:
+def invalid_files() -> Iterator[tuple[str, ConllColumns, str]]:
     default = ConllColumns()
     yield "", default, "words.conll: holds no words"
     yield "\n\n-DOCSTART- O\n\n", default, "words.conll: holds no words"
-    yield "a\n", default, ":1: 1 column: words and tags cannot both be in one. Give a word and its tag a line"
+    yield "a\n", default, ":1: 1 column: words and tags cannot share one. Give a word and its tag a line"
     yield "a O\nb\n", default, ":2: 1 column, the first line has 2. Columns are a tab apart throughout"
     yield "a O\n\nb x O\n", default, ":3: 3 columns, the first line has 2"
     yield "a\tO\nb O\n", default, ":2: 1 column, the first line has 2"
     yield "a\tO\n\tO\n", default, ":2: the word is empty. An empty line ends a sentence"
     yield "a x O\n", ConllColumns(tag=3), ":1: 3 columns, tag_column is 3. Columns are counted from 0"
     yield "a x O\n", ConllColumns(word=-4), ":1: 3 columns, word_column is -4"
-    yield "a O\nb PER\n", default, ":2: 'PER' is no tag. Tags are O, or B, I, E or S with a type"
-    yield "a O\nb X-PER\n", default, ":2: 'X-PER' is no tag"
-    yield "a O\nb B-\n", default, ":2: 'B-' is no tag"
-    yield "a 0\n", default, ":1: '0' is no tag"
-    yield "a B-A\nb I-A\n\nc O\nd I-A\n", default, ":5: I-A after O: begun by I are 1 entities, by B 1. Give"
-    yield "a B-A\nb I-B\n\nc B-A\n", default, ":2: I-B after B-A: begun by I are 1 entities, by B 2"
-    yield "a I-A\n\nb I-A\n\nc B-A\n", default, ":5: B-A after O: begun by B are 1 entities, by I 2"
-    yield "a S-A\nb B-A\nc O\n", default, ":3: O after B-A: not so in IOBES, which tags with E and S are in"
-    yield "a S-A\n\nb B-A\n", default, ":3: O after B-A: not so in IOBES"
-    yield "a B-A\nb E-B\n", default, ":2: E-B after B-A: not so in IOBES"
+    yield "a O\nb PER\n", default, ":2: 'PER' is not a tag. Tags are O, or B, I, E or S with a type"
+    yield "a O\nb X-PER\n", default, ":2: 'X-PER' is not a tag"
+    yield "a O\nb B-\n", default, ":2: 'B-' is not a tag"
+    yield "a 0\n", default, ":1: '0' is not a tag"
+    yield "a B-A\nb I-A\n\nc O\nd I-A\n", default, ":5: I-A after O: 1 entities begin with I, 1 with B. Give"
+    yield "a B-A\nb I-B\n\nc B-A\n", default, ":2: I-B after B-A: 1 entities begin with I, 2 with B"
+    yield "a I-A\n\nb I-A\n\nc B-A\n", default, ":5: B-A after O: 1 entities begin with B, 2 with I"
+    yield "a S-A\nb B-A\nc O\n", default, ":3: O after B-A: invalid in IOBES, which tags with E and S are in"
+    yield "a S-A\n\nb B-A\n", default, ":3: O after B-A: invalid in IOBES"
+    yield "a B-A\nb E-B\n", default, ":2: E-B after B-A: invalid in IOBES"
     yield "a O\nb\0 O\n", default, ":2: a NUL byte"
     yield "a O\n" * 100_001, default, ":100001: over 100,000 words without an empty line"
 
 
-@pytest.mark.parametrize(("text", "columns", "says"), list(cases()), ids=lambda value: str(value)[:20])
-def test_bad_files_are_named_by_line(tmp_path: Path, text: str, columns: ConllColumns, says: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "columns", "message"), list(invalid_files()), ids=lambda value: str(value)[:20]
+)
+def test_invalid_line_is_named(tmp_path, text, columns, message):
     with pytest.raises(InputError) as caught:
         read(tmp_path, text, columns)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+def test_invalid_encoding_and_missing_file_are_named(tmp_path):
     path = tmp_path / "words.conll"
     path.write_bytes(b"a O\nb\xff O\n")
     with pytest.raises(InputError, match=r"words.conll:2: not UTF-8 at byte 2"):
@@ -169,14 +173,12 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
         ("wnut17/wnut17train.conll", 3394, 3394, 62730, "IOB2"),
     ],
 )
-def test_real_files_are_read_whole(
-    shared: Path, name: str, documents: int, sentences: int, words: int, scheme: str
-) -> None:
-    found = list(read_documents(shared / "data" / "ner" / name, ConllColumns()))
-    finder = SchemeFinder()
-    for sentence in (s for document in found for s in document):
-        finder.add(sentence.tags or (), sentence.where)
-    assert len(found) == documents
-    assert sum(map(len, found)) == sentences
-    assert sum(len(s.words) for document in found for s in document) == words
-    assert finder.found() == scheme
+def test_real_files_are_read_completely(shared, name, documents, sentences, words, scheme):
+    read = list(read_documents(shared / "data" / "ner" / name, ConllColumns()))
+    detector = SchemeDetector()
+    for sentence in (s for document in read for s in document):
+        detector.add(sentence.tags or (), sentence.where)
+    assert len(read) == documents
+    assert sum(map(len, read)) == sentences
+    assert sum(len(s.words) for document in read for s in document) == words
+    assert detector.scheme() == scheme

@@ -1,4 +1,4 @@
-"""Fine-tuning on several ranks: the same run as on one, trials and a last step that is too small for all included."""
+"""Fine-tuning on several ranks: the same run as on one, including trials and a small last step."""
 
 import json
 import shutil
@@ -8,26 +8,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from families import REVIEWS
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.model.heads import BertForSequenceClassification
+from cloze.models.heads import BertForSequenceClassification
 from cloze.progress import SILENT
-from cloze.tasks.classification import Classification
 from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.custom import Classification
 from cloze.tasks.finetune import finetune
-from cloze.tasks.run import prepare
+from cloze.tasks.run import prepare_data
 from cloze.tasks.text_pairs import TextPairs
-from cloze.training.distribution import DistributionConfig, World
+from cloze.training.distributed import DistributedContext, DistributionConfig
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
 from ranks import Ranks
 
-TASK = Classification(text_column="review", label_column="liked")
+pytestmark = pytest.mark.protected
 
 
 @pytest.fixture
-def config(nano_checkpoint: Path, reviews: Path, tmp_path: Path) -> FinetuneConfig:
+def config(config: FinetuneConfig, nano_checkpoint: Path, tmp_path: Path) -> FinetuneConfig:
     """Thirteen examples by fours: the last step of an epoch has one."""
     model = tmp_path / "without-dropout"
     shutil.copytree(nano_checkpoint, model)
@@ -35,20 +36,9 @@ def config(nano_checkpoint: Path, reviews: Path, tmp_path: Path) -> FinetuneConf
     table = json.loads((model / "config.json").read_text())
     table |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     (model / "config.json").write_text(json.dumps(table))
-    return FinetuneConfig(
-        model=str(model),
-        train=str(reviews),
-        dev_fraction=0.2,
-        train_examples=13,
-        epochs=3,
-        batch_size=4,
-        max_seq_length=16,
-        optimizer=OptimizerConfig(learning_rate=1e-3, warmup_fraction=0.1),
-        log_every_steps=1,
-        precision="float32",
-        device="cpu",
-        micro_batch_tokens=16,
-    )
+    rate = OptimizerConfig(learning_rate=1e-3, warmup_fraction=0.1)
+    config = replace(config, model=str(model), optimizer=rate, epochs=3, batch_size=4, micro_batch_tokens=16)
+    return replace(config, train_examples=13)
 
 
 def _without_dropout(task: Classification, config: FinetuneConfig, run: Path) -> dict[str, float]:
@@ -62,30 +52,25 @@ def _losses(run: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("distribution", [DistributionConfig(), DistributionConfig(sharded=True)])
-def test_two_ranks_fine_tune_as_one(
-    config: FinetuneConfig,
-    tmp_path: Path,
-    distribution: DistributionConfig,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_ranks_fine_tune_as_one(config, tmp_path, distribution, monkeypatch):
     monkeypatch.setattr(BertForSequenceClassification, "dropout_prob", 0.0)
-    scores = finetune(TASK, config, tmp_path / "alone")
-    ranks = Ranks(2, _without_dropout, TASK, replace(config, distribution=distribution), tmp_path / "run")
+    scores = finetune(REVIEWS, config, tmp_path / "alone")
+    ranks = Ranks(2, _without_dropout, REVIEWS, replace(config, distribution=distribution), tmp_path / "run")
     assert ranks.join() == [0, 0]
     np.testing.assert_allclose(_losses(tmp_path / "alone"), _losses(tmp_path / "run"), rtol=1e-6)
     written = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert written["accuracy"] == scores["accuracy"]
 
 
-def test_trials_are_made_by_all_ranks_one_after_the_other(config: FinetuneConfig, tmp_path: Path) -> None:
+def test_ranks_share_each_trial(config, tmp_path):
     config = replace(config, seeds=2, epochs=1)
-    assert Ranks(2, finetune, TASK, config, tmp_path / "run").join() == [0, 0]
+    assert Ranks(2, finetune, REVIEWS, config, tmp_path / "run").join() == [0, 0]
     summary = json.loads((tmp_path / "run" / "trials.json").read_text())
     assert [len(setting["results"]) for setting in summary["settings"]] == [2]
     assert len(list((tmp_path / "run" / "trials").iterdir())) == 2
 
 
-def test_a_batch_that_is_compared_cannot_be_shared(config: FinetuneConfig) -> None:
-    world = World(torch.device("cpu"), 0, 2)
+def test_in_batch_negatives_exclude_several_ranks(config):
+    context = DistributedContext(torch.device("cpu"), 0, 2)
     with pytest.raises(InputError, match="2 ranks cannot share a batch whose examples are compared"):
-        prepare(TextPairs(), config, Path(config.model), world, SILENT)
+        prepare_data(TextPairs(), config, context, SILENT)

@@ -1,101 +1,141 @@
-"""What the families add to the contract: weights, thresholds, scales, numbers of choices."""
+"""Classification, multi-label, regression and multiple choice: labels, weights, thresholds, scales, collapse."""
 
-from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from families import tokens_of
 from torch.nn import functional
 
+from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
-from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertModel
-from cloze.tasks.choice import OwnChoices
-from cloze.tasks.classification import Classification
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
 from cloze.tasks.cola import CoLA
-from cloze.tasks.config import load_finetuning
-from cloze.tasks.conll import Sentence
+from cloze.tasks.conll import Sentence, TaggedText
+from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Regression, ScoredPairs
 from cloze.tasks.data import read_examples
 from cloze.tasks.finetune import finetune
 from cloze.tasks.mrpc import MRPC
-from cloze.tasks.multi_label import LabelSet, MultiLabel
-from cloze.tasks.multiple_choice import Choice, Question
+from cloze.tasks.multi_label import LabelSetPrediction, MultiLabel
+from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
-from cloze.tasks.regression import Regression
-from cloze.tasks.scored_pairs import ScoredPairs
-from cloze.tasks.sequence_classification import Prediction
-from cloze.tasks.tagged_text import TaggedText
-from cloze.tasks.tagging import Tags
-from cloze.tasks.tags import OwnTags
-from cloze.tasks.texts import LabelledText
-from cloze.text.tokenizer import Tokenizer
+from cloze.tasks.sequence_classification import ClassPrediction
+from cloze.tasks.tagging import TagPrediction
+from cloze.tasks.texts import LabeledText
 
 
-def _texts(*labels: str) -> list[LabelledText]:
-    return [LabelledText("a", None, label, f"x.tsv:{line}") for line, label in enumerate(labels, 2)]
+def _texts(*labels: str) -> list[LabeledText]:
+    return [LabeledText("a", None, label, f"x.tsv:{line}") for line, label in enumerate(labels, 2)]
 
 
-def test_classes_are_balanced_by_their_share() -> None:
-    task = Classification(balanced=True).fitted(_texts("a", "b", "b", "b", "c", "c"))
+def _predictions(*labels: str) -> list[ClassPrediction]:
+    return [ClassPrediction(label, 1.0, {}) for label in labels]
+
+
+TASK = Classification(labels=("no", "yes"))
+
+
+def test_labels_are_sorted_by_default():
+    examples = _texts("yes", "no", "yes", "maybe")
+    assert Classification().fit_labels(examples).labels == ("maybe", "no", "yes")
+    ordered = Classification(labels=("yes", "no", "maybe"))
+    assert ordered.fit_labels(examples) == ordered
+
+
+def test_single_or_repeated_label_is_refused():
+    with pytest.raises(InputError, match=r"^x.tsv: every row has the label 'yes'"):
+        Classification().fit_labels(_texts("yes", "yes"))
+    with pytest.raises(InputError, match="labels holds 'a' twice"):
+        from_dict(Classification, {"labels": ["a", "b", "a"]}, where="run.toml")
+
+
+def test_unknown_label_is_named(tokenizer):
+    example = LabeledText("a book", None, "perhaps", "dev.tsv:7")
+    with pytest.raises(InputError, match=r"dev.tsv:7: unknown label 'perhaps'. The labels are no, yes"):
+        TASK.features(example, tokenizer, max_seq_length=16)
+
+
+def test_longer_text_of_a_pair_is_truncated(tokenizer):
+    example = LabeledText("a", "good fine bad awful film book", "yes")
+    (feature,) = TASK.features(example, tokenizer, max_seq_length=8)
+    assert feature.is_truncated
+    assert tokens_of(tokenizer, feature) == "[CLS] a [SEP] good fine bad awful [SEP]"
+    assert feature.sequences[0].token_type_ids == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert feature.target == 1
+    (whole,) = TASK.features(replace(example, label=None), tokenizer, max_seq_length=10)
+    assert not whole.is_truncated
+    assert whole.target is None
+
+
+def test_probabilities_are_a_softmax():
+    prediction = TASK.decode(LabeledText("a"), [], [np.log(np.array([1, 3], np.float32)) + 500])
+    assert prediction.label == "yes"
+    assert prediction.probability == pytest.approx(0.75, abs=1e-4)
+    assert prediction.probabilities == pytest.approx({"no": 0.25, "yes": 0.75}, abs=1e-4)
+
+
+def test_balanced_weights_are_inverse_frequencies():
+    task = Classification(balanced=True).fit_labels(_texts("a", "b", "b", "b", "c", "c"))
     assert task.class_weights == pytest.approx((2.0, 2 / 3, 1.0))
     mean = np.mean([task.class_weights[task.labels.index(label)] for label in "abbbcc"])
     assert mean == pytest.approx(1.0)
-    assert task.fitted(_texts("a", "b", "c")) == task  # a run that goes on has the weights that it began with
+    assert task.fit_labels(_texts("a", "b", "c")) == task
 
 
-def test_who_finds_the_rare_class_has_learned() -> None:
+def test_rare_class_is_learned_by_matthews_not_by_accuracy():
     true = _texts(*["rare"] * 5, *["common"] * 95)
-    found = [Prediction(label, 1.0, {}) for label in ["rare"] * 15 + ["common"] * 85]
+    predictions = _predictions(*["rare"] * 15, *["common"] * 85)
     task = Classification(labels=("common", "rare"))
-    assert task.score(true, found)["accuracy"] < task.score(true, found)["majority_accuracy"]
-    assert task.collapse(true, found) == "no better than the majority"  # by its main metric, the accuracy
-    cola = CoLA()
-    found = [Prediction(label, 1.0, {}) for label in ["0"] * 15 + ["1"] * 85]
-    assert cola.collapse(_texts(*["0"] * 5, *["1"] * 95), found) is None  # by Matthews
-    assert cola.collapse(_texts("0", "1", "1"), [Prediction("1", 1.0, {})] * 3) == "one class only"
+    scores = task.score(true, predictions)
+    assert scores["accuracy"] < scores["majority_accuracy"]
+    assert task.collapse(true, predictions) == "no better than the majority"  # by the accuracy
+    predictions = _predictions(*["0"] * 15, *["1"] * 85)
+    assert CoLA().collapse(_texts(*["0"] * 5, *["1"] * 95), predictions) is None  # by Matthews
+    assert CoLA().collapse(_texts("0", "1", "1"), _predictions("1", "1", "1")) == "one class only"
 
 
-ONE_KIND = {
-    "classification": (Classification(labels=("a", "b")), ("a", "a"), Prediction("a", 1.0, {})),
-    "multi-label": (MultiLabel(labels=("a", "b")), ("b,a", "a,b"), LabelSet(("a", "b"), {})),
+CONSTANT = {
+    "classification": (Classification(labels=("a", "b")), ("a", "a"), ClassPrediction("a", 1.0, {})),
+    "multi-label": (MultiLabel(labels=("a", "b")), ("b,a", "a,b"), LabelSetPrediction(("a", "b"), {})),
     "regression": (Regression(minimum=0.0, maximum=5.0), ("4", "4"), 4.0),
     "scored-pairs": (ScoredPairs(minimum=0.0, maximum=5.0), ("4", "4"), 0.8),
 }
 
 
-@pytest.mark.parametrize("name", ONE_KIND)
-def test_who_says_of_data_of_one_kind_what_they_are_is_not_told_to_have_learned_nothing(name: str) -> None:
-    task, labels, prediction = ONE_KIND[name]
+@pytest.mark.parametrize("name", CONSTANT)
+def test_constant_prediction_is_no_collapse_if_all_examples_agree(name):
+    task, labels, prediction = CONSTANT[name]
     assert task.collapse(_texts(*labels), [prediction] * 2) is None
 
 
-def test_nor_who_says_it_of_choices_or_finds_nothing_where_nothing_is() -> None:
-    questions = [Question("a", ("b", "c"), 1, f"x:{line}") for line in (1, 2)]
-    assert OwnChoices().collapse(questions, [Choice(1, 1.0, [])] * 2) is None
+def test_constant_choices_and_tags_are_no_collapse_if_all_examples_agree():
+    questions = [ChoiceQuestion("a", ("b", "c"), 1, f"x:{line}") for line in (1, 2)]
+    assert CustomMultipleChoice().collapse(questions, [ChoicePrediction(1, 1.0, [])] * 2) is None
     words = TaggedText((Sentence(("a", "b"), ("O", "O")),))
-    assert OwnTags(labels=("O", "B-X", "I-X")).collapse([words], [Tags((("O", "O"),))]) is None
+    assert CustomTagging(labels=("O", "B-X", "I-X")).collapse([words], [TagPrediction((("O", "O"),))]) is None
 
 
-def test_who_says_one_wrong_label_of_such_data_is() -> None:
+def test_constant_wrong_label_is_a_collapse():
     task = Classification(labels=("a", "b"))
-    assert task.collapse(_texts("a", "a"), [Prediction("b", 1.0, {})] * 2) == "one class only"
+    assert task.collapse(_texts("a", "a"), _predictions("b", "b")) == "one class only"
 
 
-def test_who_is_right_more_often_has_learned() -> None:
+def test_better_accuracy_than_the_majority_is_no_collapse():
     true = _texts(*["1"] * 70, *["0"] * 30)
-    found = [Prediction(label, 1.0, {}) for label in ["1"] * 50 + ["0"] * 20 + ["1"] * 5 + ["0"] * 25]
-    scores = MRPC().score(true, found)
-    assert scores["f1"] < 2 * 70 / (70 + 100)  # that of who always says 1
+    predictions = _predictions(*["1"] * 50, *["0"] * 20, *["1"] * 5, *["0"] * 25)
+    scores = MRPC().score(true, predictions)
+    assert scores["f1"] < 2 * 70 / (70 + 100)  # F1 of the constant 1
     assert scores["accuracy"] > scores["majority_accuracy"]
-    assert MRPC().collapse(true, found) is None
-    assert MRPC().collapse(true, found[20:] + found[:20]) == "no better than the majority"
+    assert MRPC().collapse(true, predictions) is None
+    assert MRPC().collapse(true, predictions[20:] + predictions[:20]) == "no better than the majority"
 
 
 @pytest.mark.parametrize("pair", [None, "b"])
-def test_what_stands_there_twice_is_learned_or_scored(tmp_path: Path, pair: str | None) -> None:
+def test_duplicates_are_all_in_one_split(tmp_path, pair):
     task = Classification(pair_column=None if pair is None else "pair")
     names = "text\tlabel" if pair is None else "text\tpair\tlabel"
     rows = [[f"text {n % 50}", *([] if pair is None else [pair]), "xy"[n % 2]] for n in range(200)]
@@ -106,70 +146,68 @@ def test_what_stands_there_twice_is_learned_or_scored(tmp_path: Path, pair: str 
     assert not {example.text for example in train} & {example.text for example in dev}
 
 
-def test_weights_weigh_the_loss(tokenizer: Tokenizer) -> None:
+def test_class_weights_weight_the_loss(tokenizer):
     task = Classification(labels=("a", "b"), class_weights=(3.0, 0.5))
     features = [f for text in _texts("a", "b", "b") for f in task.features(text, tokenizer, max_seq_length=8)]
     logits = torch.tensor([[0.2, 0.1], [0.4, -1.0], [0.0, 2.0]])
-    loss, _ = task.loss(logits, task.batch(features))
-    each = functional.cross_entropy(logits, torch.tensor([0, 1, 1]), reduction="none")
-    assert loss.item() == pytest.approx((each * torch.tensor([3.0, 0.5, 0.5])).sum().item())
+    loss, _ = task.loss(logits, to_device(task.batch(features)))
+    losses = functional.cross_entropy(logits, torch.tensor([0, 1, 1]), reduction="none")
+    assert loss.item() == pytest.approx((losses * torch.tensor([3.0, 0.5, 0.5])).sum().item())
 
 
-def test_labels_of_a_set_are_those_over_the_threshold() -> None:
+def test_label_set_has_the_labels_above_the_threshold():
     task = MultiLabel(labels=("a", "b", "c"), threshold=0.3)
-    found = task.decode(LabelledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
-    assert found.labels == ("a", "c")
-    assert list(found.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
+    prediction = task.decode(LabeledText("x"), [], [np.array([0.0, -2.0, -0.5], np.float32)])
+    assert prediction.labels == ("a", "c")
+    assert list(prediction.probabilities.values()) == pytest.approx([0.5, 0.1192, 0.3775], abs=1e-4)
 
 
-def test_labels_of_a_set_may_be_a_list(tmp_path: Path) -> None:
+def test_label_set_may_be_a_list(tmp_path):
     rows = (
         '{"text": "x", "labels": ["b ", "a"]}\n{"text": "y", "labels": []}\n{"text": "z", "labels": "a, b"}\n'
     )
     (tmp_path / "a.jsonl").write_text(rows)
     examples = list(MultiLabel().examples(tmp_path / "a.jsonl"))
-    task = MultiLabel().fitted(examples)
+    task = MultiLabel().fit_labels(examples)
     assert task.labels == ("a", "b")
     assert [task.target(example) for example in examples] == [[0, 1], [], [0, 1]]
     with pytest.raises(TypeError, match="labels is 'a, b', not a list"):
         task.from_json({"labels": "a, b"})
 
 
-def test_labels_of_a_set_are_parted_as_said() -> None:
-    task = MultiLabel(separator="|").fitted(_texts("b | a,a", "", "c|b"))
+def test_label_set_is_split_by_the_separator():
+    task = MultiLabel(separator="|").fit_labels(_texts("b | a,a", "", "c|b"))
     assert task.labels == ("a,a", "b", "c")
     assert [task.target(text) for text in _texts("c|b", "")] == [[1, 2], []]
     assert task.targets([[1, 2], [], None]).tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
-    scores = task.score(_texts("b", "b|c"), [LabelSet(("b",), {}), LabelSet(("b",), {})])
+    scores = task.score(_texts("b", "b|c"), [LabelSetPrediction(("b",), {}), LabelSetPrediction(("b",), {})])
     assert scores == pytest.approx({"micro_f1": 0.8, "macro_f1": 0.5, "exact_match": 0.5})
-    assert task.collapse(_texts("b", "c"), [LabelSet(("b",), {})] * 2) == "one set of labels only"
+    assert task.collapse(_texts("b", "c"), [LabelSetPrediction(("b",), {})] * 2) == "one set of labels only"
 
 
-def test_a_scale_is_that_of_the_training_data_or_given() -> None:
+def test_scale_is_that_of_the_training_data_by_default():
     examples = _texts("-3", "7", "2")
-    task = Regression().fitted(examples)
+    task = Regression().fit_labels(examples)
     assert (task.minimum, task.maximum) == (-3.0, 7.0)
     assert [task.target(example) for example in examples] == [0.0, 1.0, 0.5]
     assert task.decode(examples[0], [], [np.array([1.2], np.float32)]) == pytest.approx(9.0)
-    assert Regression(maximum=17.0).fitted(examples).target(examples[1]) == 0.5
+    assert Regression(maximum=17.0).fit_labels(examples).target(examples[1]) == 0.5
     assert task.collapse(examples, [2.0, 2.01, 2.0]) == "one score only"
     assert task.collapse(examples, [2.0, 4.0, 2.0]) is None
 
 
-def test_questions_with_different_numbers_of_choices_share_a_batch(
-    build_encoder, tokenizer: Tokenizer
-) -> None:
-    task = OwnChoices()
+def test_questions_with_different_numbers_of_choices_share_a_batch(build_encoder, tokenizer):
+    task = CustomMultipleChoice()
     questions = [
-        Question("the film was", ("good", "bad", "a book"), 2, "x:1"),
-        Question("a book", ("fine", "awful"), 0, "x:2"),
-        Question("awful", ("a", "the", "very", "was", "film"), 4, "x:3"),
+        ChoiceQuestion("the film was", ("good", "bad", "a book"), 2, "x:1"),
+        ChoiceQuestion("a book", ("fine", "awful"), 0, "x:2"),
+        ChoiceQuestion("awful", ("a", "the", "very", "was", "film"), 4, "x:3"),
     ]
     features = [task.features(question, tokenizer, max_seq_length=16) for question in questions]
-    flat = [feature for own in features for feature in own]
+    flat = [feature for of_example in features for feature in of_example]
     model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
-    batch = task.batch(flat)
-    scores = model(batch.packed)
+    batch = to_device(task.batch(flat))
+    scores = model(batch)
     assert scores.shape == (10,)
     loss, measures = task.loss(scores, batch)
     rows = scores.split((3, 2, 5))
@@ -184,24 +222,24 @@ def test_questions_with_different_numbers_of_choices_share_a_batch(
     assert measures["accuracy"][0].item() == correct
     with pytest.raises(TypeError, match="is not a number"):
         task.from_json({"choice": "b"})
-    assert task.collapse(questions, [Choice(0, 1.0, [])] * 3) == "no better than the majority"
+    assert task.collapse(questions, [ChoicePrediction(0, 1.0, [])] * 3) == "no better than the majority"
 
 
 @pytest.mark.parametrize("choice", [2, -1])
-def test_a_choice_must_be_there(tmp_path: Path, choice: int) -> None:
+def test_predicted_choice_must_exist(tmp_path, choice):
     (tmp_path / "out").write_text(f'{{"choice": 1}}\n{{"choice": {choice}}}\n')
-    questions = [Question("a", ("b", "c"), 0, "x:1"), Question("a", ("b", "c"), 0, "x:2")]
+    questions = [ChoiceQuestion("a", ("b", "c"), 0, "x:1"), ChoiceQuestion("a", ("b", "c"), 0, "x:2")]
     with pytest.raises(InputError, match=f"out: choice {choice}: x:2 has 2, counted from 0"):
-        OwnChoices().predictions(tmp_path / "out", questions)
+        CustomMultipleChoice().read_predictions(tmp_path / "out", questions)
 
 
-def test_a_number_of_hundreds_of_digits_is_none(tmp_path: Path) -> None:
+def test_integer_of_hundreds_of_digits_is_refused(tmp_path):
     (tmp_path / "out").write_text(f'{{"score": {"9" * 400}}}\n')
     with pytest.raises(InputError, match="out:1: no prediction for regression"):
-        Regression().predictions(tmp_path / "out", _texts("1"))
+        Regression().read_predictions(tmp_path / "out", _texts("1"))
     (tmp_path / "a.jsonl").write_text(f'{{"text": "a", "label": {"9" * 400}}}\n')
     with pytest.raises(InputError, match=r"a\.jsonl:1: score .* is not a number"):
-        Regression().fitted(list(Regression().examples(tmp_path / "a.jsonl")))
+        Regression().fit_labels(list(Regression().examples(tmp_path / "a.jsonl")))
 
 
 OTHERS = {
@@ -212,44 +250,33 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_pipelines_of_transformers_say_the_same(
-    name: str, nano_checkpoint: Path, tmp_path: Path, tokenizer: Tokenizer
-) -> None:
+def test_transformers_pipeline_predicts_the_same(name, configure, tmp_path, tokenizer):
     transformers = pytest.importorskip("transformers")
     content, values = OTHERS[name]
     (tmp_path / "a.tsv").write_text(content + content.split("\n", 1)[1] * 9)
-    task, config = load_finetuning(
-        name,
-        None,
-        [
-            *(f"model={nano_checkpoint}", f"train={tmp_path / 'a.tsv'}", "device=cpu", "precision=float32"),
-            *("epochs=1", "max_seq_length=16", "micro_batch_tokens=64"),
-        ],
-    )
-    finetune(task, config, tmp_path / "run")
+    settings = "precision=float32 epochs=1 max_seq_length=16 micro_batch_tokens=64"
+    finetune(*configure(name, tmp_path / "a.tsv", settings), tmp_path / "run")
     checkpoint = resolve_checkpoint(tmp_path / "run", "best")
     pipeline = transformers.pipeline("text-classification", model=str(checkpoint), top_k=None)
     predictor = Predictor.load(checkpoint, device="cpu")
     texts = ["the film was good", "", "awful , awful"]
-    predictions, _ = predictor.predict([LabelledText(text) for text in texts])
+    predictions, _ = predictor.predict([LabeledText(text) for text in texts])
     for prediction, theirs in zip(predictions, pipeline(texts), strict=True):
         expected = {row["label"]: row["score"] for row in theirs}
         assert values(prediction) == pytest.approx(expected, abs=1e-5)
 
 
 EMPTY = {
-    "classification": LabelledText(""),
-    "mrpc": LabelledText("", ""),
-    "regression": LabelledText(" \t"),
-    "multi-label": LabelledText("\u200b"),
-    "multiple-choice": Question("", ("", ""), None, "x:1"),
+    "classification": LabeledText(""),
+    "mrpc": LabeledText("", ""),
+    "regression": LabeledText(" \t"),
+    "multi-label": LabeledText("\u200b"),
+    "multiple-choice": ChoiceQuestion("", ("", ""), None, "x:1"),
 }
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_empty_texts_are_answered(
-    name: str, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
-) -> None:
+def test_empty_texts_have_predictions(name, build_encoder, tokenizer):
     settings = {"labels": ("x", "y")} if name in ("classification", "multi-label") else {}
     settings |= {"minimum": 0.0, "maximum": 1.0} if name == "regression" else {}
     task = find_task(name)(**settings)
@@ -260,8 +287,8 @@ def test_empty_texts_are_answered(
     assert task.to_json(EMPTY[name], prediction)
 
 
-def test_choices_may_stand_in_columns(tmp_path: Path) -> None:
+def test_choices_may_be_columns(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('prompt,right,wrong,label\n"a, b",c,d,1\n')
-    (question,) = OwnChoices(choice_columns=("right", "wrong")).examples(path)
-    assert question == Question("a, b", ("c", "d"), 1, f"{path}:2")
+    (question,) = CustomMultipleChoice(choice_columns=("right", "wrong")).examples(path)
+    assert question == ChoiceQuestion("a, b", ("c", "d"), 1, f"{path}:2")

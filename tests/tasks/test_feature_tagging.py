@@ -1,6 +1,5 @@
-"""Feature-based tagging: the encoder does not learn, and what it says is computed once."""
+"""Tagging with a frozen encoder, whose outputs are computed once."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -10,19 +9,17 @@ import torch
 from families import columns
 
 from cloze.errors import InputError, RunError
-from cloze.inference.tag import EntityTagger
-from cloze.locate import follow
-from cloze.model.bert import BertModel
-from cloze.model.bilstm import BertBiLSTMForTokenClassification, FrozenLayers, PackedWords, frozen_states
-from cloze.model.checkpoint import load_model
-from cloze.progress import SILENT
-from cloze.tasks.config import load_finetuning
-from cloze.tasks.feature_tagging import FeatureTagging, FrozenFeature
-from cloze.tasks.feature_tags import FeatureTags
+from cloze.inference.predictor import EntityTagger
+from cloze.model_paths import follow_pointer
+from cloze.models.batch import to_device
+from cloze.models.checkpoint import load_model
+from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, FrozenLayers, frozen_states
+from cloze.tasks.feature_tagging import FeatureTagging
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune
-from cloze.tasks.predict import predict
-from cloze.text.tokenizer import Tokenizer
+from cloze.tasks.predict import precompute_states, predict
+from cloze.tasks.task import TaskBatch
+from cloze.tokenization.tokenizer import Tokenizer
 
 LAYERS: tuple[FrozenLayers, ...] = get_args(FrozenLayers)
 
@@ -34,53 +31,49 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_cannot_be_kept_is_told(
-    data: Path, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
-) -> None:
+def test_full_disk_is_named(data, build_encoder, tokenizer):
     resource = pytest.importorskip("resource")
-    task, examples = fitted(data, "last")
+    task, examples = fit_labels(data, "last")
     features = featurize(task, examples, tokenizer, max_seq_length=9)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         with pytest.raises(RunError, match="cannot write"):
-            task.prepared(features, build_encoder, max_tokens=20, progress=SILENT)
+            precompute_states(task, build_encoder(), features, max_tokens=20)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def fitted(data: Path, layers: FrozenLayers) -> tuple[FeatureTagging, list]:
-    task = FeatureTags(layers=layers, lstm_size=7)
+def fit_labels(data: Path, layers: FrozenLayers) -> tuple[FeatureTagging, list]:
+    task = FeatureTagging(layers=layers, lstm_size=7)
     examples = list(task.examples(data))
-    return task.fitted(examples), examples
+    return task.fit_labels(examples), examples
 
 
 @pytest.mark.parametrize("layers", LAYERS)
-def test_what_is_kept_is_what_the_encoder_says(
-    layers: FrozenLayers, data: Path, build_encoder: Callable[..., BertModel], tokenizer: Tokenizer
-) -> None:
-    task, examples = fitted(data, layers)
+def test_precomputed_states_equal_those_of_the_encoder(layers, data, build_encoder, tokenizer):
+    task, examples = fit_labels(data, layers)
     features = featurize(task, examples, tokenizer, max_seq_length=9)
-    assert any(len(own) > 1 for own in features)
+    assert any(len(of_example) > 1 for of_example in features)
     encoder = build_encoder(4).eval()
-    kept = task.prepared(features, lambda: encoder, max_tokens=20, progress=SILENT)
-    assert [[f.positions.tolist() for f in own] for own in kept] == [
-        [f.positions.tolist() for f in own] for own in features
+    kept = precompute_states(task, encoder, features, max_tokens=20)
+    assert [[f.positions.tolist() for f in of_example] for of_example in kept] == [
+        [f.positions.tolist() for f in of_example] for of_example in features
     ]
     model = task.head(encoder, generator=torch.Generator().manual_seed(1)).eval()
-    batch, kept_batch = (task.batch([f for own in each for f in own]) for each in (features, kept))
-    torch.testing.assert_close(model(batch.packed), model(kept_batch.packed), atol=1e-6, rtol=1e-5)
-    assert len(model(batch.packed)) == batch.num_targets
+    batch, kept_batch = (
+        to_device(task.batch([f for of_example in split for f in of_example])) for split in (features, kept)
+    )
+    torch.testing.assert_close(model(batch), model(kept_batch), atol=1e-6, rtol=1e-5)
+    assert len(model(batch)) == batch.num_targets
     predictions = predict(task, model, examples, features, max_tokens=64)
     assert predict(task, model, examples, kept, max_tokens=64)[0].tags == predictions[0].tags
 
 
-def test_the_rows_of_table_7(
-    data: Path, build_encoder: Callable[..., BertModel], tokenizer: Tokenizer
-) -> None:
+def test_layers_of_table_7(data, build_encoder, tokenizer):
     encoder = build_encoder(5).eval()  # of width 20: with the embeddings, six vectors
     packed = words(tokenizer)
-    hidden = torch.stack(encoder.forward_packed(packed, keep_hidden_states=True).hidden_states)[:, [1, 2]]
+    hidden = torch.stack(encoder(packed, output_hidden_states=True).hidden_states)[:, [1, 2]]
     expected = {
         "embeddings": hidden[0],
         "second-to-last": hidden[4],
@@ -98,22 +91,20 @@ def test_the_rows_of_table_7(
         torch.testing.assert_close(model.features(frozen_states(encoder, packed, layers)), expected[layers])
 
 
-def test_layers_that_an_encoder_has_not_are_not_made_up(build_encoder: Callable[..., BertModel]) -> None:
+def test_missing_layers_are_refused(build_encoder):
     with pytest.raises(InputError, match="layers: concat-last-four takes 4 layers, the encoder has 3"):
         BertBiLSTMForTokenClassification(
             build_encoder(3), num_labels=3, layers="concat-last-four", lstm_size=7
         )
 
 
-def words(tokenizer: Tokenizer) -> PackedWords:
-    task = FeatureTags(labels=("O", "B-X"), context="sentence")
+def words(tokenizer: Tokenizer) -> TaskBatch:
+    task = FeatureTagging(labels=("O", "B-X"), context="sentence")
     example = task.example("good film")
-    packed = task.batch(task.features(example, tokenizer, max_seq_length=10)).packed
-    assert isinstance(packed, PackedWords)
-    return packed
+    return to_device(task.batch(task.features(example, tokenizer, max_seq_length=10)))
 
 
-def test_the_encoder_stays_as_it_is(build_encoder: Callable[[], BertModel], tokenizer: Tokenizer) -> None:
+def test_encoder_is_frozen(build_encoder, tokenizer):
     model = BertBiLSTMForTokenClassification(
         build_encoder(), num_labels=3, layers="weighted-sum-all", lstm_size=7
     )
@@ -127,42 +118,27 @@ def test_the_encoder_stays_as_it_is(build_encoder: Callable[[], BertModel], toke
         assert (parameter.grad is None) == name.startswith("bert."), name
 
 
-def test_a_run_learns_and_its_model_tags_text(nano_checkpoint: Path, data: Path, tmp_path: Path) -> None:
+def test_run_learns_and_its_model_tags_text(configure, nano_checkpoint, data, tmp_path):
     data.write_text("\n".join([columns(marks=True)] * 12))
     run = tmp_path / "run"
-    settings = [
-        f"model={nano_checkpoint}",
-        f"train={data}",
-        f"dev={data}",
-        "max_seq_length=40",
-        "epochs=12",
-        "batch_size=4",
-        "optimizer.learning_rate=1e-2",
-        "feature-tagging.lstm_size=16",
-        "feature-tagging.layers=last",
-        "device=cpu",
-        "precision=bfloat16",
-    ]
-    task, config = load_finetuning("feature-tagging", None, settings)
-    scores = finetune(task, config, run)
+    settings = """max_seq_length=40 epochs=12 batch_size=4 optimizer.learning_rate=1e-2 precision=bfloat16
+    feature-tagging.lstm_size=16 feature-tagging.layers=last"""
+    scores = finetune(*configure("feature-tagging", data, settings, dev=data), run)
     assert scores["f1"] == 100
-    before, after = load_model(nano_checkpoint), load_model(follow(run, "best"))
+    before, after = load_model(nano_checkpoint), load_model(follow_pointer(run, "best"))
     for name, weight in before.state_dict().items():
         assert torch.equal(weight, after.state_dict()[name]), name
     tagger = EntityTagger.load(run, device="cpu")
-    found = tagger(["Fine good.", "Awful  bad"])
-    assert [[(e.type, e.text, e.start) for e in own] for own in found] == [
+    predicted = tagger(["Fine good.", "Awful  bad"])
+    assert [[(e.type, e.text, e.start) for e in of_example] for of_example in predicted] == [
         [("GOOD", "Fine", 0), ("GOOD", "good", 5)],
         [("BAD", "Awful", 0), ("BAD", "bad", 7)],
     ]
 
 
-def test_kept_vectors_are_not_copied(
-    data: Path, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
-) -> None:
-    task, examples = fitted(data, "last")
+def test_precomputed_states_are_memory_mapped(data, build_encoder, tokenizer):
+    task, examples = fit_labels(data, "last")
     features = featurize(task, examples, tokenizer, max_seq_length=40)
-    kept = task.prepared(features, build_encoder, max_tokens=100, progress=SILENT)
-    for feature in (f for own in kept for f in own):
-        assert isinstance(feature, FrozenFeature)
+    kept = precompute_states(task, build_encoder(), features, max_tokens=100)
+    for feature in (f for of_example in kept for f in of_example):
         assert isinstance(feature.states, np.memmap)

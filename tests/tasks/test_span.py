@@ -1,36 +1,32 @@
-"""The span family: windows, where an answer stands in its text, which answer is the likeliest, learning to give it."""
+"""Extractive questions: windows, the text of an answer, the n best answers, training."""
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from families import tokens_of
 
-from cloze.config import from_table
+from cloze.config import from_dict
 from cloze.errors import InputError
-from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertModel
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
 from cloze.progress import SILENT
-from cloze.tasks.answers import Answer, ScoredWindow, likeliest_answers
 from cloze.tasks.config import FinetuneConfig, load_finetuning, load_task
-from cloze.tasks.contexts import Excerpt, Paragraph
-from cloze.tasks.data import read_data
+from cloze.tasks.data import load_data
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune
+from cloze.tasks.paragraphs import Excerpt, Paragraph
 from cloze.tasks.predict import predict
 from cloze.tasks.span import SpanPrediction, SpanQuestion
+from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
 from cloze.tasks.squad import SquadV1, SquadV2
-from cloze.tasks.windows import cut_windows, window_of_most_context
-from cloze.text.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.optimizer import OptimizerConfig
 
-WORDS = Tokenizer.from_pieces(
+WORDS = Tokenizer.from_tokens(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abcdefgh"), ".", "1"]
 )
 
@@ -44,39 +40,21 @@ def _excerpt(text: str, part: str) -> Excerpt:
     return Excerpt(part, text.index(part), text.index(part) + len(part))
 
 
-@given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 20))
-def test_windows_cover_every_piece_and_one_shows_most_around_it(num: int, size: int, stride: int) -> None:
-    windows = cut_windows(num, size, stride)
-    assert {i for w in windows for i in range(w.start, w.start + w.length)} == set(range(num))
-    assert all(w.length <= size for w in windows)
-    assert [w.start for w in windows] == [i * min(stride, size) for i in range(len(windows))]
-    best = window_of_most_context(windows)
-    for piece in range(num):
-        around = [
-            min(piece - w.start, w.start + w.length - 1 - piece) + 0.01 * w.length
-            if w.start <= piece < w.start + w.length
-            else -1
-            for w in windows
-        ]
-        assert best[piece] == around.index(max(around))
-
-
-def test_features_of_a_long_text() -> None:
+def test_features_of_a_long_text():
     example = _question("a b c d e f g h", "h g f e", "c d")
     task = SquadV1(doc_stride=2, max_query_length=3)
     features = task.features(example, WORDS, max_seq_length=10)
-    shown = [" ".join(WORDS.pieces[i] for i in feature.input_ids) for feature in features]
-    assert shown == [
+    assert [tokens_of(WORDS, feature) for feature in features] == [
         "[CLS] h g f [SEP] a b c d [SEP]",
         "[CLS] h g f [SEP] c d e f [SEP]",
         "[CLS] h g f [SEP] e f g h [SEP]",
     ]
     assert [feature.target for feature in features] == [(7, 8), (5, 6), (0, 0)]
     assert all(feature.is_truncated for feature in features)
-    assert task.batch(features).packed.token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
+    assert task.batch(features).token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
 
 
-def test_a_text_is_tokenized_once_for_all_its_questions() -> None:
+def test_paragraph_is_tokenized_once_for_all_questions():
     paragraph = Paragraph("a b c")
     first = paragraph.context(WORDS, original=False)
     assert paragraph.context(WORDS, original=False) is first
@@ -88,38 +66,37 @@ def test_a_text_is_tokenized_once_for_all_its_questions() -> None:
     ("text", "answer"),
     [("a  bcd. ef", "bcd"), ("(a) b", "a"), ("a\n\tbc d", "bc d"), ("A Bç D", "Bç"), ("a b", "a b")],
 )
-def test_the_text_of_an_answer_is_its_own(text: str, answer: str, original: bool) -> None:
+def test_answer_is_cut_from_the_text(text, answer, original):
     context = Paragraph(text).context(WORDS, original=original)
-    excerpt = context.excerpt(*context.pieces_of(_excerpt(text, answer)))
+    excerpt = context.excerpt(*context.token_span(_excerpt(text, answer)))
     assert excerpt.text == answer
     assert " ".join(text[excerpt.start : excerpt.end].split()) == " ".join(excerpt.text.split())
 
 
-def test_offsets_keep_accents_and_white_space_that_google_loses() -> None:
+def test_offsets_keep_accents_and_white_space_that_google_drops():
     text = "a cafe\u0301 b\u00a0c\nd"  # the accent is a character of its own
     by_offsets = Paragraph(text).context(WORDS, original=False)
     original = Paragraph(text).context(WORDS, original=True)
-    pieces = by_offsets.pieces_of(_excerpt(text, "b\u00a0c\nd"))
-    assert by_offsets.excerpt(*pieces).text == "b\u00a0c\nd"
-    assert original.excerpt(*original.pieces_of(_excerpt(text, "b\u00a0c\nd"))).text == "b\u00a0c d"
-    cafe = by_offsets.pieces_of(_excerpt(text, "cafe"))
+    tokens = by_offsets.token_span(_excerpt(text, "b\u00a0c\nd"))
+    assert by_offsets.excerpt(*tokens).text == "b\u00a0c\nd"
+    assert original.excerpt(*original.token_span(_excerpt(text, "b\u00a0c\nd"))).text == "b\u00a0c d"
+    cafe = by_offsets.token_span(_excerpt(text, "cafe"))
     assert by_offsets.excerpt(*cafe).text == "cafe\u0301"
 
 
-def test_google_gives_the_whole_words_where_it_cannot_tell() -> None:
-    text = "a bc½d e"  # its basic tokenizer leaves ½, which is no piece
-    context = Paragraph(text).context(WORDS, original=True)
+def test_google_returns_whole_words_that_it_cannot_align():
+    context = Paragraph("a bc½d e").context(WORDS, original=True)
     assert context.excerpt(1, 1).text == "bc½d"
 
 
 def _window(start: list[float], end: list[float], *, most: tuple[bool, ...] = (True,) * 3) -> ScoredWindow:
-    """`[CLS] question [SEP] a b c [SEP]`, and whether no other window shows more around a, b and c."""
+    """Return `[CLS] question [SEP] a b c [SEP]`, and whether a, b and c have the most context in it."""
     context = Paragraph("a b c").context(WORDS, original=False)
     return ScoredWindow(np.array(start), np.array(end), context, 3, 0, np.array(most))
 
 
 def _texts(*windows: ScoredWindow, none: bool = False, best: int = 20, length: int = 30) -> list[str]:
-    answers = likeliest_answers(windows, n_best_size=best, max_answer_length=length, may_be_none=none)
+    answers = best_answers(windows, n_best_size=best, max_answer_length=length, allows_no_answer=none)
     assert sum(answer.probability for answer in answers) == pytest.approx(1)
     return [answer.text for answer in answers]
 
@@ -127,32 +104,30 @@ def _texts(*windows: ScoredWindow, none: bool = False, best: int = 20, length: i
 START, END = [9.0, 9, 9, 1, 5, 0, 9], [9.0, 9, 9, 2, 1, 3, 9]
 
 
-def test_which_spans_are_answers() -> None:
+def test_candidates_are_limited_by_length_and_number():
     assert _texts(_window(START, END)) == ["b c", "b", "a b c", "a", "c", "a b"]
     assert _texts(_window(START, END), length=1) == ["b", "a", "c"]
-    assert _texts(_window(START, END), best=5) == [
-        "b c"
-    ]  # of those that begin, only b is among the five best
+    assert _texts(_window(START, END), best=5) == ["b c"]  # of the five best starts only b is in the text
 
 
-def test_a_piece_begins_an_answer_in_the_window_that_shows_most_around_it() -> None:
+def test_answer_starts_in_the_window_with_the_most_context():
     window = _window(START, END, most=(True, False, True))
     assert _texts(window) == ["a b c", "a", "c", "a b"]
 
 
-def test_the_same_words_are_one_answer() -> None:
+def test_answers_with_equal_text_are_merged():
     weak = _window([0.0] * 7, [0.0] * 7)
     texts = _texts(weak, _window(START, END))
     assert texts[:3] == ["b c", "b", "a b c"]
     assert len(texts) == len(set(texts)) == 6
 
 
-def test_no_answer_stands_at_its_place_or_last() -> None:
+def test_no_answer_is_ranked_or_last():
     window = _window([2.5, *START[1:]], [2.0, *END[1:]])
     assert _texts(window, none=True) == ["b c", "b", "", "a b c", "a", "c", "a b"]
     assert _texts(window, none=True, best=6) == ["b c", "", "a b c", "a"]  # b is not among the six ends
     low = _window([-9.0, *START[1:]], [0.0, *END[1:]])
-    assert _texts(window, low, none=True)[-1] == ""  # the window that says so the least
+    assert _texts(window, low, none=True)[-1] == ""  # the window with the lowest score of it
     assert _texts(_window([-9.0, 0, 0, 9, 8, 7, 0], [-9.0, 0, 0, 7, 8, 9, 0]), none=True, best=2) == [
         "a b c",
         "a b",
@@ -161,7 +136,7 @@ def test_no_answer_stands_at_its_place_or_last() -> None:
 
 
 @pytest.mark.parametrize("none", [True, False])
-def test_where_no_span_may_be_an_answer_there_is_none(none: bool) -> None:
+def test_no_answer_if_no_span_is_possible(none):
     assert _texts(_window(START, END), none=none, best=2) == [""]
 
 
@@ -172,7 +147,7 @@ def _outputs(length: int, first: int, last: int, score: float, null: float) -> n
     return logits
 
 
-def test_the_null_threshold_decides() -> None:
+def test_null_threshold_decides():
     example = _question("a b c")
     features = SquadV2().features(example, WORDS, max_seq_length=20)
     outputs = [_outputs(7, 4, 5, score=6, null=8)]
@@ -184,7 +159,7 @@ def test_the_null_threshold_decides() -> None:
         assert prediction.best.text == "b c"
 
 
-def test_where_every_candidate_is_null_the_answer_is_empty() -> None:
+def test_answer_is_empty_if_every_candidate_is():
     example = _question("a b c")
     task = SquadV2(n_best_size=2)
     features = task.features(example, WORDS, max_seq_length=20)
@@ -195,14 +170,14 @@ def test_where_every_candidate_is_null_the_answer_is_empty() -> None:
     assert json.loads(json.dumps(task.to_json(example, prediction)))["answer"] == ""
     assert SquadV1(n_best_size=2).decode(example, features, [logits]).answer.text == ""
     empty = _question("\u200e")
-    features = task.features(empty, WORDS, max_seq_length=20)  # a text without pieces has a window, too
+    features = task.features(empty, WORDS, max_seq_length=20)  # an empty paragraph has a window, too
     assert task.decode(empty, features, [np.zeros((4, 2), np.float32)]).answer.text == ""
 
 
-def test_no_answer_to_what_has_none_is_not_told_to_have_learned_nothing() -> None:
-    task, said = SquadV2(), [_predicted("", 3.0)] * 2
-    assert task.collapse([_question("a b", key=key) for key in "pq"], said) is None
-    assert task.collapse([_question("a b", key=key, answer="b") for key in "pq"], said) is not None
+def test_no_answer_is_no_collapse_if_no_question_has_one():
+    task, predictions = SquadV2(), [_predicted("", 3.0)] * 2
+    assert task.collapse([_question("a b", key=key) for key in "pq"], predictions) is None
+    assert task.collapse([_question("a b", key=key, answer="b") for key in "pq"], predictions) is not None
 
 
 def _predicted(text: str, odds: float) -> SpanPrediction:
@@ -210,35 +185,35 @@ def _predicted(text: str, odds: float) -> SpanPrediction:
     return SpanPrediction(answer, (answer,), null_odds=odds)
 
 
-def test_the_threshold_is_tuned_for_f1() -> None:
+def test_threshold_is_tuned_for_f1():
     examples = [
         _question("a b c", answer="a", key="right"),
         _question("a b c", key="none"),
         _question("a b c", answer="b", key="right and unsure"),
     ]
     predictions = [_predicted("a", -3.0), _predicted("c", 3.0), _predicted("b", 2.5)]
-    assert SquadV2().tuned(examples, predictions).null_threshold == 2.75  # halfway to the next
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == 2.75  # halfway to the next
     predictions[2] = _predicted("c", 2.5)
-    assert SquadV2().tuned(examples, predictions).null_threshold == -0.25
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == -0.25
     predictions[0] = _predicted("c", -3.0)
-    assert SquadV2().tuned(examples, predictions).null_threshold < -3.0  # better to answer nothing
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold < -3.0  # answer nothing
 
 
-def test_no_threshold_is_halfway_to_a_question_without_candidates() -> None:
+def test_threshold_is_finite_next_to_a_question_without_candidates():
     examples = [_question("a b c", answer="a", key="right"), _question("a b c", key="none")]
     predictions = [_predicted("a", 4.0), replace(_predicted("", 0.0), null_odds=sys.float_info.max)]
-    assert SquadV2().tuned(examples, predictions).null_threshold == 5.0
+    assert SquadV2().with_tuned_threshold(examples, predictions).null_threshold == 5.0
 
 
-def test_the_loss_is_the_mean_of_begin_and_end_over_each_sequence() -> None:
+def test_loss_is_the_mean_of_start_and_end_over_each_sequence():
     task = SquadV1()
     features = [
         feature
         for text, answer in (("a b c", "b"), ("a b", "a b"))
         for feature in task.features(_question(text, answer=answer), WORDS, max_seq_length=20)
     ]
-    batch = task.batch(features)
-    logits = torch.randn(batch.packed.num_tokens, 2, generator=torch.Generator().manual_seed(1))
+    batch = to_device(task.batch(features))
+    logits = torch.randn(batch.num_tokens, 2, generator=torch.Generator().manual_seed(1))
     loss, measures = task.loss(logits, batch)
     first, second = logits[:7].log_softmax(0), logits[7:].log_softmax(0)
     expected = -(first[4, 0] + first[4, 1]) / 2 - (second[3, 0] + second[4, 1]) / 2
@@ -247,16 +222,13 @@ def test_the_loss_is_the_mean_of_begin_and_end_over_each_sequence() -> None:
     assert [len(output) for output in task.outputs(logits, batch)] == [7, 6]
 
 
-BAD_SETTINGS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
-
-
-@pytest.mark.parametrize("name", BAD_SETTINGS)
-def test_settings_must_be_positive(name: str) -> None:
+@pytest.mark.parametrize("name", ["doc_stride", "max_query_length", "max_answer_length", "n_best_size"])
+def test_settings_must_be_positive(name):
     with pytest.raises(InputError, match=f"{name} 0 is not positive"):
-        from_table(SquadV1, {name: 0}, where="run.toml")
+        from_dict(SquadV1, {name: 0}, where="run.toml")
 
 
-def test_defaults_are_the_papers() -> None:
+def test_defaults_are_those_of_the_paper():
     for name, batch_size, epochs in (("squad_v1", 32, 3), ("squad_v2", 48, 2)):
         _, config = load_finetuning(name, None, ["model=m", "train=t"])
         assert (config.batch_size, config.epochs, config.max_seq_length) == (batch_size, epochs, 384)
@@ -264,9 +236,7 @@ def test_defaults_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("original", [False, True])
-def test_a_model_learns_answers_by_heart_over_windows(
-    build_encoder: Callable[[], BertModel], tokenizer: Tokenizer, original: bool
-) -> None:
+def test_model_learns_answers_in_windows(build_encoder, tokenizer, original):
     text = "the film was very good , a bad book was awful . fine"
     examples = [
         _question(text, "film", "very good", "1"),
@@ -276,13 +246,13 @@ def test_a_model_learns_answers_by_heart_over_windows(
     ]
     task = SquadV2(doc_stride=4, original=original)
     features = featurize(task, examples, tokenizer, max_seq_length=13)
-    batch = task.batch([feature for own in features for feature in own])
+    batch = to_device(task.batch([feature for of_example in features for feature in of_example]))
     assert batch.num_targets == 8
     model = task.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(150):
         optimizer.zero_grad()
-        task.loss(model(batch.packed), batch)[0].backward()
+        task.loss(model(batch), batch)[0].backward()
         optimizer.step()
     predictions = predict(task, model, examples, features, max_tokens=100)
     assert [prediction.answer.text for prediction in predictions] == ["very good", "awful", "fine", ""]
@@ -291,7 +261,7 @@ def test_a_model_learns_answers_by_heart_over_windows(
     assert starts == [13, 40, 48, None]
 
 
-def test_held_out_texts_are_not_learned_from(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_held_out_paragraphs_are_not_in_the_training_data(tmp_path, tokenizer):
     paragraphs = [
         {
             "context": f"the film was {'very ' * number} good",
@@ -304,33 +274,24 @@ def test_held_out_texts_are_not_learned_from(tmp_path: Path, tokenizer: Tokenize
     ]
     (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     config = FinetuneConfig(model="m", train=str(tmp_path / "train.json"), dev_fraction=0.2)
-    _, data = read_data(SquadV1(), config, tokenizer, SILENT)
+    _, data = load_data(SquadV1(), config, tokenizer, SILENT)
     assert (len(data.train), len(data.dev)) == (40, 10)
     assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
-    apart = [{"context": each["context"], "qas": [row]} for each in paragraphs for row in each["qas"]]
+    apart = [{"context": p["context"], "qas": [row]} for p in paragraphs for row in p["qas"]]
     (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": apart}]}))
-    _, data = read_data(SquadV1(), config, tokenizer, SILENT)
+    _, data = load_data(SquadV1(), config, tokenizer, SILENT)
     assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
 
 
-def test_the_tuned_threshold_is_stored_with_the_model(nano_checkpoint: Path, tmp_path: Path) -> None:
+def test_tuned_threshold_is_stored_with_the_model(config, tmp_path):
     questions = [
         {"id": f"{i}", "question": word, "answers": [] if i % 3 else [{"text": "book", "answer_start": 4}]}
         for i, word in enumerate(["good", "bad", "awful"] * 6)
     ]
     table = {"data": [{"paragraphs": [{"context": "the book was bad .", "qas": questions}]}]}
     (tmp_path / "train.json").write_text(json.dumps(table))
-    config = FinetuneConfig(
-        model=str(nano_checkpoint),
-        train=str(tmp_path / "train.json"),
-        dev=str(tmp_path / "train.json"),
-        epochs=4,
-        batch_size=6,
-        max_seq_length=16,
-        optimizer=OptimizerConfig(learning_rate=5e-3, warmup_fraction=0.1),
-        device="cpu",
-        precision="float32",
-    )
+    path = str(tmp_path / "train.json")
+    config = replace(config, train=path, dev=path, epochs=4, batch_size=6)
     scores = finetune(SquadV2(), config, tmp_path / "run")
     stored = load_task(resolve_checkpoint(tmp_path / "run", "best"))
     assert stored is not None

@@ -1,4 +1,4 @@
-"""SQuAD as google-research/bert has it: windows, predictions, n-best lists and null odds, number for number."""
+"""SQuAD as in google-research/bert: windows, predictions, n-best lists and null odds, number for number."""
 
 import base64
 import json
@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cloze.tasks.features import max_context_windows
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion
 from cloze.tasks.squad import Squad, SquadV1, SquadV2
-from cloze.tasks.windows import window_of_most_context
-from cloze.text.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.protected
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 TASKS = {"squad_v1": SquadV1, "squad_v2": SquadV2}
@@ -21,7 +23,7 @@ TASKS = {"squad_v1": SquadV1, "squad_v2": SquadV2}
 
 @dataclass(frozen=True)
 class Golden:
-    """What run_squad.py made of some questions, and their windows by what it called them."""
+    """The outputs of run_squad.py, by their names there."""
 
     settings: dict[str, Any]
     squad: Path
@@ -38,7 +40,7 @@ class Golden:
 
 
 def _copied(version: str, tmp_path: Path) -> Golden:
-    """The excerpt in this repository."""
+    """Return the excerpt in this repository."""
     table = json.loads(lzma.decompress((GOLDEN / "squad" / f"{version}.json.xz").read_bytes()))
     squad = tmp_path / "squad.json"
     squad.write_text(json.dumps(table.pop("squad")))
@@ -88,53 +90,53 @@ def golden(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Gold
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     content = lzma.decompress((GOLDEN / "tokenization" / "bert-base-uncased-vocab.txt.xz").read_bytes())
-    return Tokenizer.from_pieces(content.decode().splitlines())
+    return Tokenizer.from_tokens(content.decode().splitlines())
 
 
 def _features(
-    golden: Golden, task: Squad, tokenizer: Tokenizer, *, labelled: bool
+    golden: Golden, task: Squad, tokenizer: Tokenizer, *, labeled: bool
 ) -> list[tuple[SpanQuestion, list[SpanFeature]]]:
     length = golden.settings["max_seq_length"]
-    examples = list(task.examples(golden.squad, labelled=labelled))
+    examples = list(task.examples(golden.squad, labeled=labeled))
     return [(example, task.features(example, tokenizer, max_seq_length=length)) for example in examples]
 
 
 def _flat(pairs: list[tuple[SpanQuestion, list[SpanFeature]]]) -> list[tuple[SpanQuestion, SpanFeature]]:
-    return [(example, feature) for example, own in pairs for feature in own]
+    return [(example, feature) for example, features in pairs for feature in features]
 
 
 @pytest.mark.parametrize("original", [True, False])
-def test_windows(golden: Golden, version: str, tokenizer: Tokenizer, original: bool) -> None:
+def test_windows(golden, version, tokenizer, original):
     task = golden.task(version, original=original)
-    ours = _flat(_features(golden, task, tokenizer, labelled=False))
+    ours = _flat(_features(golden, task, tokenizer, labeled=False))
     for (example, feature), theirs in zip(ours, golden.features_predict, strict=True):
         assert example.id == theirs["qas_id"]
-        assert [tokenizer.pieces[i] for i in feature.input_ids] == theirs["tokens"]
+        assert [tokenizer.tokens[i] for i in feature.input_ids] == theirs["tokens"]
         batch = task.batch([feature])
-        assert batch.packed.num_tokens == theirs["num_input_tokens"]
-        assert batch.packed.token_type_ids.sum() == theirs["segment_ids_sum"]
+        assert batch.num_tokens == theirs["num_input_tokens"]
+        assert batch.token_type_ids.sum() == theirs["segment_ids_sum"]
 
 
-def test_words_and_most_context(golden: Golden, version: str, tokenizer: Tokenizer) -> None:
+def test_words_and_max_context(golden, version, tokenizer):
     task = golden.task(version, original=True)
     theirs = iter(golden.features_predict)
-    for _, features in _features(golden, task, tokenizer, labelled=False):
-        best = window_of_most_context([feature.window for feature in features])
-        for number, feature in enumerate(features):
+    for _, features in _features(golden, task, tokenizer, labeled=False):
+        best = max_context_windows([feature.window for feature in features])
+        for index, feature in enumerate(features):
             expected = next(theirs)
-            pieces = slice(feature.window.start, feature.window.start + feature.window.length)
-            tokens = [str(feature.first_token + i) for i in range(feature.window.length)]
-            words = feature.context.word_of_piece[pieces].tolist()
+            inside = feature.window
+            tokens = [str(feature.first_token + i) for i in range(inside.stop - inside.start)]
+            words = feature.context.word_of_token[inside].tolist()
             assert dict(zip(tokens, words, strict=True)) == expected["token_to_orig_map"]
-            flags = (best[pieces] == number).tolist()
+            flags = (best[inside] == index).tolist()
             assert dict(zip(tokens, flags, strict=True)) == expected["token_is_max_context"]
     assert next(theirs, None) is None
 
 
 @pytest.mark.parametrize("original", [True, False])
-def test_where_the_answer_is(golden: Golden, version: str, tokenizer: Tokenizer, original: bool) -> None:
+def test_answer_positions(golden, version, tokenizer, original):
     task = golden.task(version, original=original)
-    ours = _flat(_features(golden, task, tokenizer, labelled=True))
+    ours = _flat(_features(golden, task, tokenizer, labeled=True))
     for (example, feature), theirs in zip(ours, golden.features_train, strict=True):
         assert example.id == theirs["qas_id"]
         assert feature.target == (theirs["start_position"], theirs["end_position"])
@@ -143,18 +145,18 @@ def test_where_the_answer_is(golden: Golden, version: str, tokenizer: Tokenizer,
 def _decoded(
     golden: Golden, task: Squad, tokenizer: Tokenizer
 ) -> dict[str, tuple[SpanQuestion, SpanPrediction]]:
-    """By the id; of a question that stands twice the last, as in Google's files."""
+    """Return examples and predictions by id; the last of a repeated question, as in Google's files."""
     names = iter(str(feature["unique_id"]) for feature in golden.features_predict)
     return {
         example.id: (
             example,
             task.decode(example, features, [golden.logits[next(names)].T for _ in features]),
         )
-        for example, features in _features(golden, task, tokenizer, labelled=False)
+        for example, features in _features(golden, task, tokenizer, labeled=False)
     }
 
 
-def test_answers(golden: Golden, version: str, tokenizer: Tokenizer) -> None:
+def test_answers(golden, version, tokenizer):
     decoded = _decoded(golden, golden.task(version, original=True), tokenizer)
     assert {key: prediction.answer.text for key, (_, prediction) in decoded.items()} == golden.predictions
     for key, (example, prediction) in decoded.items():
@@ -169,7 +171,7 @@ def test_answers(golden: Golden, version: str, tokenizer: Tokenizer) -> None:
         assert prediction.null_odds == golden.null_odds.get(key)
 
 
-def test_by_offsets_few_answers_differ(golden: Golden, version: str, tokenizer: Tokenizer) -> None:
+def test_few_answers_differ_by_offsets(golden, version, tokenizer):
     decoded = _decoded(golden, golden.task(version), tokenizer)
     differing = [
         (answer.text, row["text"])

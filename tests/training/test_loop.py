@@ -4,8 +4,8 @@ import json
 import math
 import os
 import signal
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,24 +14,20 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cloze import artifacts
+from cloze.data.batch import DataPosition
 from cloze.errors import InputError, RunError
-from cloze.locate import resolve_checkpoint
+from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
-from cloze.training.budget import Budget, Clock, Steps, parse_duration
-from cloze.training.checkpoints import (
-    CheckpointConfig,
-    Position,
-    TrainingState,
-    newest_checkpoint,
-    read_state,
-)
-from cloze.training.distribution import World
+from cloze.training.budget import Budget, parse_duration
+from cloze.training.checkpoints import CheckpointConfig, TrainingState, newest_checkpoint, read_state
+from cloze.training.config import EvaluationConfig, TrainingConfig
+from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
-from cloze.training.loop import EvaluationConfig, Trainer
-from cloze.training.measures import Measures
-from cloze.training.metrics_log import read_metrics
+from cloze.training.loop import Trainer
+from cloze.training.metric_sums import MetricSums
+from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import OptimizerConfig
-from cloze.training.work import StepData
+from runs import losses, rows, weights
 
 MICRO_BATCHES = 3
 
@@ -49,81 +45,94 @@ class Line(nn.Module):
         return self.linear(self.dropout(x))
 
 
-class LineWork:
-    """Batches that are a pure function of the position; `at_batch` lets a test interfere."""
+class LineObjective(Objective):
+    """A batch is the number of a random regression problem; `at_batch` lets a test interfere."""
 
-    losses = ("square",)
+    loss_names = ("square",)
 
-    def __init__(self) -> None:
+    def __init__(self, poison: Collection[int] = ()) -> None:
+        super().__init__(Line())
         self.seen: list[int] = []
         self.at_batch = lambda index: None
-        self.poison: set[int] = set()
+        self.poison = poison
 
-    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[int]:
-        batches = [position.index * MICRO_BATCHES + i for i in range(MICRO_BATCHES)]
-        return StepData(batches, 10, Position(0, 0, position.index + 1), f"batch {position.index}")
-
-    def loss(self, model: nn.Module, batch: int, step: StepData[int]) -> tuple[Tensor, Measures]:
+    def forward(self, batch: int) -> MetricSums:
         self.at_batch(batch)
         self.seen.append(batch)
-        square = self._square(model, batch)
-        if batch in self.poison:
-            square = square * math.nan
-        return square / MICRO_BATCHES, {"square": (square.detach(), 1)}
+        square = self.evaluation_step(batch)
+        return {"square": (square * math.nan if batch in self.poison else square, 1)}
 
-    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
-        for batch in (1000, 1001):
-            yield {"square": (self._square(model, batch), 1)}
-
-    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
-        return (-measured["loss"],)
-
-    def _square(self, model: nn.Module, batch: int) -> Tensor:
+    def evaluation_step(self, batch: int) -> Tensor:
         generator = torch.Generator().manual_seed(batch)
         x = torch.randn(11, 7, generator=generator)
-        return ((model(x) - x.sum(1, keepdim=True)) ** 2).mean()
+        return ((self.model(x) - x.sum(1, keepdim=True)) ** 2).mean()
+
+    def evaluate(self) -> Iterator[MetricSums]:
+        for batch in (1000, 1001):
+            yield {"square": (self.evaluation_step(batch), 1)}
+
+    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+        return (-metrics["loss"],)
+
+    def save_model(self, directory: Path, model: nn.Module) -> None:
+        save_file(model.state_dict(), directory / "model.safetensors")
+
+
+class NumberedBatches:
+    """Steps of three numbered batches each."""
+
+    def __init__(self) -> None:
+        self.micro_batch_tokens: set[int] = set()
+
+    def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[int]:
+        self.micro_batch_tokens.add(micro_batch_tokens)
+        batches = [position.index * MICRO_BATCHES + i for i in range(MICRO_BATCHES)]
+        next_position = DataPosition(0, 0, position.index + 1)
+        return StepData(batches, 10, {"square": MICRO_BATCHES}, next_position, f"batch {position.index}")
+
+
+CONFIG = TrainingConfig(
+    seed=1,
+    micro_batch_tokens=1,
+    optimizer=OptimizerConfig(learning_rate=0.02, warmup_fraction=0.1),
+    evaluation=EvaluationConfig(times=3, log_every_steps=1),
+    precision="float32",
+)
 
 
 def _trainer(
-    run: Path, work: LineWork, *, resume: bool = False, budget: Budget | None = None, **checkpoints: int
-):
-    model = Line()
+    run: Path,
+    objective: LineObjective,
+    *,
+    resume: bool = False,
+    budget: Budget | None = None,
+    config: TrainingConfig = CONFIG,
+    progress: Progress = SILENT,
+    **checkpoints: int,
+) -> tuple[Trainer, Path | None]:
     checkpoint = newest_checkpoint(run, SILENT) if resume else None
     state = TrainingState()
     if checkpoint is not None:
-        model.load_state_dict(load_file(checkpoint / "model.safetensors"))
+        objective.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
         state = read_state(checkpoint)
-
-    def write_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
-        save_file(model.state_dict(), directory / "model.safetensors")
-
     trainer = Trainer(
-        model=model,
-        work=work,
-        budget=budget or Steps(30),
+        objective=objective,
+        batches=NumberedBatches(),
+        config=replace(config, checkpoints=CheckpointConfig(**checkpoints)),
+        budget=budget or Budget(30),
         run=run,
-        write_model=write_model,
-        optimizer_config=OptimizerConfig(learning_rate=0.02, warmup_fraction=0.1),
-        checkpoint_config=CheckpointConfig(**checkpoints),
-        evaluation_config=EvaluationConfig(times=3, log_every_steps=1),
-        seed=1,
-        compute_dtype=torch.float32,
-        micro_batch_tokens=1,
-        progress=SILENT,
-        world=World(torch.device("cpu")),
+        save_model=lambda directory, model, state: objective.save_model(directory, model),
+        context=DistributedContext(torch.device("cpu")),
+        progress=progress,
         state=state,
     )
     return trainer, checkpoint
 
 
-def _train(run: Path, work: LineWork | None = None, **settings) -> dict[str, Tensor]:
-    trainer, checkpoint = _trainer(run, work or LineWork(), **settings)
+def _train(run: Path, objective: LineObjective | None = None, **settings) -> dict[str, Tensor]:
+    trainer, checkpoint = _trainer(run, objective or LineObjective(), **settings)
     trainer.train(resume_from=checkpoint)
-    return load_file(resolve_checkpoint(run) / "model.safetensors")
-
-
-def _rows(run: Path, kind: str) -> list[tuple[int, float]]:
-    return [(row["step"], row["loss"]) for row in read_metrics(run) if row["kind"] == kind]
+    return weights(run)
 
 
 def _kept(run: Path) -> list[int]:
@@ -131,21 +140,21 @@ def _kept(run: Path) -> list[int]:
 
 
 def _best_step(run: Path) -> int:
-    return min(_rows(run, "validation"), key=lambda row: row[1])[0]
+    return min(losses(run, "validation"), key=lambda row: row[1])[0]
 
 
-def test_a_run_learns_evaluates_and_keeps_its_newest_and_best(tmp_path: Path) -> None:
+def test_run_learns_evaluates_and_keeps_newest_and_best_checkpoints(tmp_path):
     _train(tmp_path)
-    evaluated = _rows(tmp_path, "validation")
+    evaluated = losses(tmp_path, "validation")
     assert [step for step, _ in evaluated] == [10, 20, 30]
-    assert evaluated[-1][1] < _rows(tmp_path, "train")[0][1] / 2
+    assert evaluated[-1][1] < losses(tmp_path, "train")[0][1] / 2
     assert _kept(tmp_path) == sorted({20, 30, _best_step(tmp_path)})
     assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
     assert (tmp_path / "best").read_text() == f"checkpoints/step-{_best_step(tmp_path):08}\n"
-    artifacts.verify(resolve_checkpoint(tmp_path), kind="checkpoint")
+    artifacts.verify(resolve_checkpoint(tmp_path, "latest"), kind="checkpoint")
 
 
-def test_every_nth_checkpoint_is_kept(tmp_path: Path) -> None:
+def test_every_nth_checkpoint_is_kept(tmp_path):
     _train(tmp_path, every_steps=2, keep_newest=1, keep_every_steps=8)
     assert _kept(tmp_path) == sorted({8, 16, 24, 30, _best_step(tmp_path)})
 
@@ -155,319 +164,305 @@ class _PulledPlug(BaseException):
 
 
 @pytest.mark.parametrize("stops", [(13,), (40, 61), (50, 51, 52)])
-def test_a_run_cut_anywhere_ends_in_the_same_bits(tmp_path: Path, stops: tuple[int, ...]) -> None:
+@pytest.mark.protected
+def test_resume_is_bit_identical_after_interruptions(tmp_path, stops):
     """Cut in the middle of an accumulation, several times, also before the next save."""
     expected = _train(tmp_path / "whole", every_steps=3)
     for number, stop in enumerate(stops):
-        work = LineWork()
+        objective = LineObjective()
 
         def pull(batch: int, stop: int = stop) -> None:
             if batch == stop:
                 raise _PulledPlug
 
-        work.at_batch = pull
+        objective.at_batch = pull
         with pytest.raises(_PulledPlug):
-            _train(tmp_path / "cut", work, every_steps=3, resume=number > 0)
+            _train(tmp_path / "cut", objective, every_steps=3, resume=number > 0)
     resumed = _train(tmp_path / "cut", every_steps=3, resume=True)
     for name, tensor in expected.items():
         assert torch.equal(tensor, resumed[name])
     for kind in ("train", "validation"):
-        assert _rows(tmp_path / "whole", kind) == _rows(tmp_path / "cut", kind)
+        assert losses(tmp_path / "whole", kind) == losses(tmp_path / "cut", kind)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_the_last_whole_step_and_leaves(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.protected
+def test_signal_saves_the_last_whole_step_and_stops(tmp_path, number):
     expected = _train(tmp_path / "whole")
-    work = LineWork()
-    work.at_batch = lambda batch: os.kill(os.getpid(), number) if batch == 16 else None
+    objective = LineObjective()
+    objective.at_batch = lambda batch: os.kill(os.getpid(), number) if batch == 16 else None
     with pytest.raises(Interrupted, match=f"stopped by {number.name} after step 5. .*--resume") as caught:
-        _train(tmp_path / "cut", work)
+        _train(tmp_path / "cut", objective)
     assert caught.value.exit_code == 130
-    assert work.seen[-1] == 16
-    assert read_state(resolve_checkpoint(tmp_path / "cut")).step == 5
+    assert objective.seen[-1] == 16
+    assert read_state(resolve_checkpoint(tmp_path / "cut", "latest")).step == 5
     resumed = _train(tmp_path / "cut", resume=True)
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
 
 
 @pytest.mark.parametrize("evaluation", [1, 2, 3])
-def test_a_run_stopped_within_an_evaluation_makes_it_when_it_goes_on(tmp_path: Path, evaluation: int) -> None:
+@pytest.mark.protected
+def test_interrupted_evaluation_is_repeated_on_resume(tmp_path, evaluation):
     _train(tmp_path / "whole")
-    work = LineWork()
-    evaluate = work.evaluate
+    objective = LineObjective()
+    evaluate = objective.evaluate
 
-    def stop_at_evaluation(model: nn.Module) -> Iterator[Measures]:
-        if len(_rows(tmp_path / "cut", "validation")) == evaluation - 1:
+    def stop_at_evaluation() -> Iterator[MetricSums]:
+        if len(losses(tmp_path / "cut", "validation")) == evaluation - 1:
             os.kill(os.getpid(), signal.SIGTERM)
-        yield from evaluate(model)
+        yield from evaluate()
 
-    work.evaluate = stop_at_evaluation  # type: ignore[method-assign]
+    objective.evaluate = stop_at_evaluation  # type: ignore[method-assign]
     with pytest.raises(Interrupted, match=f"after step {10 * evaluation}"):
-        _train(tmp_path / "cut", work)
+        _train(tmp_path / "cut", objective)
     _train(tmp_path / "cut", resume=True)
-    assert _rows(tmp_path / "whole", "validation") == _rows(tmp_path / "cut", "validation")
+    assert losses(tmp_path / "whole", "validation") == losses(tmp_path / "cut", "validation")
     for pointer in ("latest", "best"):
         assert (tmp_path / "cut" / pointer).read_text() == (tmp_path / "whole" / pointer).read_text()
     best = read_state(resolve_checkpoint(tmp_path / "cut", "best"))
     assert best.best_step == best.step
 
 
-def test_a_run_killed_before_it_named_its_newest_checkpoint_names_it_when_it_goes_on(tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_resume_repairs_a_stale_latest_pointer(tmp_path):
     _train(tmp_path)
     (tmp_path / "latest").write_text("checkpoints/step-00000020\n")
     _train(tmp_path, resume=True)
     assert (tmp_path / "latest").read_text() == "checkpoints/step-00000030\n"
 
 
-def test_what_is_random_in_a_step_depends_on_the_seed(tmp_path: Path) -> None:
-    losses = []
+def test_randomness_of_a_step_depends_on_the_seed(tmp_path):
+    """Weights and data are those of any seed."""
     for seed in (1, 2):
-        trainer, _ = _trainer(tmp_path / str(seed), LineWork())
-        trainer.seed = seed
-        trainer.train()
-        losses.append(_rows(tmp_path / str(seed), "train")[0])  # weights and data are those of any seed
-    assert losses[0] != losses[1]
+        _train(tmp_path / str(seed), config=replace(CONFIG, seed=seed))
+    assert losses(tmp_path / "1")[0] != losses(tmp_path / "2")[0]
 
 
-def test_a_finished_run_that_is_resumed_says_what_it_measured(tmp_path: Path) -> None:
-    trainer, _ = _trainer(tmp_path, LineWork())
+def test_resuming_a_finished_run_returns_its_metrics(tmp_path):
+    trainer, _ = _trainer(tmp_path, LineObjective())
     measured = trainer.train()
-    again, checkpoint = _trainer(tmp_path, LineWork(), resume=True)
+    again, checkpoint = _trainer(tmp_path, LineObjective(), resume=True)
     assert again.train(resume_from=checkpoint) == measured
-    assert len(_rows(tmp_path, "validation")) == 3
+    assert len(losses(tmp_path, "validation")) == 3
 
 
 @pytest.mark.parametrize(("left", "setting", "expected"), [(None, 8, 8), (4, 8, 4), (4, 2, 2)])
-def test_the_smaller_micro_batch_is_taken_of_what_memory_left_and_what_the_settings_say(
-    tmp_path: Path, left: int | None, setting: int, expected: int
-) -> None:
-    work = LineWork()
-    asked: set[int] = set()
-    step_data = work.step_data
-
-    def note(progress: float, position: Position, micro_batch_tokens: int) -> StepData[int]:
-        asked.add(micro_batch_tokens)
-        return step_data(progress, position, micro_batch_tokens)
-
-    work.step_data = note  # type: ignore[method-assign]
-    trainer, _ = _trainer(tmp_path, work)
-    trainer.micro_batch_tokens = setting
+def test_smaller_of_halved_and_configured_micro_batch_is_used(tmp_path, left, setting, expected):
+    trainer, _ = _trainer(tmp_path, LineObjective(), config=replace(CONFIG, micro_batch_tokens=setting))
     trainer.state = TrainingState(micro_batch_tokens=left)
     trainer.train()
-    assert asked == {expected}
+    assert trainer.batches.micro_batch_tokens == {expected}
 
 
-def test_a_nan_step_is_skipped_named_and_leaves_the_weights(tmp_path: Path) -> None:
-    work = LineWork()
-    work.poison = {16}
-    weights = _train(tmp_path, work)
-    assert all(torch.isfinite(tensor).all() for tensor in weights.values())
-    skipped = [row for row in read_metrics(tmp_path) if row["kind"] == "skipped"]
+@pytest.mark.protected
+def test_nan_step_is_skipped_and_recorded(tmp_path):
+    objective = LineObjective(poison={16})
+    trained = _train(tmp_path, objective)
+    assert all(torch.isfinite(tensor).all() for tensor in trained.values())
+    skipped = rows(tmp_path, "skipped")
     assert [row["step"] for row in skipped] == [6]
     assert "loss nan" in skipped[0]["reason"]
     assert "batch 5" in skipped[0]["reason"]
 
 
-def test_nan_without_end_stops_the_run_with_the_weights_kept(tmp_path: Path) -> None:
-    work = LineWork()
-    work.poison = set(range(36, 1000))
+@pytest.mark.protected
+def test_repeated_nan_ends_the_run_with_finite_weights(tmp_path):
+    objective = LineObjective(poison=range(36, 1000))
     with pytest.raises(RunError, match=r"loss nan.*batch 14.*3 times in a row"):
-        _train(tmp_path, work)
-    weights = load_file(resolve_checkpoint(tmp_path) / "model.safetensors")
-    assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+        _train(tmp_path, objective)
+    assert all(torch.isfinite(tensor).all() for tensor in weights(tmp_path).values())
 
 
-def test_nothing_is_saved_while_steps_are_skipped(tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_nothing_is_saved_while_steps_are_skipped(tmp_path):
     """Weights that are spoilt must not push out the last good ones."""
-    work = LineWork()
-    work.poison = set(range(3 * 19, 1000))
+    objective = LineObjective(poison=range(3 * 19, 1000))
     with pytest.raises(RunError, match="3 times in a row"):
-        _train(tmp_path, work, every_steps=1)
+        _train(tmp_path, objective, every_steps=1)
     assert _kept(tmp_path)[-2:] == [18, 19]
-    assert [step for step, _ in _rows(tmp_path, "validation")] == [10]
+    assert [step for step, _ in losses(tmp_path, "validation")] == [10]
 
 
-def test_a_stop_while_steps_are_skipped_saves_nothing_and_they_are_counted_again(tmp_path: Path) -> None:
-    work = LineWork()
-    work.poison = set(range(3 * 19, 1000))
-    work.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 3 * 21 else None
+def test_stop_while_steps_are_skipped_saves_nothing_and_recounts_them(tmp_path):
+    objective = LineObjective(poison=range(3 * 19, 1000))
+    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 3 * 21 else None
     with pytest.raises(Interrupted):
-        _train(tmp_path, work, every_steps=1)
+        _train(tmp_path, objective, every_steps=1)
     assert _kept(tmp_path)[-1] == 19
-    work.at_batch = lambda batch: None
+    objective.at_batch = lambda batch: None
     with pytest.raises(RunError, match=r"batch 21.*3 times in a row"):
-        _train(tmp_path, work, resume=True, every_steps=1)
+        _train(tmp_path, objective, resume=True, every_steps=1)
     assert _kept(tmp_path)[-1] == 19
 
 
-def test_a_run_whose_last_step_is_skipped_still_has_its_end(tmp_path: Path) -> None:
-    work = LineWork()
-    work.poison = {3 * 29}
-    _train(tmp_path, work)
+def test_run_whose_last_step_is_skipped_is_evaluated_and_saved(tmp_path):
+    objective = LineObjective(poison={3 * 29})
+    _train(tmp_path, objective)
     assert _kept(tmp_path)[-1] == 30
-    assert [step for step, _ in _rows(tmp_path, "validation")] == [10, 20, 30]
+    assert [step for step, _ in losses(tmp_path, "validation")] == [10, 20, 30]
 
 
-def test_a_damaged_newest_checkpoint_is_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.protected
+def test_damaged_newest_checkpoint_is_skipped(tmp_path, capsys):
     expected = _train(tmp_path / "whole", every_steps=4)
-    work = LineWork()
-    work.poison = set(range(60, 1000))
+    objective = LineObjective(poison=range(60, 1000))
     with pytest.raises(RunError):
-        _train(tmp_path / "cut", work, every_steps=4)
-    newest = resolve_checkpoint(tmp_path / "cut") / "model.safetensors"
+        _train(tmp_path / "cut", objective, every_steps=4)
+    newest = resolve_checkpoint(tmp_path / "cut", "latest") / "model.safetensors"
     content = bytearray(newest.read_bytes())
     content[-1] ^= 1
     newest.write_bytes(bytes(content))
-    again, checkpoint = _trainer(tmp_path / "cut", LineWork(), every_steps=4, keep_newest=1, resume=True)
+    again, checkpoint = _trainer(tmp_path / "cut", LineObjective(), every_steps=4, keep_newest=1, resume=True)
     again.train(resume_from=checkpoint)
     assert _kept(tmp_path / "cut")[-1] == 30
-    resumed = load_file(resolve_checkpoint(tmp_path / "cut") / "model.safetensors")
+    resumed = weights(tmp_path / "cut")
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in expected.items())
 
 
-def test_a_damaged_newest_checkpoint_does_not_outlive_what_is_saved_next(tmp_path: Path) -> None:
-    _train(tmp_path, budget=Steps(30), every_steps=4)
+@pytest.mark.protected
+def test_damaged_later_checkpoint_is_moved_aside(tmp_path):
+    _train(tmp_path, budget=Budget(30), every_steps=4)
     later = tmp_path / "checkpoints" / "step-00000099"
     later.mkdir()
-    _train(tmp_path, budget=Steps(40), resume=True, keep_newest=1)
+    _train(tmp_path, budget=Budget(40), resume=True, keep_newest=1)
     assert not later.exists()
     assert (tmp_path / "checkpoints" / "damaged-step-00000099").is_dir()
-    assert resolve_checkpoint(tmp_path).name == "step-00000040"
+    assert resolve_checkpoint(tmp_path, "latest").name == "step-00000040"
 
 
-def test_a_best_checkpoint_that_made_room_for_a_damaged_one_is_forgotten(tmp_path: Path) -> None:
-    work = LineWork()
-    work.poison = set(range(3 * 22, 1000))
+@pytest.mark.protected
+def test_missing_best_checkpoint_is_ignored(tmp_path):
+    objective = LineObjective(poison=range(3 * 22, 1000))
     with pytest.raises(RunError):
-        _train(tmp_path, work, every_steps=5)
+        _train(tmp_path, objective, every_steps=5)
     assert (_kept(tmp_path), _best_step(tmp_path)) == ([15, 20], 20)
     (tmp_path / "checkpoints/step-00000020/training/state.json").unlink()
-    work.poison = set(range(3 * 17, 1000))
+    objective.poison = range(3 * 17, 1000)
     with pytest.raises(RunError):
-        _train(tmp_path, work, resume=True, every_steps=5)
+        _train(tmp_path, objective, resume=True, every_steps=5)
     assert resolve_checkpoint(tmp_path, "best").name == "step-00000015"
-    _train(tmp_path, LineWork(), resume=True)
+    _train(tmp_path, LineObjective(), resume=True)
     assert resolve_checkpoint(tmp_path, "best").name in ("step-00000020", "step-00000030")
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_again_by_itself(tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_run_with_only_damaged_checkpoints_is_not_restarted(tmp_path):
     _train(tmp_path)
     for checkpoint in (tmp_path / "checkpoints").iterdir():
         (checkpoint / "model.safetensors").write_bytes(b"")
     kept = _kept(tmp_path)
     with pytest.raises(
         InputError,
-        match=r"step-00000030/model\.safetensors: 0 bytes.*no other checkpoint is whole. --overwrite begins anew",
+        match=r"safetensors: damaged: 0 bytes.*no other checkpoint is intact. --overwrite starts from",
     ):
         newest_checkpoint(tmp_path, SILENT)
     assert _kept(tmp_path) == kept
 
 
-def test_a_checkpoint_of_another_format_is_not_passed_over(tmp_path: Path) -> None:
+@pytest.mark.protected
+def test_checkpoint_of_another_format_is_refused(tmp_path):
     _train(tmp_path)
-    manifest = resolve_checkpoint(tmp_path) / artifacts.MANIFEST
+    manifest = resolve_checkpoint(tmp_path, "latest") / artifacts.MANIFEST
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 2}))
     with pytest.raises(InputError, match="format version 2, this cloze reads 1"):
         newest_checkpoint(tmp_path, SILENT)
 
 
-def test_a_run_without_checkpoints_begins_again(tmp_path: Path) -> None:
+def test_run_without_checkpoints_has_no_newest(tmp_path):
     (tmp_path / "checkpoints/step-of-mine").mkdir(parents=True)
     assert newest_checkpoint(tmp_path, SILENT) is None
 
 
-def test_every_evaluation_is_made(tmp_path: Path) -> None:
-    trainer, _ = _trainer(tmp_path, LineWork(), budget=Steps(100))
-    trainer.evaluation_config = EvaluationConfig(times=100, log_every_steps=10)
-    trainer.train()
-    assert len(_rows(tmp_path, "validation")) == 100
+def test_every_evaluation_is_made(tmp_path):
+    config = replace(CONFIG, evaluation=EvaluationConfig(times=100, log_every_steps=10))
+    _train(tmp_path, budget=Budget(100), config=config)
+    assert len(losses(tmp_path, "validation")) == 100
 
 
-def test_a_clock_budget_ends_in_time_with_the_rate_at_zero(tmp_path: Path) -> None:
-    work = LineWork()
-    _train(tmp_path, work, budget=Clock(0.7))
-    rows = [row for row in read_metrics(tmp_path) if row["kind"] == "train"]
-    assert rows[-1]["seconds"] == pytest.approx(0.7, abs=0.3)
-    assert rows[-1]["learning_rate"] < 0.01
-    assert len(_rows(tmp_path, "validation")) == 3
+class TickingClock:
+    """A clock that advances by a millisecond with each reading."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += 0.001
+        return self.seconds
 
 
-@pytest.mark.parametrize(("budget", "warned"), [(Clock(1.5), True), (Steps(6), False)])
-def test_evaluations_that_take_much_of_a_run_on_the_clock_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: Budget, warned: bool
-) -> None:
-    class SlowlyMeasured(LineWork):
-        def evaluate(self, model: nn.Module) -> Iterator[Measures]:
-            time.sleep(0.25)
-            yield from super().evaluate(model)
+def test_time_budget_ends_in_time_with_learning_rate_near_zero(tmp_path):
+    _train(tmp_path, budget=Budget(seconds=0.7), progress=Progress(quiet=True, clock=TickingClock()))
+    train = rows(tmp_path)
+    assert train[-1]["seconds"] == pytest.approx(0.7, abs=0.02)
+    assert train[-1]["learning_rate"] < 0.001
+    assert len(losses(tmp_path, "validation")) == 3
 
-    trainer, _ = _trainer(tmp_path, SlowlyMeasured(), budget=budget)
-    trainer.progress = Progress()
-    trainer.train()
+
+@pytest.mark.parametrize(("budget", "warned"), [(Budget(seconds=1.5), True), (Budget(6), False)])
+def test_long_evaluations_of_a_timed_run_are_warned_of(tmp_path, capsys, budget, warned):
+    clock = TickingClock()
+
+    class SlowEvaluation(LineObjective):
+        def evaluate(self) -> Iterator[MetricSums]:
+            clock.seconds += 0.25
+            yield from super().evaluate()
+
+    _train(tmp_path, SlowEvaluation(), budget=budget, progress=Progress(clock=clock))
     assert capsys.readouterr().err.count("warning: 3 evaluations like this one take") == warned
 
 
-def test_a_clock_budget_goes_on_with_the_time_that_was_spent(tmp_path: Path) -> None:
-    work = LineWork()
-    begun: list[float] = []  # the run's clock starts a little before its first batch
-
-    def stop_soon(batch: int) -> None:
-        begun.append(time.monotonic())
-        if begun[-1] > begun[0] + 0.3:
-            os.kill(os.getpid(), signal.SIGTERM)
-            work.at_batch = lambda index: None
-
-    work.at_batch = stop_soon
+def test_time_budget_includes_time_before_resume(tmp_path):
+    objective, clock = LineObjective(), TickingClock()
+    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if clock.seconds > 0.3 else None
     with pytest.raises(Interrupted):
-        _train(tmp_path, work, budget=Clock(3.0))
-    stopped = read_state(resolve_checkpoint(tmp_path))
-    assert 0.3 < stopped.elapsed_seconds < 3.0
-    started = time.monotonic()
-    _train(tmp_path, budget=Clock(3.0), resume=True)
-    spent = read_state(resolve_checkpoint(tmp_path)).elapsed_seconds
-    assert 3.0 <= spent <= stopped.elapsed_seconds + time.monotonic() - started
-    later = [row for row in read_metrics(tmp_path) if row["kind"] == "train" and row["step"] > stopped.step]
+        _train(tmp_path, objective, budget=Budget(seconds=3.0), progress=Progress(quiet=True, clock=clock))
+    stopped = read_state(resolve_checkpoint(tmp_path, "latest"))
+    assert stopped.elapsed_seconds == pytest.approx(0.3, abs=0.02)
+    clock = TickingClock()
+    _train(tmp_path, budget=Budget(seconds=3.0), resume=True, progress=Progress(quiet=True, clock=clock))
+    spent = read_state(resolve_checkpoint(tmp_path, "latest")).elapsed_seconds
+    assert 3.0 <= spent <= stopped.elapsed_seconds + clock.seconds
+    later = [row for row in rows(tmp_path) if row["step"] > stopped.step]
     assert later[0]["seconds"] >= stopped.elapsed_seconds
-    assert [row["seconds"] for row in read_metrics(tmp_path) if row["kind"] == "validation"][-1] >= 2.9
+    assert rows(tmp_path, "validation")[-1]["seconds"] >= 2.9
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1d2h", 93600)])
-def test_durations(text: str, seconds: float) -> None:
+def test_durations_are_parsed(text, seconds):
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "m", "30x", "-5m", "0m", "30m later"])
-def test_other_durations_are_errors(text: str) -> None:
+def test_other_durations_are_refused(text):
     with pytest.raises(Exception, match="as a time"):
         parse_duration(text)
 
 
-def test_what_is_no_number_is_never_the_best(tmp_path: Path) -> None:
-    class Broken(LineWork):
-        def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
+def test_nan_score_is_never_the_best(tmp_path):
+    class Broken(LineObjective):
+        def selection_score(self, measured: Mapping[str, float]) -> tuple[float, ...]:
             first = not (tmp_path / "best").exists()
-            return (math.nan,) if first else super().merit(measured)
+            return (math.nan,) if first else super().selection_score(measured)
 
     _train(tmp_path, Broken())
-    assert read_state(resolve_checkpoint(tmp_path)).best_step in (20, 30)
+    assert read_state(resolve_checkpoint(tmp_path, "latest")).best_step in (20, 30)
 
 
-def test_checkpoints_that_are_kept_are_made_when_due(tmp_path: Path) -> None:
+def test_permanent_checkpoints_are_saved_when_due(tmp_path):
     _train(tmp_path, keep_every_steps=7, keep_newest=1)
     assert {7, 14, 21, 28} <= {*_kept(tmp_path)}
 
 
-def test_a_signal_while_the_last_step_is_saved_stops_what_comes_next(tmp_path: Path) -> None:
-    trainer, _ = _trainer(tmp_path, LineWork())
-    write = trainer.write_model
+def test_signal_while_the_last_step_is_saved_stops_the_caller(tmp_path):
+    trainer, _ = _trainer(tmp_path, LineObjective())
+    save = trainer.save_model
 
     def stopped(directory: Path, model: nn.Module, state: TrainingState) -> None:
-        write(directory, model, state)
+        save(directory, model, state)
         if state.step == 30:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    trainer.write_model = stopped
+    trainer.save_model = stopped
     with pytest.raises(Interrupted, match="stopped by SIGTERM after step 30"):
         trainer.train(resume_from=None)
     assert _kept(tmp_path)[-1] == 30

@@ -1,4 +1,4 @@
-"""The model card says what the log of its run says, in tables that stay tables."""
+"""The model card: its sections and the tables from the log of its run."""
 
 import json
 from pathlib import Path
@@ -7,17 +7,19 @@ import pytest
 from torch import nn
 
 from cloze.training.checkpoints import TrainingState
-from cloze.training.model_card import CardFacts, DataUsed, check_license, model_card
+from cloze.training.model_card import CardInfo, DatasetReference, check_license, model_card
 
 STATE = TrainingState(step=30, tokens=300)
 
 
-def facts(**changes: object) -> CardFacts:
+def card_info(**changes: object) -> CardInfo:
     given = {
         "title": "A model",
         "summary": "From `there`.",
         "use": "cloze fill -m DIR",
-        "data": [DataUsed(role="learned from", name="a|b.tsv", extent="7 examples", sha256="ab" * 32)],
+        "data": [
+            DatasetReference(role="learned from", name="a|b.tsv", extent="7 examples", sha256="ab" * 32)
+        ],
         "measured_on": "3 examples of `dev.tsv`",
         "intended_use": "To test.",
         "limits": "Small.",
@@ -25,7 +27,7 @@ def facts(**changes: object) -> CardFacts:
         "pipeline_tag": "fill-mask",
         "settings": 'seed = 3\nmodel = "there"\n',
     }
-    return CardFacts(**(given | changes))  # type: ignore[arg-type]
+    return CardInfo(**(given | changes))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -40,8 +42,8 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_everything_a_reader_asks_for_is_there(run: Path) -> None:
-    text = model_card(facts(), nn.Linear(3, 4), run, STATE)
+def test_a_card_has_all_sections(run):
+    text = model_card(card_info(), nn.Linear(3, 4), run, STATE)
     header, _, body = text.removeprefix("---\n").partition("\n---\n")
     assert header.splitlines() == [
         "license: apache-2.0",
@@ -50,32 +52,34 @@ def test_everything_a_reader_asks_for_is_there(run: Path) -> None:
         "tags: [bert, cloze]",
     ]
     assert [line.removeprefix("## ") for line in body.splitlines() if line.startswith("## ")] == [
-        *["Use", "Intended use", "Limits", "Data", "Scores", "Curve", "Licence", "Made with", "Settings"],
+        *["Use", "Intended use", "Limits", "Data", "Scores", "Curve", "License", "Made with", "Settings"]
     ]
     assert f"| learned from | `a&#124;b.tsv` | 7 examples | `{'ab' * 32}` |" in body
-    assert "Measured on 3 examples of `dev.tsv` at step 30" in body
+    assert "Evaluated on 3 examples of `dev.tsv` at step 30" in body
     assert "| loss | 0.0333 |\n| accuracy | 0.5000 |" in body
     assert "- 16 weights\n- 30 steps over 300 tokens\n- A processor\n- torch 2.13" in body
     assert 'seed = 3\nmodel = "there"\n```' in body
 
 
-def test_a_long_curve_is_thinned_with_both_ends_kept(run: Path) -> None:
-    curve = model_card(facts(), nn.Linear(3, 4), run, STATE).partition("## Curve")[2].partition("## ")[0]
+def test_long_curve_is_thinned_and_keeps_both_ends(run):
+    curve = model_card(card_info(), nn.Linear(3, 4), run, STATE).partition("## Curve")[2].partition("## ")[0]
     assert "12 of 30 evaluations." in curve
     steps = [line.split("|")[1].strip() for line in curve.splitlines() if line.startswith("|")][2:]
     assert len(steps) == 12
     assert (steps[0], steps[-1]) == ("1", "30")
 
 
-def test_before_the_first_evaluation_it_says_so(tmp_path: Path) -> None:
+def test_a_card_before_the_first_evaluation(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("")
-    text = model_card(facts(license="unknown", pipeline_tag=None), nn.Linear(3, 4), tmp_path, TrainingState())
-    assert "had not been measured" in text
-    assert "Not stated by who trained it" in text
+    text = model_card(
+        card_info(license="unknown", pipeline_tag=None), nn.Linear(3, 4), tmp_path, TrainingState()
+    )
+    assert "has not been evaluated" in text
+    assert "Unknown. The licenses of the data" in text
     assert "pipeline_tag" not in text
 
 
-@pytest.mark.parametrize("name", ["", "my licence", "mit\nx: y", "MIT"])
-def test_a_licence_is_an_identifier(name: str) -> None:
-    with pytest.raises(ValueError, match="is no identifier such as apache"):
+@pytest.mark.parametrize("name", ["", "my license", "mit\nx: y", "MIT"])
+def test_a_license_is_an_identifier(name):
+    with pytest.raises(ValueError, match="is not an identifier such as apache"):
         check_license(name)

@@ -1,4 +1,4 @@
-"""Google's optimizer and schedule, against Google's own trajectory and against the formulae."""
+"""Google's optimizer and schedule, compared with Google's own trajectory and with the formulas."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,68 +11,77 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cloze.model.bert import BertModel
-from cloze.model.heads import BertForPreTraining
-from cloze.model.layouts import GOOGLE
-from cloze.model.packed import pack_padded
+from cloze.data.batch import DataPosition, PretrainingBatch
+from cloze.models.batch import pack_padded
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForPreTraining
+from cloze.models.weight_mapping import GOOGLE
 from cloze.progress import SILENT
-from cloze.training.budget import Steps
-from cloze.training.checkpoints import CheckpointConfig, Position
-from cloze.training.distribution import World
-from cloze.training.loop import EvaluationConfig, Trainer
-from cloze.training.measures import Measures
+from cloze.training.budget import Budget
+from cloze.training.config import EvaluationConfig, TrainingConfig
+from cloze.training.distributed import DistributedContext
+from cloze.training.loop import Trainer
+from cloze.training.metric_sums import MetricSums
 from cloze.training.metrics_log import read_metrics
+from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import (
     OptimizerConfig,
     build_optimizer,
     clip_gradients,
     learning_rate_at,
-    with_whole_warmup,
+    round_warmup,
 )
-from cloze.training.work import StepData
+
+pytestmark = pytest.mark.protected
 
 
 def _model(nano, weights: dict[str, Tensor]) -> BertForPreTraining:
     config = replace(nano.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model = BertForPreTraining(BertModel(config))
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    model.load_state_dict(GOOGLE.from_foreign(weights, shapes))
+    model.load_state_dict(GOOGLE.from_external(weights, shapes))
     return model
 
 
-class GoogleWork:
-    """Google's one batch, at every step."""
+class GoogleObjective(Objective):
+    """Google's one batch, at every step: both the objective and the source of its batches."""
 
-    losses = ("masked", "following")
+    loss_names = ("masked", "following")
 
-    def __init__(self, batch: Mapping[str, Tensor]) -> None:
-        self.packed, padding = pack_padded(
-            batch["input_ids"], batch["input_mask"].bool(), batch["segment_ids"]
-        )
+    def __init__(self, model: BertForPreTraining, batch: Mapping[str, Tensor]) -> None:
+        super().__init__(model)
+        packed, padding = pack_padded(batch["input_ids"], batch["input_mask"].bool(), batch["segment_ids"])
         token_of_cell = torch.full((batch["input_ids"].numel(),), -1)
-        token_of_cell[padding.cell_of_token] = torch.arange(self.packed.num_tokens)
+        token_of_cell[padding.cell_of_token] = torch.arange(packed.num_tokens)
         rows, slots = batch["masked_lm_weights"].nonzero(as_tuple=True)
         cells = rows * batch["input_ids"].shape[1] + batch["masked_lm_positions"][rows, slots]
-        self.positions = token_of_cell[cells]
-        self.ids = batch["masked_lm_ids"][rows, slots].long()
-        self.labels = batch["next_sentence_labels"].flatten()[padding.row_of_sequence].long()
+        labels = batch["next_sentence_labels"].flatten()[padding.row_of_sequence].long()
+        self.batch = PretrainingBatch.extend(
+            packed,
+            masked_lm_positions=token_of_cell[cells],
+            masked_lm_ids=batch["masked_lm_ids"][rows, slots].long(),
+            next_sentence_labels=labels,
+        )
+        self.counts = {"masked": len(rows), "following": len(labels)}
 
-    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> StepData[None]:
-        return StepData([None], self.packed.num_tokens, position, "the batch")
+    def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[None]:
+        return StepData([None], self.batch.num_tokens, self.counts, position, "the batch")
 
-    def loss(self, model: nn.Module, batch: None, step: StepData[None]) -> tuple[Tensor, Measures]:
-        sums = model.losses(self.packed, self.positions, self.ids, self.labels)
-        measures = {
-            "masked": (sums.masked_lm_loss_sum, len(self.ids)),
-            "following": (sums.next_sentence_loss_sum, len(self.labels)),
-        }
-        return sum(total / count for total, count in measures.values()), measures
+    def forward(self, batch: None) -> MetricSums:
+        return self.evaluation_step(batch)
 
-    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
-        yield self.loss(model, None, self.step_data(0, Position(), 0))[1]
+    def evaluation_step(self, batch: None) -> MetricSums:
+        masked, following = self.model.losses(self.batch)
+        return {"masked": (masked, self.counts["masked"]), "following": (following, self.counts["following"])}
 
-    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
-        return (-measured["loss"],)
+    def evaluate(self) -> Iterator[MetricSums]:
+        yield self.evaluation_step(None)
+
+    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+        return (-metrics["loss"],)
+
+    def save_model(self, directory: Path, model: nn.Module) -> None:
+        raise AssertionError("the test does not save")
 
 
 @pytest.fixture(scope="module")
@@ -81,33 +90,35 @@ def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, li
     settings, run = google_nano.trajectory, tmp_path_factory.mktemp("run")
     model = _model(google_nano, google_nano.weights)
     steps = settings["num_train_steps"]
+    objective = GoogleObjective(model, google_nano.expected)
     Trainer(
-        model=model,
-        work=GoogleWork(google_nano.expected),
-        budget=Steps(steps),
-        run=run,
-        write_model=lambda directory, model, state: None,
-        optimizer_config=OptimizerConfig(
-            learning_rate=settings["init_lr"], warmup_fraction=settings["num_warmup_steps"] / steps
+        objective=objective,
+        batches=objective,
+        config=TrainingConfig(
+            seed=1,
+            micro_batch_tokens=1 << 20,
+            optimizer=OptimizerConfig(
+                learning_rate=settings["init_lr"], warmup_fraction=settings["num_warmup_steps"] / steps
+            ),
+            evaluation=EvaluationConfig(times=1, log_every_steps=1),
+            precision="float32",
         ),
-        checkpoint_config=CheckpointConfig(),
-        evaluation_config=EvaluationConfig(times=1, log_every_steps=1),
-        seed=1,
-        compute_dtype=torch.float32,
-        micro_batch_tokens=1 << 20,
+        budget=Budget(steps),
+        run=run,
+        save_model=lambda directory, model, state: None,
+        context=DistributedContext(torch.device("cpu")),
         progress=SILENT,
-        world=World(torch.device("cpu")),
     ).train()
     return model, [row for row in read_metrics(run) if row["kind"] == "train"]
 
 
-def test_twenty_steps_follow_googles_trajectory(google_nano, googles_steps) -> None:
+def test_twenty_steps_follow_googles_trajectory(google_nano, googles_steps):
     _, rows = googles_steps
     losses = [[row["loss"], row["masked"], row["following"]] for row in rows]
     np.testing.assert_allclose(losses, google_nano.trajectory["losses"], rtol=1e-4)
 
 
-def test_the_rates_are_googles(google_nano, googles_steps) -> None:
+def test_learning_rates_equal_googles(google_nano, googles_steps):
     """google-research/bert optimization.py:32-56 @eedf571: of steps counted from 0."""
     settings, (_, rows) = google_nano.trajectory, googles_steps
     steps, warmup, rate = (settings[name] for name in ("num_train_steps", "num_warmup_steps", "init_lr"))
@@ -115,7 +126,7 @@ def test_the_rates_are_googles(google_nano, googles_steps) -> None:
     assert [row["learning_rate"] for row in rows] == pytest.approx(expected, rel=1e-6)
 
 
-def test_twenty_steps_end_in_googles_weights(google_nano, googles_steps, shared: Path) -> None:
+def test_twenty_steps_end_with_googles_weights(google_nano, googles_steps, shared):
     model, _ = googles_steps
     with np.load(shared / "golden" / "google-nano" / "weights_step20.npz") as arrays:
         ended = _model(google_nano, {name: torch.from_numpy(array) for name, array in arrays.items()})
@@ -125,7 +136,7 @@ def test_twenty_steps_end_in_googles_weights(google_nano, googles_steps, shared:
         )
 
 
-def test_update_is_adam_without_bias_correction_and_with_decoupled_decay() -> None:
+def test_update_has_no_bias_correction_and_decoupled_decay():
     config = OptimizerConfig(learning_rate=0.01, weight_decay=0.1)
     model = nn.Linear(3, 5)
     weight, bias = model.weight.detach().clone(), model.bias.detach().clone()
@@ -146,7 +157,7 @@ def test_update_is_adam_without_bias_correction_and_with_decoupled_decay() -> No
     torch.testing.assert_close(model.bias.detach(), bias)
 
 
-def test_bias_correction_is_adams_own() -> None:
+def test_bias_correction_equals_torch_adam():
     torch.manual_seed(0)
     ours, theirs = nn.Linear(3, 5), nn.Linear(3, 5)
     theirs.load_state_dict(ours.state_dict())
@@ -162,7 +173,7 @@ def test_bias_correction_is_adams_own() -> None:
     torch.testing.assert_close(ours.weight, theirs.weight)
 
 
-def test_rate_rises_then_falls_on_a_line_from_step_zero() -> None:
+def test_learning_rate_rises_then_falls_on_a_line_from_step_zero():
     config = OptimizerConfig(learning_rate=1.0e-3, warmup_fraction=0.25)
     rates = [learning_rate_at(step / 20, config) * 1e3 for step in range(21)]
     assert rates[:5] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
@@ -170,16 +181,28 @@ def test_rate_rises_then_falls_on_a_line_from_step_zero() -> None:
     assert rates[20] == 0.0
 
 
-def test_a_warm_up_in_steps_has_whole_ones() -> None:
+def test_learning_rate_stays_at_its_peak_before_a_shorter_decay():
+    config = OptimizerConfig(learning_rate=1.0e-3, warmup_fraction=0.25, decay_fraction=0.5)
+    rates = [learning_rate_at(step / 8, config) * 1e3 for step in range(9)]
+    assert rates == pytest.approx([0, 0.5, 1, 1, 1, 0.75, 0.5, 0.25, 0])
+
+
+@pytest.mark.parametrize("fraction", [0.0, -0.1, 1.1, math.nan])
+def test_decay_fraction_out_of_range_is_refused(fraction):
+    with pytest.raises(ValueError, match="decay_fraction"):
+        OptimizerConfig(decay_fraction=fraction)
+
+
+def test_warmup_has_whole_steps():
     """As Google's int(num_train_steps * warmup_proportion)."""
     config = OptimizerConfig(learning_rate=1.0e-3, warmup_fraction=0.1)
-    whole = with_whole_warmup(config, Steps(25))
+    whole = round_warmup(config, Budget(25))
     rates = [learning_rate_at(step / 25, whole) * 1e3 for step in range(4)]
     assert rates == pytest.approx([0, 0.5, 1 - 2 / 25, 1 - 3 / 25])
-    assert learning_rate_at(0, with_whole_warmup(config, Steps(9))) == 1.0e-3
+    assert learning_rate_at(0, round_warmup(config, Budget(9))) == 1.0e-3
 
 
-def test_gradients_that_need_no_scaling_are_left_alone() -> None:
+def test_small_gradients_are_not_scaled():
     parameter = nn.Parameter(torch.zeros(2))
     for gradient in (torch.tensor([3.0, 4.0]), torch.zeros(2)):
         for most in (math.inf, 1e30, 5.0):
@@ -188,7 +211,7 @@ def test_gradients_that_need_no_scaling_are_left_alone() -> None:
             assert torch.equal(parameter.grad, gradient)
 
 
-def test_clipping_scales_to_the_global_norm_and_leaves_small_gradients_alone() -> None:
+def test_clipping_scales_to_the_global_norm():
     parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(3))]
     for parameter, value in zip(parameters, (3.0, 4.0), strict=True):
         parameter.grad = torch.zeros_like(parameter)
@@ -212,6 +235,6 @@ def test_clipping_scales_to_the_global_norm_and_leaves_small_gradients_alone() -
         {"max_grad_norm": math.nan},
     ],
 )
-def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         OptimizerConfig(**wrong)

@@ -1,8 +1,9 @@
-"""What a run takes, by formula: held against what torch's allocator and autograd say."""
+"""Memory of a run by formula, compared with torch's allocator and autograd."""
 
 import gc
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,17 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from cloze.model.bert import SIZES, BertModel, Packed
-from cloze.model.heads import BertForPreTraining, BertForSequenceClassification
-from cloze.training import memory
-from cloze.training.cost import (
+from cloze.data.batch import PretrainingBatch, collate
+from cloze.models.batch import to_device
+from cloze.models.bert import SIZES, BertModel
+from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
+from cloze.pretraining.objective import PretrainingObjective
+from cloze.training.memory import available_memory
+from cloze.training.muon import MuonConfig
+from cloze.training.optimizer import OptimizerConfig, build_optimizer
+from cloze.training.plan import Rehearsal
+from cloze.training.precision import autocast, resolve_dtype
+from cloze.training.step_cost import (
     Workload,
     activation_bytes,
     optimizer_bytes,
@@ -21,11 +29,6 @@ from cloze.training.cost import (
     transient_bytes,
     update_bytes,
 )
-from cloze.training.memory import available_memory
-from cloze.training.muon import MuonConfig
-from cloze.training.optimizer import OptimizerConfig, build_optimizer
-from cloze.training.plan import plan_memory
-from cloze.training.precision import autocast, resolve_dtype
 
 CPU = torch.device("cpu")
 CASES = [
@@ -40,16 +43,21 @@ CASES = [
 def _step(size: str, dropout: float, lengths: list[int]) -> tuple[BertForPreTraining, Any, Workload]:
     config = replace(SIZES[size], hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     random = np.random.default_rng(1)
-    packed = Packed.from_sequences([random.integers(5, 30000, length).tolist() for length in lengths])
+    packed = to_device(collate([random.integers(5, 30000, length).tolist() for length in lengths]))
     masked = torch.arange(0, packed.num_tokens, 7)
-    ids, labels = packed.input_ids[masked], torch.zeros(len(lengths), dtype=torch.int64)
+    batch = PretrainingBatch.extend(
+        packed,
+        masked_lm_positions=masked,
+        masked_lm_ids=packed.input_ids[masked],
+        next_sentence_labels=torch.zeros(len(lengths), dtype=torch.int64),
+    )
     model = BertForPreTraining(BertModel(config))
-    work = Workload(packed.num_tokens, sum(length**2 for length in lengths), len(masked))
+    objective = Workload(packed.num_tokens, sum(length**2 for length in lengths), len(masked))
 
     def loss() -> torch.Tensor:
-        return sum(model.losses(packed, masked, ids, labels))
+        return sum(model.losses(batch))
 
-    return model, loss, work
+    return model, loss, objective
 
 
 def _kept_bytes(model: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> int:
@@ -68,13 +76,11 @@ def _kept_bytes(model: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> int
 
 
 @pytest.mark.parametrize(("size", "dtype", "dropout", "lengths"), CASES)
-def test_activations_are_those_that_autograd_keeps(
-    size: str, dtype: torch.dtype, dropout: float, lengths: list[int]
-) -> None:
-    model, loss, work = _step(size, dropout, lengths)
+def test_activation_bytes_match_autograd(size, dtype, dropout, lengths):
+    model, loss, objective = _step(size, dropout, lengths)
     with autocast(CPU, dtype):
         kept = _kept_bytes(model, loss)
-    assert activation_bytes(model.config, work, dtype) == pytest.approx(kept, rel=0.15)
+    assert activation_bytes(model.config, objective, dtype) == pytest.approx(kept, rel=0.15)
 
 
 def _peak_bytes(compute: Callable[[], None]) -> int:
@@ -89,13 +95,13 @@ def _peak_bytes(compute: Callable[[], None]) -> int:
 
 @pytest.mark.filterwarnings("ignore:.*profil.*")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_peak_of_a_step_is_what_is_planned(dtype: torch.dtype) -> None:
+def test_step_peak_matches_the_plan(dtype):
     """Without dropout, whose draws are NumPy's; after a first step, so that gradients are there already."""
     if dtype == torch.bfloat16 and resolve_dtype("auto", CPU) != dtype:
         pytest.skip(
             "needs a processor that is faster by it: what makes bfloat16 up of float32 takes memory of its own"
         )
-    model, loss, work = _step("tiny", 0.0, [128] * 6 + [77, 50, 20])
+    model, loss, objective = _step("tiny", 0.0, [128] * 6 + [77, 50, 20])
 
     def step() -> None:
         with autocast(CPU, dtype):
@@ -103,13 +109,15 @@ def test_the_peak_of_a_step_is_what_is_planned(dtype: torch.dtype) -> None:
         total.backward()
 
     step()
-    planned = activation_bytes(model.config, work, dtype) + transient_bytes(model.config, work, dtype)
+    planned = activation_bytes(model.config, objective, dtype) + transient_bytes(
+        model.config, objective, dtype
+    )
     assert planned == pytest.approx(_peak_bytes(step), rel=0.15)
 
 
 @pytest.mark.filterwarnings("ignore:.*profil.*")
 @pytest.mark.parametrize("size", ["tiny", "mini"])
-def test_the_peak_of_an_update_is_what_is_planned(size: str) -> None:
+def test_update_peak_matches_the_plan(size):
     """After a first one, so that averages are there already."""
     model = BertForPreTraining(BertModel(SIZES[size]))
     for parameter in model.parameters():
@@ -120,33 +128,34 @@ def test_the_peak_of_an_update_is_what_is_planned(size: str) -> None:
     assert update_bytes(build_optimizer(model, OptimizerConfig())) == 0
 
 
-def test_memory_is_that_of_the_dearer_moment() -> None:
+def _rehearsal(optimizer: OptimizerConfig, **settings: int | None) -> Rehearsal:
     model = BertForPreTraining(BertModel(SIZES["tiny"]))
-    optimizer = build_optimizer(model, OptimizerConfig(muon=MuonConfig()))
-
-    def plan(num_tokens: int):
-        work = [Workload(num_tokens, num_tokens * 32, num_tokens // 7)]
-        return plan_memory(model, model.config, work, torch.float32, optimizer, available=None)
-
-    for of in (plan(16), plan(4096)):
-        kept = of.parameters + of.gradients + of.optimizer
-        assert of.total == kept + max(of.activations, of.update)
-    assert plan(16).update > 0
-    assert plan(4096).activations > plan(4096).update == plan(16).update
+    objective = PretrainingObjective(model, None, held_out=(), unigram_nats=torch.ones(1), next_sentence=True)
+    return Rehearsal(objective, optimizer, torch.float32, **settings)
 
 
-def test_attention_grows_with_the_squares_of_the_lengths() -> None:
+def test_memory_is_the_larger_of_step_and_update():
+    rehearsal = _rehearsal(OptimizerConfig(muon=MuonConfig()))
+    small, large = (rehearsal.memory([Workload(n, n * 32, n // 7)]) for n in (16, 4096))
+    for plan in (small, large):
+        kept = plan.parameters + plan.gradients + plan.optimizer
+        assert plan.total == kept + max(plan.activations, plan.update)
+    assert small.update > 0
+    assert large.activations > large.update == small.update
+
+
+def test_attention_memory_grows_with_squared_lengths():
     config = SIZES["tiny"]
 
     def of(*lengths: int) -> int:
-        work = Workload(sum(lengths), sum(length**2 for length in lengths))
-        return activation_bytes(config, work, torch.float32)
+        objective = Workload(sum(lengths), sum(length**2 for length in lengths))
+        return activation_bytes(config, objective, torch.float32)
 
     assert of(64, 64) == 2 * of(64)
     assert of(128) - of(64, 64) == 2 * 2 * 64**2 * config.num_attention_heads * (2 * 4 + 2)
 
 
-def test_parameters_gradients_and_averages_are_counted() -> None:
+def test_parameter_gradient_and_optimizer_bytes_are_counted():
     model = BertForSequenceClassification(BertModel(SIZES["tiny"]), num_labels=2)
     model.bert.embeddings.word_embeddings.requires_grad_(requires_grad=False)
     count = sum(parameter.numel() for parameter in model.parameters())
@@ -157,7 +166,7 @@ def test_parameters_gradients_and_averages_are_counted() -> None:
 
 @pytest.mark.parametrize("bias_correction", [False, True])
 @pytest.mark.parametrize("muon", [None, MuonConfig()])
-def test_averages_are_counted_before_they_are_made(muon: MuonConfig | None, *, bias_correction: bool) -> None:
+def test_optimizer_bytes_are_known_before_the_first_step(muon, *, bias_correction):
     model = BertForPreTraining(BertModel(SIZES["tiny"]))
     optimizer = build_optimizer(model, OptimizerConfig(muon=muon, bias_correction=bias_correction))
     planned = optimizer_bytes(optimizer)
@@ -174,15 +183,12 @@ def test_averages_are_counted_before_they_are_made(muon: MuonConfig | None, *, b
     assert optimizer_bytes(optimizer) == planned
 
 
-def test_the_largest_micro_batch_fits_and_one_more_token_does_not() -> None:
-    model = BertForPreTraining(BertModel(SIZES["tiny"]))
-    optimizer = build_optimizer(model, OptimizerConfig(bias_correction=True))
+def test_largest_micro_batch_fits_and_one_more_token_does_not():
     works = [Workload(1280, 1280 * 128, 190)] * 40
 
-    def plan(available: int | None, micro_batches: list[Workload] = works):
-        return plan_memory(
-            model, model.config, micro_batches, torch.float32, optimizer, available=available, kept_copies=1
-        )
+    def plan(available, micro_batches=works):
+        optimizer = OptimizerConfig(bias_correction=True)
+        return _rehearsal(optimizer, available=available, kept_copies=1).memory(micro_batches)
 
     at_hand = plan(None)
     assert at_hand.fits
@@ -200,18 +206,19 @@ def test_the_largest_micro_batch_fits_and_one_more_token_does_not() -> None:
     assert at_the_limit.total == pytest.approx(2 * at_hand.total, rel=0.02)
 
 
-def test_what_a_container_may_take_counts(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_available_memory_respects_the_limit_of_a_container(tmp_path):
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:  900 kB\nMemAvailable:     500 kB\n")
-    monkeypatch.setattr(memory, "_MEMINFO", meminfo)
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    assert available_memory(CPU) == 512_000
+
+    def available(device: torch.device = CPU, meminfo: Path = meminfo) -> int | None:
+        return available_memory(device, meminfo=meminfo, cgroup=tmp_path)
+
+    assert available() == 512_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert available_memory(CPU) == 512_000
+    assert available() == 512_000
     (tmp_path / "memory.max").write_text("300000\n")
     (tmp_path / "memory.current").write_text("100000\n")
     (tmp_path / "memory.stat").write_text("anon 40000\nfile 60000\ninactive_file 30000\nactive_file 20000\n")
-    assert available_memory(CPU) == 250_000, "files that were read make room"
-    assert available_memory(torch.device("meta")) is None
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
-    assert available_memory(CPU) is None
+    assert available() == 250_000, "cached files can be dropped"
+    assert available(torch.device("meta")) is None
+    assert available(meminfo=tmp_path / "none") is None

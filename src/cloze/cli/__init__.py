@@ -1,15 +1,17 @@
-"""The command line: verb first. A verb's module is imported only when the verb is called.
+"""The command line. The module of a verb is imported only when the verb is called.
 
-A verb of two words ("vocab extend") is a line in `VERBS` like any other; its module has "_" for the space, or for "-".
+The module of a verb of several words ("vocab extend", "glue-submission") has "_" for spaces and hyphens.
 """
 
 import io
 import keyword
+import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,35 +19,33 @@ if TYPE_CHECKING:
     from cloze.errors import ClozeError
 
 VERBS = {
-    "demo": "the whole life of a BERT on bundled text, in a few minutes on two CPU cores",
-    "vocab": "learn a WordPiece vocabulary from text",
-    "vocab extend": "add words to a vocabulary that is there",
-    "vocab inspect": "what a vocabulary does to a text, beside others",
-    "corpus": "tokenise text once into a data set on disk",
-    "corpus merge": "make a data set of what the tasks of a job array have finished",
-    "corpus audit": "what is in a data set, and what training will draw from it",
-    "pretrain": "pre-train an encoder: masked words and next sentence",
-    "finetune": "fine-tune a model on labelled data",
-    "baseline": "scores on labelled data that need no model: what one has to be better than",
-    "tasks": "what there is to fine-tune for, with its data, metric and source",
-    "evaluate": "scores of a model on labelled data",
-    "score": "scores of a file of predictions, no model needed",
-    "predict": "predictions of a fine-tuned model, as JSON lines",
-    "glue-submission": "the eleven files of GLUE's server in a zip",
-    "reproduce": "a table of the BERT paper with your models' scores beside the published ones",
-    "study": "runs of pre-training that differ in what is asked about, compared over the same seeds",
-    "fill": "fill in the [MASK]s of a text",
-    "next": "say whether sentence B follows sentence A",
-    "embed": "vectors of texts or of their words",
-    "neighbours": "what is nearest to a text among vectors, or to a word in a model's table",
-    "attention": "where each piece of a text looks, in every layer and head, as one HTML file",
-    "serve": "answer over HTTP, with a page to try models and look into them",
-    "import": "make a checkpoint of a model that Google's program or transformers wrote",
-    "export": "make an ONNX graph of a model, checked against torch",
-    "info": "what a directory is, and whether its files are as they were written",
-    "report": "the curves of a run in one HTML file",
-    "plan": "hours, network and storage of a pre-training run on many accelerators, by calculation",
-    "bench": "side-by-side speed measurements",
+    "demo": "run the whole pipeline on bundled novels in five minutes",
+    "vocab": "train a WordPiece vocabulary on text",
+    "vocab extend": "add words to a vocabulary",
+    "vocab inspect": "show a vocabulary and how it splits text",
+    "corpus": "tokenize text into a data set on disk",
+    "corpus merge": "merge the parts that a job array built",
+    "corpus audit": "measure a data set and its instances",
+    "pretrain": "pre-train an encoder with masked LM and next sentence",
+    "finetune": "fine-tune a model on labeled data",
+    "baseline": "score baselines that need no encoder",
+    "tasks": "list the tasks, or describe one",
+    "evaluate": "score a model on labeled data or held-out text",
+    "score": "score a file of predictions",
+    "predict": "print predictions of a fine-tuned model as JSON lines",
+    "glue-submission": "write the zip file that the GLUE server takes",
+    "fill": "fill in the [MASK] tokens of a text",
+    "next": "predict whether sentence B follows sentence A",
+    "embed": "write the vectors of texts or of their words",
+    "neighbors": "find the nearest texts or words by their vectors",
+    "attention": "write an HTML page with the attention within a text",
+    "serve": "serve models over HTTP, with an explorer page",
+    "import": "convert a Google or Hugging Face model to a checkpoint",
+    "export": "export a model to ONNX",
+    "info": "describe a directory and verify its files",
+    "report": "write the curves and settings of a run as HTML",
+    "completion": "print a script that completes commands in a shell",
+    "help": "show the help of a verb or describe a task",
 }
 
 EXIT_FAILURE = 1
@@ -53,24 +53,29 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb; return 0 done, 1 failed while running, 2 wrong input or usage, 130 interrupted."""
+    """Run a verb and return its exit code: 0 done, 1 failed, 2 wrong input or usage, 130 interrupted."""
     arguments = sys.argv[1:] if argv is None else argv
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # file names need not be Unicode, nor terminals know it
-            stream.reconfigure(errors="backslashreplace")
+    escape_unprintable()
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print(f"cloze {metadata.version('cloze-bert')}")
         return 0
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     verb, rest = split_verb(arguments)
     return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
 
 
+def escape_unprintable() -> None:
+    """Print characters as escapes where the terminal's encoding lacks them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Part the verb from what follows it; "vocab extend" goes before "vocab", and None is no verb."""
+    """Split off the verb, of two words if possible; it is None if there is no such verb."""
     for words in (2, 1):
         verb = " ".join(arguments[:words])
         if verb in VERBS:
@@ -78,73 +83,127 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
     return None, arguments
 
 
-def module_of(verb: str) -> str:
-    """Return the name of the module whose `run` is the verb; a keyword of Python's cannot be one."""
+def module_name(verb: str) -> str:
+    """Return the module whose function `run` is the verb; after a Python keyword it ends in "_"."""
     name = verb.replace(" ", "_").replace("-", "_")
     return f"cloze.cli.{name}_" if keyword.iskeyword(name) else f"cloze.cli.{name}"
 
 
 def _run_verb(verb: str, arguments: list[str]) -> int:
+    try:
+        return run_command(f"cloze {verb}", module_name(verb), arguments)
+    except SystemExit:  # --help was printed
+        import shutil
+        import textwrap
+
+        for longer in VERBS:
+            if longer.startswith(f"{verb} "):
+                see = f"See also cloze {longer} --help: {VERBS[longer]}."
+                print(textwrap.fill(see, shutil.get_terminal_size().columns))
+        raise
+
+
+def run_command(command: str, module: str, arguments: list[str]) -> int:
+    """Call the function `run` of a module with command-line arguments and return the exit code of `main`.
+
+    Args:
+        command: words before the arguments, as in "cloze fill".
+        module: imported here, so that its errors are reported as well.
+        arguments: words after the command.
+    """
     from cloze.errors import ClozeError
 
     try:
-        module = import_module(module_of(verb))
-        parse: Callable[..., Callable[[], None]] = import_module("cloze.cli.usage").parse
-        parse(module.run, verb, arguments)()
-        sys.stdout.flush()  # a full disk or a reader that left shows here, not when Python ends
-    except SystemExit:  # --help has been printed
-        for longer in (each for each in VERBS if each.startswith(f"{verb} ")):
-            print(f"See also cloze {longer} --help: {VERBS[longer]}.")
-        raise
+        run = import_module(module).run
+        parse: Callable[..., Callable[[], None]] = import_module("cloze.cli.parser").parse
+        call = parse(run, command, arguments)
+        with _show_checkpoints(arguments), _print_data_warnings():
+            call()
+        sys.stdout.flush()  # reports a full disk or a closed pipe here instead of at exit
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError as error:
-        if _is_unread(sys.stdout):  # as `| head` leaves
-            _flush_or_forget_stdout()
+        if _is_closed_pipe(sys.stdout):  # as after `| head`
+            _flush_or_discard_stdout()
             return 0
         with suppress(OSError):
-            print(f"error: {_in_one_line(error)}", file=sys.stderr)
+            print(f"error: {_to_cloze_error(error)}", file=sys.stderr)
         return EXIT_FAILURE
     except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()
-        told = error if isinstance(error, ClozeError) else _in_one_line(error)
-        print(f"error: {told}", file=sys.stderr)
-        return told.exit_code
+        reported = error if isinstance(error, ClozeError) else _to_cloze_error(error)
+        print(f"error: {reported}", file=sys.stderr)
+        return reported.exit_code
     return 0
 
 
-def _in_one_line(error: Exception) -> "ClozeError":
-    """Say what stopped a verb though nobody expected it to: the system, or a mistake of ours."""
+@contextmanager
+def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
+    """Show on stderr which checkpoint of a run is read, once for each run, unless `--quiet` is given."""
+    from cloze.model_paths import LOG
+    from cloze.progress import is_torchrun
+
+    if "--quiet" in arguments or (is_torchrun() and os.environ["RANK"] != "0"):
+        yield
+        return
+    shown: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        count = len(shown)
+        shown.add(record.getMessage())
+        return len(shown) > count
+
+    handler = logging.StreamHandler()
+    handler.addFilter(is_new)
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+
+
+@contextmanager
+def _print_data_warnings() -> Iterator[None]:
+    """Print warnings about files of data as one line each, also with --quiet: rows are not left out unsaid."""
+    from cloze.errors import handle_data_warnings
+
+    with handle_data_warnings(lambda warning: print(f"warning: {warning}", file=sys.stderr)):
+        yield
+
+
+def _to_cloze_error(error: Exception) -> "ClozeError":
+    """Return a one-line error for an exception of the system or for a bug."""
     from cloze.errors import RunError
-    from cloze.training.memory import is_out_of_memory
+    from cloze.training.torch_internals import is_out_of_memory
 
     if is_out_of_memory(error):
         return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
     if isinstance(error, OSError):
-        _flush_or_forget_stdout()
+        _flush_or_discard_stdout()
         return RunError(error.strerror or str(error), where=error.filename)
     remedy = "This is a bug in cloze: --debug shows where"
     return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
 
 
-def _is_unread(stream: TextIO) -> bool:
-    """Say whether a stream is a pipe that nobody reads any more."""
+def _is_closed_pipe(stream: TextIO) -> bool:
+    """Return whether a stream is a pipe without a reader."""
     import select
 
     try:
-        asked = select.poll()
-        asked.register(stream.fileno(), 0)
-        return any(event & select.POLLERR for _, event in asked.poll(0))
-    except io.UnsupportedOperation:  # no file at all
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except io.UnsupportedOperation:  # not a file
         return False
-    except AttributeError:  # a system that cannot say; it is nearly always so
+    except AttributeError:  # no poll on this system; a closed pipe is by far the likeliest reason
         return True
 
 
-def _flush_or_forget_stdout() -> None:
-    """Keep Python from failing at its end to write what is left for stdout, with a traceback of its own."""
+def _flush_or_discard_stdout() -> None:
+    """Flush stdout, or redirect it to the null device so that Python does not fail on it at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -161,11 +220,20 @@ def _unknown_verb(word: str) -> int:
 
 
 def _help() -> str:
-    width = max(map(len, VERBS)) + 2
-    verbs = "\n".join(f"  {name:<{width}}{text}" for name, text in VERBS.items())
-    return (
-        "usage: cloze VERB …\n\n"
-        f"BERT, whole: from raw text to answers.\n\n{verbs}\n\n"
-        "cloze VERB --help tells more; --debug shows the traceback of an error, --quiet hides progress.\n"
-        "Exit codes: 0 done, 1 failed while running, 2 wrong input or usage, 130 interrupted."
+    import textwrap
+
+    from cloze.tables import terminal_width
+
+    width = min(terminal_width() or 80, 80)
+    column = max(map(len, VERBS)) + 2
+    verbs = [
+        textwrap.fill(text, width, initial_indent=f"  {verb:<{column}}", subsequent_indent=" " * (column + 2))
+        for verb, text in VERBS.items()
+    ]
+    flags = (
+        "cloze VERB --help lists the flags of a verb. Every verb takes --quiet (hide progress), --json (print the "
+        "result as JSON) and --debug (show tracebacks)."
     )
+    codes = "Exit codes: 0 done, 1 failed, 2 wrong input or usage, 130 interrupted."
+    paragraphs = [textwrap.fill(text, width) for text in (flags, codes)]
+    return "\n".join(["usage: cloze VERB …\n", "BERT from raw text to answers.\n", *verbs, "", *paragraphs])

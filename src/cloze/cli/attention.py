@@ -1,45 +1,42 @@
-"""`cloze attention`: where each piece of a text looks, as one HTML file."""
+"""`cloze attention`: write an HTML page with the attention within a text."""
 
 from typing import Annotated
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Device, Flags, Model, OptionalName, Output
+from cloze.cli import options
 
 
 def run(
-    text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT")],
+    text: Annotated[Positional[str], arg(metavar="TEXT")],
     /,
     *,
-    model: Model,
-    output: Output,
-    pair: OptionalName = None,
-    device: Device = "auto",
-    overwrite: bool = False,
-    flags: Flags,
+    model: options.Model,
+    output: options.Output,
+    pair: options.OptionalName = None,
+    device: options.Device = "auto",
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Write a page with the attention within a text: queries, keys, scores and softmax of every layer and head.
+    """Write an HTML page with queries, keys and attention weights of every head.
 
     Args:
-        text: a text in quotes.
-        model: cloze-mini, any checkpoint or a run; of a fine-tuning run the best is taken.
-        output: the HTML file; it opens without a network.
-        pair: a second text, read as sentence B.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        text: Text, in quotes.
+        output: HTML file; it opens without a network.
+        pair: Second text, read as sentence B.
     """
-    from cloze.artifacts import refuse_existing, write_text
-    from cloze.evidence.attention_page import attention_page
-    from cloze.inference.attention_map import attention_map
+    from cloze.artifacts import check_output_path
+    from cloze.file_io import write_text
+    from cloze.inference.encoder_internals import attention_map
     from cloze.inference.loading import load
-    from cloze.locate import resolve_checkpoint
-    from cloze.model.heads import BertForFeatureExtraction
+    from cloze.models.heads import BertForFeatureExtraction
+    from cloze.reports.attention_page import attention_page
 
-    refuse_existing(output, overwrite=overwrite, directory=False)
-    head, tokenizer = load(resolve_checkpoint(model, "best"), BertForFeatureExtraction, device=device)
-    found = attention_map(head.bert, tokenizer, text, pair)
-    write_text(output, attention_page(found, model=str(model)))
-    shape = {"tokens": len(found.tokens), "layers": len(found.layers), "heads": len(found.layers[0].query)}
-    line = f"wrote {output}: {shape['tokens']} pieces, {shape['layers']} layers of {shape['heads']} heads"
+    check_output_path(output, overwrite=overwrite, directory=False)
+    head, tokenizer = load(model, BertForFeatureExtraction, device=device)
+    attention = attention_map(head.bert, tokenizer, text, pair)
+    write_text(output, attention_page(attention, model=str(model)))
+    num_layers, num_heads = len(attention.layers), len(attention.layers[0].query)
+    shape = {"tokens": len(attention.tokens), "layers": num_layers, "heads": num_heads}
+    line = f"wrote {output}: {shape['tokens']} tokens, {num_layers} layers of {num_heads} heads"
     flags.print({"page": str(output), **shape}, line)

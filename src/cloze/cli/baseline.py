@@ -1,75 +1,74 @@
-"""`cloze baseline TASK`: what a score has to be better than."""
+"""`cloze baseline TASK`: score baselines that need no encoder."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import DataPlace, Flags, OptionalName, OptionalPlace, Settings, TaskName
+from cloze.cli import options
 from cloze.errors import InputError
+from cloze.tables import text_table
 
 if TYPE_CHECKING:
     from cloze.tasks.baselines import BaselineScores
 
 
 def run(
-    task: TaskName,
+    task: options.TaskName,
     /,
     *,
-    data: DataPlace,
-    dev: OptionalPlace = None,
-    text_column: OptionalName = None,
-    label_column: OptionalName = None,
-    learning_curve: Annotated[
-        str | None, tyro.conf.arg(metavar="100,500,2000,all", help_behavior_hint="")
-    ] = None,
-    settings: Settings = (),
-    flags: Flags,
+    data: options.DataPathOrUrl,
+    dev: options.OptionalPathOrUrl = None,
+    text_column: options.TextColumn = None,
+    label_column: options.LabelColumn = None,
+    missing_labels: options.MissingLabels = None,
+    skip_bad_rows: options.SkipBadRows = False,
+    learning_curve: Annotated[str | None, arg(metavar="100,500,2000,all", help_behavior_hint="")] = None,
+    settings: options.TaskSettings = (),
+    flags: options.Flags,
 ) -> None:
-    """Score what needs no encoder on a task: the most frequent answer, TF-IDF with a linear model and the like.
+    """Score baselines: the majority class, TF-IDF with a linear model, and others.
 
     Args:
-        task: what is learned; cloze tasks lists what there is.
-        data: a file in the task's format, or a directory with the files of a benchmark; or the URL of either.
-        dev: such a file to score on; else that of the directory, else a tenth of the data is held out.
-        text_column: name of the column with the text (text, where nothing says otherwise).
-        label_column: name of the column with the label (label).
-        learning_curve: score also what was learned from so many examples, drawn at random, each part in the next.
-        settings: a setting of the task, as in --set classification.pair_column=answer; may be given several times.
-        flags: flags of every verb.
+        data: File in the task's format, or directory of a benchmark.
+        dev: File to score on (default: that of the directory, else a tenth of the data).
+        learning_curve: Numbers of training examples, drawn at random; each sample contains the smaller ones.
     """
-    from cloze import config as configuration
-    from cloze.extras import require
-    from cloze.stores import as_place
-    from cloze.tasks.baselines import ALL, measure
-    from cloze.tasks.config import with_settings
+    from cloze.optional_dependencies import require
+    from cloze.remote_files import to_path_or_url
+    from cloze.tasks.baselines import ALL, score_baselines
     from cloze.tasks.data import find_files, read_examples
-    from cloze.tasks.finetune import check_task
     from cloze.tasks.registry import find_task
+    from cloze.tasks.run import check_trainable
 
-    sizes = (ALL,) if learning_curve is None else _sizes(learning_curve)
-    given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
-    asked = with_settings(find_task(task)(), [*settings, *configuration.as_overrides(given)])
-    check_task(asked)
-    require(["sklearn"], extra="tasks", where="a baseline")
-    train_file, dev_file = find_files(asked, data, dev)
-    fitted, train, scored = read_examples(
-        asked, as_place(train_file), None if dev_file is None else as_place(dev_file)
+    sizes = (ALL,) if learning_curve is None else _parse_sizes(learning_curve)
+    configured = options.configure(
+        find_task(task)(),
+        settings,
+        text_column=text_column,
+        label_column=label_column,
+        missing_labels=missing_labels,
+        skip_bad_rows=skip_bad_rows,
     )
-    found = measure(fitted, train, scored, sizes, progress=flags.progress)
-    place = dev_file or f"held out of {train_file}"
-    text = [*_table(found), f"  on {len(scored):,} examples: {place}"]
+    check_trainable(configured)
+    require(["sklearn"], extra="tasks", where="a baseline")
+    train_file, dev_file = find_files(configured, data, dev)
+    fitted, train, held_out = read_examples(
+        configured, to_path_or_url(train_file), None if dev_file is None else to_path_or_url(dev_file)
+    )
+    baselines = score_baselines(fitted, train, held_out, sizes, progress=flags.progress)
+    source = dev_file or f"held out of {train_file}"
     result = {
-        "data": place,
-        "examples": len(scored),
+        "data": source,
+        "examples": len(held_out),
         "main_metric": fitted.main_metric,
-        "baselines": [asdict(each) for each in found],
+        "baselines": [asdict(baseline) for baseline in baselines],
     }
-    flags.print(result, "\n".join(text))
+    flags.print(result, f"{_format_table(baselines)}\n  on {len(held_out):,} examples: {source}")
 
 
-def _sizes(text: str) -> list[int | None]:
-    """Read numbers of examples, and the word "all"."""
+def _parse_sizes(text: str) -> list[int | None]:
+    """Parse numbers of examples and the word "all", which is None."""
     sizes: list[int | None] = []
     for part in text.split(","):
         word = part.strip()
@@ -78,21 +77,16 @@ def _sizes(text: str) -> list[int | None]:
         elif word.isascii() and word.isdigit() and int(word) > 0:
             sizes.append(int(word))
         else:
-            what = f"{word!r} is no number of examples"
-            remedy = "Write numbers with commas between them, or all, as in 100,500,2000,all"
-            raise InputError(what, where="--learning-curve", remedy=remedy)
+            remedy = "Give numbers or all, separated by commas, as in 100,500,2000,all"
+            raise InputError(f"{word!r} is not a number of examples", where="--learning-curve", remedy=remedy)
     return list(dict.fromkeys(sizes))
 
 
-def _table(found: "list[BaselineScores]") -> list[str]:
-    """Return a column for each baseline and size, a line for each score."""
-    head = [f"{'':<24}" + "".join(f"{each.baseline:>16}" for each in found)]
-    head.append(f"  {'training examples':<22}" + "".join(f"{each.train_examples:>16,}" for each in found))
-    names = list(dict.fromkeys(name for each in found for name in each.scores))
-    rows = [
-        f"  {name:<22}"
-        + "".join(f"{each.scores[name]:>16.4f}" if name in each.scores else f"{'-':>16}" for each in found)
-        for name in names
-    ]
-    seconds = f"  {'seconds':<22}" + "".join(f"{each.seconds:>16.1f}" for each in found)
-    return [*head, *rows, seconds]
+def _format_table(baselines: "list[BaselineScores]") -> str:
+    """Return a column for each baseline and size, and a row for each score."""
+    rows = [["  training examples", *(f"{baseline.train_examples:,}" for baseline in baselines)]]
+    for name in dict.fromkeys(name for baseline in baselines for name in baseline.scores):
+        scores = [baseline.scores.get(name) for baseline in baselines]
+        rows.append([f"  {name}", *("-" if score is None else f"{score:.4f}" for score in scores)])
+    rows.append(["  seconds", *(f"{baseline.seconds:.1f}" for baseline in baselines)])
+    return text_table(["", *(baseline.baseline for baseline in baselines)], rows)

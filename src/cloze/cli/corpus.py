@@ -1,107 +1,95 @@
-"""`cloze corpus`: tokenise text once into a data set on disk."""
+"""`cloze corpus`: tokenize text into a data set on disk."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import (
-    Corpus,
-    Flags,
-    OptionalNumber,
-    OptionalOutputPlace,
-    OptionalPath,
-    PoolFlags,
-    required,
-)
-from cloze.cli.reading import ReadingOrLookFlags, look
+from cloze.cli import options
+from cloze.cli.reading_options import ReadingOrPreviewFlags, preview
 from cloze.errors import InputError
 
 if TYPE_CHECKING:
-    from cloze.corpus.seal import Summary
+    from cloze.data.parts import BuildSummary
 
 
 def run(
-    corpus: Corpus,
+    corpus: options.TextInputs,
     /,
     *,
-    vocab: OptionalPath = None,
-    output: OptionalOutputPlace = None,
-    reading: ReadingOrLookFlags,
-    language: Annotated[str, tyro.conf.arg(metavar="CODE")] = "en",
-    splitter: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
-    validation_fraction: OptionalNumber = None,
-    append: bool = False,
-    task: Annotated[str | None, tyro.conf.arg(metavar="I/N", help_behavior_hint="")] = None,
-    pool: PoolFlags,
-    overwrite: bool = False,
-    flags: Flags,
+    vocab: options.OptionalPath = None,
+    output: options.OptionalOutputPathOrUrl = None,
+    reading: ReadingOrPreviewFlags,
+    language: Annotated[str, arg(metavar="CODE")] = "en",
+    splitter: Annotated[str | None, arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
+    segmenter: Annotated[str | None, arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
+    validation_fraction: options.OptionalNumber = None,
+    append: options.Switch = False,
+    task: Annotated[str | None, arg(metavar="I/N", help_behavior_hint="")] = None,
+    pool: options.WorkerFlags,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Tokenise text once into a data set on disk. The same text gives the same bytes, whatever the workers.
+    """Tokenize text into a data set on disk.
 
-    Killed, it goes on where it was when it is run again.
+    The same text gives the same bytes with any number of workers.
+
+    An interrupted build resumes when the command is run again.
 
     Args:
-        corpus: text files, folders or globs, plain or compressed; - is stdin.
-        vocab: directory of the vocabulary, or of any model with a tokenizer; or cloze-mini (required but with
-            --append).
-        output: directory of the data set, or a URL such as s3://bucket/data (required).
-        reading: what the text files hold.
-        language: how paragraphs are split into sentences, as an ISO code.
-        splitter: a function of your own that splits them.
-        validation_fraction: share of the documents held out from training (0.005); a data set that is added to has
-            its own.
-        append: add to the data set that is there, which stays as it is.
-        task: do the share of task I of N, as in 3/8; then "cloze corpus merge" makes the data set of all.
-        pool: where the work is done.
-        overwrite: replace the output where it exists, and what is left of a build with other settings.
-        flags: flags of every verb.
+        corpus: Text files, folders or globs, plain or compressed; - is stdin.
+        vocab: Directory of a vocabulary or of a model with a tokenizer, or cloze-mini (required without --append).
+        output: Directory or URL, as in s3://bucket/data, of the data set (required).
+        language: ISO code of the language, for splitting paragraphs into sentences.
+        splitter: Function that splits paragraphs into sentences, instead of --language.
+        segmenter: Function that splits sentences into words for whole-word masking, in scripts without spaces.
+        validation_fraction: Share of held-out documents (default: 0.005, and up to 0.1 of a small data set);
+            --append keeps that of the data set.
+        append: Add documents to an existing data set.
+        task: Build part I of N, as in 3/8, in a job array; cloze corpus merge then makes the data set.
     """
     if reading.dry_run or reading.validate:
-        look(corpus, reading, workers=pool(), flags=flags)
+        preview(corpus, reading, workers=pool.resolve(), flags=flags)
         return
-    from cloze.corpus.build import BuildConfig, build_dataset, build_task, settings_of
-    from cloze.corpus.inputs import versions_of
-    from cloze.corpus.stage import Task
-    from cloze.locate import resolve_checkpoint
-    from cloze.stores import as_place, cache_directory, is_url, write_to
+    from cloze.data.build import BuildConfig, build_array_task, build_dataset, part_settings
+    from cloze.data.build_state import ArrayTask
+    from cloze.data.input_shards import input_versions
+    from cloze.model_paths import resolve_checkpoint
+    from cloze.remote_files import is_url, to_path_or_url, write_directory_to
 
-    output = str(as_place(required(output, "--output", verb="corpus")))
-    vocab = vocab if append else required(vocab, "--vocab", verb="corpus")
+    output = str(to_path_or_url(options.required(output, "--output", verb="corpus")))
+    vocab = vocab if append else options.required(vocab, "--vocab", verb="corpus")
     config = BuildConfig(
         reading=reading.config,
         language=language,
         splitter=splitter,
-        **({} if validation_fraction is None else {"validation_fraction": validation_fraction}),
+        segmenter=segmenter,
+        validation_fraction=validation_fraction,
     )
-    if append and validation_fraction is not None:
-        what = "what is held out was settled when the data set was begun"
-        raise InputError(what, where="--validation-fraction", remedy="Leave it out")
-    if append and overwrite:
-        raise InputError("does not go with --append", where="--overwrite", remedy="Leave one of them out")
+    if append:
+        others = {"--validation-fraction": validation_fraction is not None, "--overwrite": overwrite}
+        options.refuse_together("--append", others)
     if task is not None and overwrite:
-        remedy = "Leave it out, and say it to cloze corpus merge, which replaces the output"
-        raise InputError("does not go with --task", where="--overwrite", remedy=remedy)
+        remedy = "Give it to cloze corpus merge instead"
+        raise InputError("cannot be combined with --task", where="--overwrite", remedy=remedy)
     if is_url(output) and (append or task is not None):
-        what = (
-            "--append and --task work on a data set of this machine, or of a file system that machines share"
-        )
-        raise InputError(what, where=output)
+        raise InputError("--append and --task need a local or shared directory", where=output)
     if task is not None:
-        build_task(
+        build_array_task(
             corpus,
             vocab,
             Path(output),
             config,
-            task=Task.parse(task),
+            task=ArrayTask.parse(task),
             append=append,
-            workers=pool(),
+            workers=pool.resolve(),
             progress=flags.progress,
         )
-        flags.print({"directory": output, "task": task}, f"task {task} of {output} is through")
+        flags.print({"directory": output, "task": task}, f"finished task {task} of {output}")
         return
 
-    made: list[Summary] = []
+    summaries: list[BuildSummary] = []
 
     def write(directory: Path) -> None:
         summary = build_dataset(
@@ -110,50 +98,49 @@ def run(
             directory,
             config,
             append=append,
-            workers=pool(),
+            workers=pool.resolve(),
             overwrite=overwrite,
             progress=flags.progress,
         )
-        made.append(summary)
-        warn_of_dataset(directory, flags)
+        summaries.append(summary)
+        print_warnings(directory, flags)
 
-    def asked() -> object:
-        vocabulary = vocab and versions_of([str(resolve_checkpoint(vocab))])
-        return versions_of(corpus), vocab, vocabulary, config, settings_of(config)
+    def cache_key() -> object:
+        files = resolve_checkpoint(vocab).iterdir() if vocab else ()
+        vocabulary = input_versions(sorted(str(file) for file in files if file.is_file()))
+        return input_versions(corpus), vocab, vocabulary, config, part_settings(config)
 
-    write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
-    if made:
-        print_summary(output, made[0], flags)
+    write_directory_to(output, write, cache_key=cache_key, overwrite=overwrite)
+    if summaries:
+        print_summary(output, summaries[0], flags)
     else:
-        flags.print({"directory": output}, f"wrote {output}, which was waiting on this machine")
+        flags.print({"directory": output}, f"wrote {output} from the local cache")
 
 
-def warn_of_dataset(directory: Path, flags: Flags) -> None:
-    """Say at once what training would refuse, or learn little from."""
-    from cloze.corpus.store import DOMINATING_SHARE, MIN_DOCUMENTS_TO_SPLIT, Dataset
+def print_warnings(directory: Path, flags: options.Flags) -> None:
+    """Warn of a data set that training would refuse or learn little from."""
+    from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE, MIN_DOCUMENTS_FOR_PAIRS, Dataset
 
     dataset = Dataset.open(directory, verify=False)
     if not len(dataset.split("validation")):
         flags.progress.note(
-            f"warning: of {len(dataset.documents):,} documents none is held out to measure on: two that differ are "
-            "needed. --format lines makes one of each line"
+            f"warning: no held-out documents: {len(dataset.documents):,} in total, two different ones are needed. "
+            "--format lines makes a document of each line"
         )
-    elif not dataset.makes_pairs:
+    elif not dataset.supports_pairs:
         flags.progress.note(
-            f"warning: fewer than {MIN_DOCUMENTS_TO_SPLIT} documents have two sentences, which pairs for next-sentence "
-            "prediction need: train with --set pairs.next_sentence=false. --format paragraphs makes a document of all "
-            "that stands between blank lines"
+            f"warning: fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, as next-sentence pairs "
+            "need: train with --set pairs.next_sentence=false. --format paragraphs makes a document of the "
+            "paragraphs between blank lines"
         )
-    if (share := dataset.documents.largest_share) > DOMINATING_SHARE:
-        flags.progress.note(
-            f"warning: one document holds {share:.0%} of the pieces: little else is learned from"
-        )
+    if (share := dataset.documents.largest_share) > DOMINANT_DOCUMENT_SHARE:
+        flags.progress.note(f"warning: one document holds {share:.0%} of the tokens")
 
 
-def print_summary(output: str | Path, summary: "Summary", flags: Flags) -> None:
-    """Print what was made of a text."""
-    from dataclasses import asdict
-
-    result = asdict(summary)
-    counts = ", ".join(f"{value:,} {name}" for name, value in result.items() if isinstance(value, int))
-    flags.print({"directory": str(output), **result}, f"wrote {output}: {counts}")
+def print_summary(output: str | Path, summary: "BuildSummary", flags: options.Flags) -> None:
+    """Print the counts of a new data set."""
+    counts = asdict(summary).items()
+    text = ", ".join(
+        f"{value:,} {name.replace('_', ' ')}" for name, value in counts if isinstance(value, int)
+    )
+    flags.print({"directory": str(output), **summary.as_dict()}, f"wrote {output}: {text}")

@@ -1,50 +1,48 @@
-"""`cloze corpus audit DATASET`: what is in a data set, and what training will draw from it."""
+"""`cloze corpus audit DATASET`: measure a data set and its training instances."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Flags, OptionalPath
+from cloze.cli import options
 
 
 def run(
-    dataset: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")],
+    dataset: Annotated[Positional[Path], arg(metavar="DATASET")],
     /,
     *,
     split: Literal["train", "validation"] = "train",
     seq_length: tuple[int, ...] = (128, 512),
-    whole_word: bool = False,
+    whole_word: options.Switch = False,
     sample: int = 100_000,
-    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
-    overwrite: bool = False,
-    flags: Flags,
+    output: options.OptionalOutput = None,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Measure a data set and what training will draw from it, with the value that was meant beside each figure.
+    """Measure a data set and the training instances drawn from it.
 
     Args:
-        dataset: a data set of `cloze corpus`.
-        split: the documents to train on, or those held out.
-        seq_length: tokens of the instances, one number a phase.
-        whole_word: mask whole words.
-        sample: instances of each length on which lengths and masks are measured, at most.
-        output: an HTML file for the same with pictures.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        dataset: Data set of cloze corpus.
+        split: Training documents or held-out documents.
+        seq_length: Maximum number of tokens of an instance, one value per phase.
+        whole_word: Mask whole words.
+        sample: Maximum number of instances measured per length.
+        output: HTML file with the same figures and plots.
     """
     from cloze import artifacts
-    from cloze.corpus.audit import AuditConfig, audit_dataset
-    from cloze.corpus.masking import MaskingConfig
-    from cloze.corpus.store import Dataset
+    from cloze.data.audit import AuditConfig, audit_dataset
+    from cloze.data.dataset import Dataset
+    from cloze.data.masking import MaskingConfig
 
     if output is not None:
-        artifacts.refuse_existing(output, overwrite=overwrite, directory=False)
+        artifacts.check_output_path(output, overwrite=overwrite, directory=False)
     masking = MaskingConfig(whole_word=whole_word)
     config = AuditConfig(split=split, seq_lengths=seq_length, masking=masking, sample=sample)
     audit = audit_dataset(Dataset.open(dataset), config, progress=flags.progress)
 
-    from cloze.evidence.audit import audit_as_text, write_audit_page
+    from cloze.reports.audit_page import format_audit, write_audit_page  # takes long to import
 
     if output is not None:
         write_audit_page(audit, output, overwrite=overwrite)
-    flags.print(audit.as_dict(), audit_as_text(audit))
+    flags.print(audit.as_dict(), format_audit(audit))

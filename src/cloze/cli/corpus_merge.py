@@ -1,30 +1,28 @@
-"""`cloze corpus merge`: the parts of a job array to a data set."""
+"""`cloze corpus merge`: merge the parts of a job array into a data set."""
 
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Flags
-from cloze.cli.corpus import print_summary, warn_of_dataset
+from cloze.cli import options
+from cloze.cli.corpus import print_summary, print_warnings
 
 
 def run(
-    output: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="OUTPUT")],
+    output: Annotated[Positional[Path], arg(metavar="OUTPUT")],
     /,
     *,
-    overwrite: bool = False,
-    flags: Flags,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Make a data set of what the tasks of a job array have finished, once nothing of it is missing.
+    """Merge the parts that the tasks of a job array wrote into a data set.
 
     Args:
-        output: what the tasks were given as --output.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        output: The --output of the tasks.
     """
-    from cloze.corpus.build import merge_tasks
+    from cloze.data.build import merge_array_tasks
 
-    summary = merge_tasks(output, overwrite=overwrite, progress=flags.progress)
-    warn_of_dataset(output, flags)
+    summary = merge_array_tasks(output, overwrite=overwrite, progress=flags.progress)
+    print_warnings(output, flags)
     print_summary(output, summary, flags)

@@ -1,126 +1,192 @@
-"""`cloze evaluate TASK`: the scores of a model on labelled data, or of a pre-trained one on any text."""
+"""`cloze evaluate`: score a model on labeled data or on held-out text."""
 
+import math
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import tee
 from pathlib import Path
+from statistics import fmean
 
-from cloze.cli.common import (
-    DataPlace,
-    Device,
-    Flags,
-    Models,
-    OptionalName,
-    OptionalOutputPlace,
-    Settings,
-    TaskName,
-    required,
-)
+from cloze.cli import options
+from cloze.cli.output import print_scores
 from cloze.errors import InputError
 
 _PRETRAINING = {"mlm": "masked_lm", "nsp": "next_sentence"}
-_FILL = "fill"
+_FLAGS_OF_PRETRAINED = {
+    "mlm": ("--set",),
+    "nsp": ("--set",),
+    "fill": (),
+    "likelihood": ("--output", "--text-column"),
+    "blimp": (),
+}
+"""The scores of pre-trained models, with the flags that each uses."""
 
 
 def run(
-    task: TaskName,
+    task: options.OptionalTaskName = None,
     /,
     *,
-    model: Models,
-    data: DataPlace,
-    output: OptionalOutputPlace = None,
-    text_column: OptionalName = None,
-    label_column: OptionalName = None,
-    settings: Settings = (),
-    device: Device = "auto",
-    overwrite: bool = False,
-    flags: Flags,
+    model: options.Models,
+    data: options.DataPathOrUrl,
+    output: options.OptionalOutputPathOrUrl = None,
+    text_column: options.TextColumn = None,
+    label_column: options.LabelColumn = None,
+    missing_labels: options.MissingLabels = None,
+    skip_bad_rows: options.SkipBadRows = False,
+    settings: options.Settings = (),
+    device: options.Device = "auto",
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Score a model on labelled data with the official metrics of its task; or a pre-trained one on any text.
+    """Score a model on labeled data with the official metrics of the task.
+
+    For pre-trained models, mlm, nsp and likelihood take text, the others tables.
 
     Args:
-        task: what the model was fine-tuned for (cloze tasks lists what there is); for a pre-trained one mlm, hidden
-            words, nsp, next sentences, or fill, sentences with one [MASK] and the word that stood there.
-        model: a checkpoint or a run; of a fine-tuning run the best is taken; several answer as one, by the mean of
-            their logits.
-        data: a file in the task's format, or a directory with the dev file of a benchmark; for mlm and nsp text, or a
-            data set, whose held-out documents are taken; for fill a table with the columns text and answer. Files and
-            texts may be URLs, such as s3://bucket/dev.tsv.
-        output: write the predictions there, too, as JSON lines: a file or a URL.
-        text_column: name of the column with the text, where it is not as in the training data.
-        label_column: name of the column with the label, likewise.
-        settings: a setting of the task, as in --set classification.pair_column=answer, or of mlm and nsp, as in
-            --set max_seq_length=512; may be given several times.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        task: Name of the task (default: that of the model), or mlm, nsp, fill, likelihood or blimp.
+        data: Path or URL of a file in the task's format, or of a benchmark's directory (its dev file).
+            For mlm (masked LM) and nsp (next sentence): text, or a data set (its held-out documents).
+            For fill: table with the columns text, with one [MASK], and answer.
+            For likelihood: text with a sentence per line, or a table. For blimp: BLiMP's JSON lines.
+        output: Path or URL of a JSON-lines file for the predictions, or the scores of sentences.
+        settings: Setting of the task, as in --set classification.pair_column=answer, or of mlm and nsp, as in
+            --set max_seq_length=512; may be repeated.
     """
-    required(model, "--model", verb="evaluate")
-    if task in (*_PRETRAINING, _FILL):
-        unused = {
+    from cloze.inference.predictor import find_task_name
+
+    options.required(model, "--model", verb="evaluate")
+    task = task or find_task_name(model[0])
+    if task is None:
+        remedy = f"Name what to evaluate: {', '.join(_FLAGS_OF_PRETRAINED)}"
+        raise InputError("is not fine-tuned, and so has no task", where=model[0], remedy=remedy)
+    if task in _FLAGS_OF_PRETRAINED:
+        values = {
             "--output": output,
             "--text-column": text_column,
             "--label-column": label_column,
-            "--set": settings if task == _FILL else (),
+            "--set": settings,
+            "--missing-labels": missing_labels,
+            "--skip-bad-rows": skip_bad_rows,
         }
-        if named := [flag for flag, value in unused.items() if value]:
-            raise InputError(f"evaluate {task} has no use for it", where=named[0], remedy="Leave it out")
-    if task in _PRETRAINING:
-        _evaluate_pretrained(task, _only(model), data, settings, device, flags)
+        for flag, value in values.items():
+            if value and flag not in _FLAGS_OF_PRETRAINED[task]:
+                raise InputError(f"not used by evaluate {task}", where=flag, remedy="Leave it out")
+        first, *others = model
+        if others:
+            what = "only the logits of fine-tuned models can be averaged"
+            raise InputError(what, where="--model", remedy="Give one model")
+        if task in _PRETRAINING:
+            _evaluate_pretrained(task, first, data, settings, device, flags)
+        elif task == "fill":
+            _evaluate_fill(first, data, device, flags)
+        elif task == "blimp":
+            _evaluate_blimp(first, data, device, flags)
+        else:
+            _evaluate_likelihood(
+                first, data, text_column or "text", output, device, flags, overwrite=overwrite
+            )
         return
-    if task == _FILL:
-        _evaluate_fill(_only(model), data, device, flags)
-        return
-    from cloze import config as configuration
-    from cloze.cli.predict import check_output, write_predictions
-    from cloze.cli.scores import score_lines
+    from cloze.cli.predict import check_output, write_rows
     from cloze.inference.ensemble import load_ensemble
-    from cloze.tasks.config import with_settings
-    from cloze.tasks.data import find_data
+    from cloze.tasks.data import find_split_file
 
     check_output(output, overwrite=overwrite, source=data)
     predictor = load_ensemble(model, task, device=device)
-    given = {f"{task}.text_column": text_column, f"{task}.label_column": label_column}
-    reader = with_settings(predictor.task, [*settings, *configuration.as_overrides(given)], is_trained=True)
-    predictor = replace(predictor, task=reader)
-    file = find_data(reader, data, "dev")
-    evaluation = predictor.evaluate(reader.examples(file), progress=flags.progress)
-    if output is not None:
-        write_predictions(predictor.task, evaluation.answers, output)
-    lines = score_lines(evaluation.scores, examples=len(evaluation.answers), data=file)
-    flags.print(
-        {"data": str(file), "examples": len(evaluation.answers), **evaluation.scores}, "\n".join(lines)
+    configured = options.configure(
+        predictor.task,
+        settings,
+        text_column=text_column,
+        label_column=label_column,
+        missing_labels=missing_labels,
+        skip_bad_rows=skip_bad_rows,
+        is_trained=True,
     )
+    file = find_split_file(configured, data, "dev")
+    evaluation = replace(predictor, task=configured).evaluate(
+        configured.examples(file), progress=flags.progress
+    )
+    if output is not None:
+        write_rows((configured.to_json(*answer) for answer in evaluation.answers), output)
+    print_scores(flags, evaluation.scores, examples=len(evaluation.answers), data=file)
 
 
 def _evaluate_pretrained(
-    task: str, model: Path, data: str, settings: tuple[str, ...], device: str, flags: Flags
+    task: str, model: Path, data: str, settings: tuple[str, ...], device: str, flags: options.Flags
 ) -> None:
     from cloze import config as configuration
-    from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
+    from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
     config = configuration.load(PretrainingEvaluationConfig, None, settings)
-    found = asdict(evaluate_pretrained(model, [data], config, device=device, progress=flags.progress))
-    scores = found[_PRETRAINING[task]]
+    evaluation = asdict(evaluate_pretrained(model, [data], config, device=device, progress=flags.progress))
+    scores = evaluation[_PRETRAINING[task]]
+    counts = {name: evaluation[name] for name in ("masked_words", "pairs")}
     lines = [f"  {name:<24} {value:.4f}" for name, value in scores.items()]
-    lines.append(f"  on {found['masked_words']:,} hidden words, {found['pairs']:,} pairs: {data}")
-    counts = {name: found[name] for name in ("masked_words", "pairs")}
+    lines.append(f"  on {counts['masked_words']:,} masked tokens, {counts['pairs']:,} pairs: {data}")
     flags.print({"data": str(data), **counts, **scores}, "\n".join(lines))
 
 
-def _evaluate_fill(model: Path, data: str, device: str, flags: Flags) -> None:
-    from cloze.cli.scores import score_lines
-    from cloze.inference.fill import FillMask
+def _evaluate_fill(model: Path, data: str, device: str, flags: options.Flags) -> None:
     from cloze.inference.fill_evaluation import evaluate_fill
+    from cloze.inference.fill_mask import FillMask
 
     scores, count = evaluate_fill(FillMask.load(model, device=device), data, progress=flags.progress)
-    flags.print(
-        {"data": str(data), "examples": count, **scores},
-        "\n".join(score_lines(scores, examples=count, data=data)),
-    )
+    print_scores(flags, scores, examples=count, data=data)
 
 
-def _only(models: tuple[Path, ...]) -> Path:
-    first, *others = models
-    if others:
-        what = "several models answer as one only when they are fine-tuned"
-        raise InputError(what, where="--model", remedy="Give one")
-    return first
+def _evaluate_blimp(model: Path, data: str, device: str, flags: options.Flags) -> None:
+    from cloze.inference.blimp import evaluate_blimp
+    from cloze.inference.sentence_scorer import SentenceScorer
+
+    scores = evaluate_blimp(SentenceScorer.load(model, device=device), data, progress=flags.progress)
+    rows = {**scores.paradigms, **scores.fields, "accuracy": scores.accuracy}
+    width = max(map(len, rows))
+    lines = [f"  {name:<{width}} {value:.4f}" for name, value in rows.items()]
+    lines.append(f"  on {scores.num_pairs:,} pairs: {data}")
+    flags.print({"data": data, **asdict(scores)}, "\n".join(lines))
+
+
+def _evaluate_likelihood(
+    model: Path,
+    data: str,
+    text_column: str,
+    output: str | None,
+    device: str,
+    flags: options.Flags,
+    *,
+    overwrite: bool,
+) -> None:
+    from cloze.cli.predict import check_output, write_rows
+    from cloze.inference.embedding_files import read_texts
+    from cloze.inference.sentence_scorer import SentenceScorer
+
+    check_output(output, overwrite=overwrite, source=data)
+    scorer = SentenceScorer.load(model, device=device)
+    scores: list[float] = []
+    tokens: list[int] = []
+
+    def rows() -> Iterator[dict[str, object]]:
+        texts, copies = tee(read_texts(data, text_column))
+        results = scorer.scores(texts, where=lambda number: f"{data}: text {number + 1}")
+        with flags.progress.bar("scoring", total=None, unit="texts") as bar:
+            for text, result in zip(copies, results, strict=True):
+                scores.append(result.score)
+                tokens.append(len(result.tokens))
+                bar.advance(1)
+                yield {"text": text, "score": result.score, "tokens": len(result.tokens)}
+        if not any(tokens):
+            raise InputError("contains no words", where=data, remedy="Give a text with a sentence per line")
+
+    if output is None:
+        deque(rows(), maxlen=0)
+    else:
+        write_rows(rows(), output)
+    if empty := tokens.count(0):
+        flags.progress.note(f"empty texts, with the score 0: {empty:,}")
+    mean_token_score = math.fsum(scores) / sum(tokens)
+    summary = {
+        "mean_score": fmean(scores),
+        "mean_token_score": mean_token_score,
+        "pseudo_perplexity": math.exp(-mean_token_score),
+    }
+    print_scores(flags, summary, examples=len(scores), data=data)

@@ -1,57 +1,59 @@
-"""`cloze export`: a model in the form that another runtime takes."""
+"""`cloze export`: export a model to ONNX."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Flags, Output
+from cloze.cli import options
 from cloze.errors import InputError
+
+if TYPE_CHECKING:
+    from cloze.export.graph import Precision
 
 
 def run(
-    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")],
+    model: Annotated[Positional[Path], arg(metavar="MODEL")],
     /,
     *,
-    output: Output,
+    output: options.Output,
     to: Literal["onnx"] = "onnx",
-    int8: bool = False,
-    fp16: bool = False,
-    overwrite: bool = False,
-    flags: Flags,
+    int8: options.Switch = False,
+    fp16: options.Switch = False,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Write a model as an ONNX graph with its tokenizer, for any batch and length; checked against torch first.
+    """Export a model with its tokenizer as an ONNX graph.
+
+    The graph takes any batch size and length and is checked against PyTorch.
+
+    Pooling and normalization of sentence encoders are part of the graph.
 
     Args:
-        model: cloze-mini, a checkpoint, or a run, whose best is taken or else its newest; cloze's, transformers' or
-            sentence-transformers', whose pooling and normalisation are in the graph.
-        output: directory of the graph.
-        to: the form.
-        int8: matrices and embeddings as 8-bit integers, a quarter of the size; what that costs is measured and said.
-        fp16: weights and arithmetic in 16 bits, half of the size; what that costs is measured and said.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        model: cloze-mini, a checkpoint, a run, or a directory of transformers or sentence-transformers.
+        output: Directory of the graph.
+        to: Format.
+        int8: Store matrices and embeddings as 8-bit integers, and report the difference.
+        fp16: Store weights and compute in 16 bits, and report the difference.
     """
-    from dataclasses import asdict
-
-    from cloze.extras import require
+    from cloze.optional_dependencies import require
 
     if int8 and fp16:
-        raise InputError("--int8 and --fp16 at once", remedy="Export twice, to two directories")
+        raise InputError("cannot be combined with --int8", where="--fp16", remedy="Export twice")
     require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
-    from cloze.export.graph import Precision
     from cloze.export.onnx import export_onnx
 
     precision: Precision = "int8" if int8 else "float16" if fp16 else "float32"
     exported = export_onnx(model, output, precision=precision, overwrite=overwrite)
-    outputs = ", ".join(exported.outputs)
     lines = [
-        f"wrote {output}: {exported.model} in {precision}, {exported.bytes / 1e6:,.1f} MB, gives {outputs}"
+        f"wrote {output}: {exported.model} in {precision}, {exported.bytes / 1e6:,.1f} MB, "
+        f"outputs {', '.join(exported.outputs)}"
     ]
     for check in exported.checks:
         shape = f"{check.batch} x {check.length} tokens"
         lines.append(
-            f"  {shape:<16} largest difference to torch {check.largest_difference:.1e}, "
+            f"  {shape:<16} largest difference from PyTorch {check.largest_difference:.1e}, "
             f"largest value {check.largest_value:.3g}"
         )
     flags.print({"output": str(output), **asdict(exported)}, "\n".join(lines))

@@ -1,35 +1,32 @@
-"""`cloze fill`: fill in the [MASK]s of a text."""
+"""`cloze fill`: fill in the [MASK] tokens of a text."""
 
 from typing import Annotated
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import Device, Flags, Model, read_lines
+from cloze.cli import options
 from cloze.errors import InputError
 
 
 def run(
-    texts: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT…")],
+    texts: options.TextInputs,
     /,
     *,
-    model: Model,
-    top_k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 5,
-    device: Device = "auto",
-    flags: Flags,
+    model: options.Model,
+    top_k: Annotated[int, arg(aliases=["-k"])] = 5,
+    device: options.Device = "auto",
+    flags: options.Flags,
 ) -> None:
-    """Fill in the [MASK]s of a text: the likeliest word pieces of each, with their probabilities.
+    """Print the most probable tokens for each [MASK] of a text.
 
     Args:
-        texts: one text or several; - reads them from stdin, one a line.
-        model: cloze-mini, a pre-trained checkpoint or a run.
-        top_k: how many pieces for each mask.
-        device: cpu, cuda, mps or auto.
-        flags: flags of every verb.
+        texts: One or more texts; - reads them from stdin, one per line.
+        top_k: Number of tokens per mask.
     """
-    from cloze.inference.fill import FillMask
+    from cloze.inference.fill_mask import FillMask
 
     fill_mask = FillMask.load(model, device=device)
-    for text, where in read_lines(texts):
+    for text, where in options.read_texts(texts):
         try:
             masks = fill_mask(text, top_k=top_k)
         except InputError as error:

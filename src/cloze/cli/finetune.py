@@ -1,102 +1,90 @@
-"""`cloze finetune TASK`: fine-tune a model on labelled data."""
+"""`cloze finetune TASK`: fine-tune a model on labeled data."""
 
-import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import (
-    IN_THIS_PROCESS,
-    Flags,
-    OptionalInteger,
-    OptionalName,
-    OptionalNumber,
-    OptionalOutput,
-    OptionalPath,
-    OptionalPlace,
-    PoolFlags,
-    Settings,
-    TaskName,
-    find_recipe,
-    refuse_beside_resume,
-    required,
-)
+from cloze.cli import options
+from cloze.cli.output import format_scores, format_trials, print_plan
 from cloze.errors import InputError
 
-_SEARCHED = {
+_GRID_SETTINGS = {
     "batch_size": "grid.batch_sizes",
     "optimizer.learning_rate": "grid.learning_rates",
     "epochs": "grid.epochs",
 }
-"""Where a grid tries several values of a setting."""
+"""Settings that a grid searches, with the setting of the values to try."""
 
 
 def run(
-    task: TaskName,
+    task: options.OptionalTaskName = None,
     /,
     *,
-    output: OptionalOutput = None,
-    model: Annotated[OptionalPath, tyro.conf.arg(aliases=["-m"])] = None,
-    data: Annotated[OptionalPlace, tyro.conf.arg(aliases=["-d"])] = None,
-    dev: OptionalPlace = None,
-    text_column: OptionalName = None,
-    label_column: OptionalName = None,
-    examples: OptionalInteger = None,
-    epochs: OptionalInteger = None,
-    batch_size: OptionalInteger = None,
-    learning_rate: OptionalNumber = None,
-    seeds: OptionalInteger = None,
-    grid: bool = False,
-    config: Annotated[OptionalName, tyro.conf.arg(aliases=["-c"])] = None,
-    settings: Settings = (),
-    pool: PoolFlags = IN_THIS_PROCESS,
-    validate: bool = False,
-    print_config: bool = False,
-    dry_run: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
-    flags: Flags,
+    output: options.OptionalOutput = None,
+    model: Annotated[options.OptionalPath, arg(aliases=["-m"])] = None,
+    data: Annotated[options.OptionalPathOrUrl, arg(aliases=["-d"])] = None,
+    dev: options.OptionalPathOrUrl = None,
+    text_column: options.TextColumn = None,
+    label_column: options.LabelColumn = None,
+    missing_labels: options.MissingLabels = None,
+    skip_bad_rows: options.SkipBadRows = False,
+    examples: options.OptionalInteger = None,
+    epochs: options.OptionalInteger = None,
+    batch_size: options.OptionalInteger = None,
+    learning_rate: options.OptionalNumber = None,
+    seeds: options.OptionalInteger = None,
+    grid: options.Switch = False,
+    config: Annotated[options.OptionalName, arg(aliases=["-c"])] = None,
+    settings: options.Settings = (),
+    pool: options.WorkerFlags = options.SINGLE_PROCESS,
+    validate: options.Switch = False,
+    print_config: options.Switch = False,
+    dry_run: options.Switch = False,
+    resume: options.Switch = False,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Fine-tune a model on labelled data, score it on what it has not seen, and keep the best epoch.
+    """Fine-tune a model on labeled data and keep the best epoch.
 
-    Settings come from the paper, then --config, then --set, then the flags.
+    Settings are the paper's, then --config, then --set, then the other flags.
+
+    With --seeds or --grid, --workers trains several models at a time.
 
     Args:
-        task: what is learned; cloze tasks lists what there is.
-        output: directory of the run (required but with --validate, --print-config and --dry-run).
-        model: what to start from: cloze-mini, a pre-trained checkpoint or a run.
-        data: a file in the task's format, or a directory with the files of a benchmark; or the URL of either, such as
-            s3://bucket/reviews.tsv.
-        dev: such a file to score on; else that of the directory, else a tenth of the data is held out.
-        text_column: name of the column with the text (text, where nothing says otherwise).
-        label_column: name of the column with the label (label).
-        examples: learn from so many, drawn at random, for a learning curve: the parts of cloze baseline.
-        epochs: how often each example is seen (3); not searched for in a grid then, as the two below.
-        batch_size: sequences an optimizer step (32).
-        learning_rate: its peak (5e-5).
-        seeds: make as many runs, each with another head and order of the data; mean, deviation and best are told.
-        grid: make a run for each of the paper's batch sizes, learning rates and epochs: 18, with each seed.
-        config: a TOML file, or the name of a recipe, as in -c glue or -c mrpc-google.
-        settings: one setting, as in --set max_seq_length=256; may be given several times.
-        pool: where the runs of --seeds and --grid are made; without it one after the other in this process.
-        validate: read and check all data, name the first line that is wrong, and stop.
-        print_config: print the resolved settings as TOML and stop.
-        dry_run: say what memory and time the run would take, judged by a few steps, and stop.
-        resume: go on with the run in the output directory.
-        overwrite: replace the run in the output directory.
-        flags: flags of every verb.
+        task: Name of the task; cloze tasks lists them. Recipes and runs to resume have one.
+        output: Directory of the run (required without --validate, --print-config and --dry-run).
+        model: Initial model: cloze-mini, a checkpoint or a run.
+        data: Path or URL, as in s3://bucket/reviews.tsv, of a file in the task's format, or of a benchmark's directory.
+        dev: File to score on (default: that of the directory, else a tenth of the data).
+        examples: Number of training examples, drawn at random as in cloze baseline (default: all).
+        epochs: Number of epochs (default: 3); --grid then keeps it, as the next two.
+        batch_size: Sequences per optimizer step (default: 32).
+        learning_rate: Peak learning rate (default: 5e-5).
+        seeds: Number of runs with different seeds, reported with mean and deviation (default: 1).
+        grid: Search the paper's batch sizes, learning rates and epochs: 18 runs per seed.
+        config: TOML file, or name of a recipe, as in -c glue or -c mrpc-google.
+        settings: Setting, as in --set max_seq_length=256; may be repeated.
+        validate: Read all data, report the first error, and stop.
+        print_config: Print the resolved settings as TOML, and stop.
+        dry_run: Print memory and time of the run, estimated from a few steps, and stop.
+        resume: Resume the run in the output directory, or start it if the directory is free.
     """
     from cloze import config as configuration
-    from cloze.cli.plans import print_plan
     from cloze.tasks import finetune as finetuning
     from cloze.tasks.config import PAPER_GRID, load_finetuning, to_toml
     from cloze.tasks.registry import find_task
-    from cloze.training.memory import keep_freed_memory
+    from cloze.training.memory import configure_process_memory
 
-    keep_freed_memory()
-    given = {
+    configure_process_memory()
+    recipe = options.find_recipe(config, "finetuning")
+    existing = None
+    if resume and (options.required(output, "--output", verb="finetune").exists() or (model or data) is None):
+        existing = output
+    task = task or _find_task_name(recipe, existing)
+    by_flag = {
         "model": None if model is None else str(model),
         "train": data,
         "dev": dev,
@@ -105,62 +93,115 @@ def run(
         "batch_size": batch_size,
         "optimizer.learning_rate": learning_rate,
         "seeds": seeds,
-        f"{task}.text_column": text_column,
-        f"{task}.label_column": label_column,
+        **options.task_settings(
+            task,
+            text_column=text_column,
+            label_column=label_column,
+            missing_labels=missing_labels,
+            skip_bad_rows=skip_bad_rows,
+        ),
     }
     paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}
-    said = {name for name, value in given.items() if value is not None}
-    said |= {setting.partition("=")[0] for setting in settings}
-    not_searched: dict[str, list[float]] = {grid: [] for name, grid in _SEARCHED.items() if name in said}
+    explicit = {name for name, value in by_flag.items() if value is not None}
+    explicit |= {setting.partition("=")[0] for setting in settings}
+    not_searched: dict[str, list[float]] = {
+        values: [] for name, values in _GRID_SETTINGS.items() if name in explicit
+    }
     overrides = [
-        *configuration.as_overrides(paper_grid),
+        *configuration.to_overrides(paper_grid),
         *settings,
-        *configuration.as_overrides({**given, **not_searched}),
+        *configuration.to_overrides({**by_flag, **not_searched}),
     ]
+    resumed = None
     if resume:
-        looks = {"--validate": validate, "--print-config": print_config, "--dry-run": dry_run}
-        refuse_beside_resume({**looks, "--overwrite": overwrite})
-        if overrides or config is not None:
-            remedy = "Leave out the other settings, or start a new run"
-            raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
-        output = required(output, "--output", verb="finetune")
-        finetuning.resume_finetuning(output, task, workers=pool(), progress=flags.progress)
-        _print_scores(output, flags)
-        return
-    is_solved = find_task(task).is_solved  # a mistyped one is told before what else is missing
-    if is_solved and (unused := [name for name in _SEARCHED if name in said]):
-        raise InputError(
-            f"is solved at once: it has no use for {unused[0]}", where=task, remedy="Leave it out"
+        others = {"--validate": validate, "--print-config": print_config, "--dry-run": dry_run}
+        resumed = options.run_to_resume(
+            output,
+            {**others, "--overwrite": overwrite},
+            verb="finetune",
+            has_settings=bool(overrides or recipe),
         )
-    if config is None and not settings:  # which may say either
-        required(model, "--model", verb="finetune")
-        required(data, "--data", verb="finetune")
-    resolved = load_finetuning(task, find_recipe(config, "finetuning"), overrides)
+    if resumed is not None:
+        if overrides or recipe:
+            _check_unchanged(resumed, task, configuration.read_dict(recipe, overrides))
+        report = finetuning.resume_finetuning(resumed, task, workers=pool.resolve(), progress=flags.progress)
+        _print_report(report, resumed, flags)
+        return
+    if find_task(task).has_closed_form:
+        for name in _GRID_SETTINGS:
+            if name in explicit:
+                what = f"is fitted in closed form and does not use {name}"
+                raise InputError(what, where=task, remedy="Leave it out")
+    table = configuration.read_dict(recipe, overrides)
+    placeholders = {name: "" for name in ("model", "train") if print_config and name not in table}
+    if not print_config and not settings and recipe is None:
+        options.required(model, "--model", verb="finetune")
+        options.required(data, "--data", verb="finetune")
+    resolved = load_finetuning(task, recipe, [*overrides, *configuration.to_overrides(placeholders)])
     if print_config:
-        print(to_toml(*resolved), end="")
+        options.print_settings(to_toml(*resolved), placeholders)
     elif dry_run:
         print_plan(finetuning.plan_finetuning(*resolved, progress=flags.progress), flags)
     elif validate:
-        report = asdict(finetuning.validate(*resolved, progress=flags.progress))
-        text = "\n".join(["the data are right", *(f"  {name:<16} {value}" for name, value in report.items())])
-        flags.print(report, text)
+        summary = finetuning.validate(*resolved, progress=flags.progress)
+        lines = ["the data are valid", *(f"  {name:<16} {value}" for name, value in summary.items())]
+        flags.print(summary, "\n".join(lines))
     else:
-        output = required(output, "--output", verb="finetune")
-        finetuning.finetune(*resolved, output, workers=pool(), overwrite=overwrite, progress=flags.progress)
-        _print_scores(output, flags)
+        output = options.required(output, "--output", verb="finetune")
+        report = finetuning.finetune_with_report(
+            *resolved,
+            output,
+            workers=pool.resolve(),
+            overwrite=overwrite,
+            resume=resume,
+            progress=flags.progress,
+        )
+        _print_report(report, output, flags)
 
 
-def _print_scores(run: Path, flags: Flags) -> None:
-    from cloze.cli.scores import score_lines, trials_lines
-    from cloze.tasks.run import SCORES
-    from cloze.tasks.trials import TRIALS, scores_in
+def _find_task_name(recipe: Path | None, run: Path | None) -> str:
+    """Return the task of a recipe or of a run to resume."""
+    from cloze import config as configuration
+    from cloze.training.run import run_settings_file
 
-    if (run / TRIALS).is_file():
-        summary = json.loads((run / TRIALS).read_text("utf-8"))
-        flags.print({"run": str(run), **summary}, "\n".join([f"wrote {run}", *trials_lines(summary)]))
-        return
-    result = json.loads((run / SCORES).read_text("utf-8"))
-    lines = score_lines(scores_in(result), examples=result["examples"], data=result["data"])
-    if "collapse" in result:
-        lines.append(f"  it learned nothing: {result['collapse']}")
-    flags.print({"run": str(run), **result}, "\n".join([f"wrote {run}", *lines]))
+    recipe_task = recipe and configuration.read_toml(recipe).get("task")
+    if recipe_task is None and run is not None:
+        recipe_task = configuration.read_toml(run_settings_file(run, verb="finetune")).get("task")
+    if not isinstance(recipe_task, str):
+        remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"
+        raise InputError("no task is named", where=recipe, remedy=remedy)
+    return recipe_task
+
+
+def _check_unchanged(run: Path, task: str, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that differ from those of the run to resume."""
+    from cloze import config as configuration
+    from cloze.tasks.config import finetuning_from_dict
+    from cloze.tasks.data import find_files
+    from cloze.training.run import run_settings_file
+
+    file = run_settings_file(run, verb="finetune")
+    saved_task, saved = finetuning_from_dict(task, configuration.read_toml(file), where=str(file))
+    table = configuration.read_toml(file)
+    configuration.merge_dicts(table, settings)
+    new_task, new = finetuning_from_dict(task, table, where="settings")
+    if (new.train, new.dev) != (saved.train, saved.dev):  # a directory, in which run.toml names the files
+        train, dev = find_files(new_task, new.train, settings.get("dev"))
+        new = replace(new, train=train, dev=dev)
+    of_task = configuration.differences(saved_task, new_task)
+    options.refuse_differences(
+        run,
+        configuration.differences(saved, new) | {f"{task}.{name}": pair for name, pair in of_task.items()},
+    )
+
+
+def _print_report(report: Mapping[str, Any], run: Path, flags: options.Flags) -> None:
+    from cloze.tasks.hyperparameter_search import extract_scores
+
+    if "settings" in report:
+        lines = format_trials(report)
+    else:
+        lines = format_scores(extract_scores(report), examples=report["examples"], data=report["data"])
+        if "collapse" in report:
+            lines.append(f"  the model learned nothing: {report['collapse']}")
+    flags.print({"run": str(run), **report}, "\n".join([f"wrote {run}", *lines]))

@@ -1,41 +1,36 @@
-"""`cloze glue-submission`: the predictions of fine-tuned models as GLUE's server takes them."""
+"""`cloze glue-submission`: write the zip file that the GLUE server takes."""
 
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import Device, Flags, Models, Output
+from cloze.cli import options
 
 
 def run(
     *,
-    model: Models = (),
-    data: Annotated[Path, tyro.conf.arg(aliases=["-d"], help_behavior_hint="(required)")],
-    output: Output,
-    fill_majority: bool = False,
-    ensemble: bool = False,
-    device: Device = "auto",
-    overwrite: bool = False,
-    flags: Flags,
+    model: options.Models = (),
+    data: Annotated[Path, arg(aliases=["-d"], help_behavior_hint="(required)")],
+    output: options.Output,
+    fill_majority: options.Switch = False,
+    ensemble: options.Switch = False,
+    device: options.Device = "auto",
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Write the eleven files that GLUE's server scores into a zip, rows counted.
+    """Write the eleven prediction files of the GLUE server into a zip file.
 
     Args:
-        model: a checkpoint or run, fine-tuned for a task of GLUE's; may be given several times.
-        data: the directory of GLUE's data, a folder a task: CoLA, SST-2, …, diagnostic.
-        output: the zip.
-        fill_majority: give a task without a model the most frequent label of its training data in each row, as
-            the paper did for WNLI.
-        ensemble: let several models of one task answer as one, by the mean of their logits.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        data: Directory of GLUE, with a folder per task: CoLA, SST-2, …, diagnostic.
+        output: Zip file.
+        fill_majority: Predict the majority label for tasks without a model, as the paper did for WNLI.
+        ensemble: Average the logits of several models of one task.
     """
-    from cloze.artifacts import refuse_existing
-    from cloze.inference.glue_submission import SERVER_FILES, write_submission
+    from cloze.artifacts import check_output_path
+    from cloze.inference.glue_submission import GLUE_FILES, write_submission
 
-    refuse_existing(output, overwrite=overwrite, directory=False)
+    check_output_path(output, overwrite=overwrite, directory=False)
     sources = write_submission(
         model,
         data,
@@ -45,7 +40,7 @@ def run(
         device=device,
         progress=flags.progress,
     )
-    rows = {file.name: file.rows for file in SERVER_FILES}
+    rows = {file.name: file.rows for file in GLUE_FILES}
     lines = [f"  {name:<11} {rows[name]:>7,} rows  {source}" for name, source in sources.items()]
     files = {name: {"rows": rows[name], "from": source} for name, source in sources.items()}
     flags.print({"submission": str(output), "files": files}, "\n".join([f"wrote {output}", *lines]))

@@ -1,63 +1,60 @@
-"""`cloze import`: what other programs wrote, as a checkpoint."""
+"""`cloze import`: convert a Google or Hugging Face model to a checkpoint."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Flags, Output
+from cloze.cli import options
 
 HiddenAct = Annotated[
-    Literal["gelu", "gelu_tanh"] | None, tyro.conf.arg(metavar="{gelu,gelu_tanh}", help_behavior_hint="")
+    Literal["gelu", "gelu_tanh"] | None, arg(metavar="{gelu,gelu_tanh}", help_behavior_hint="")
 ]
 
 
 def run(
-    source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")],
+    source: Annotated[Positional[Path], arg(metavar="SOURCE")],
     /,
     *,
-    output: Output,
+    output: options.Output,
     hidden_act: HiddenAct = None,
-    overwrite: bool = False,
-    flags: Flags,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Make a checkpoint of a model that google-research/bert or transformers wrote, without either.
+    """Convert a model of google-research/bert or transformers to a checkpoint.
+
+    Needs neither TensorFlow nor transformers, and runs no pickled code.
 
     Args:
-        source: directory with Google's bert_config.json, vocab.txt and TensorFlow checkpoint, or the prefix of the
-            checkpoint, as in uncased_L-12_H-768_A-12/bert_model.ckpt; or a directory of transformers, also with
-            pytorch_model.bin, of which tensors are read and no code is run.
-        output: directory of the checkpoint.
-        hidden_act: what Google's bert_config.json means by "gelu": gelu_tanh (unless you say otherwise) is what
-            Google's program computes since February 2019, gelu (the erf form) what it computed before, and what
-            transformers makes of the published models.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        source: Directory with bert_config.json, vocab.txt and a TensorFlow checkpoint, prefix of the checkpoint, as in
+            uncased_L-12_H-768_A-12/bert_model.ckpt, or directory of transformers, also with pytorch_model.bin.
+        output: Directory of the checkpoint.
+        hidden_act: Meaning of "gelu" in Google's bert_config.json: gelu_tanh (default), as in google-research/bert
+            since February 2019, or gelu (exact), as before and in transformers.
     """
-    from cloze.model.google import OPTIMIZER_SUFFIXES
-    from cloze.model.importing import import_model
+    from cloze.models.external_weights import OPTIMIZER_SUFFIXES
+    from cloze.models.importing import import_model
 
-    found = import_model(source, output, hidden_act=hidden_act, overwrite=overwrite)
-    parameters = sum(weight.numel() for weight in found.model.parameters())
+    imported = import_model(source, output, hidden_act=hidden_act, overwrite=overwrite)
+    tokenizer = imported.tokenizer
     result = {
         "output": str(output),
-        "model": type(found.model).__name__,
-        "parameters": parameters,
-        "pieces": found.tokenizer.vocab_size,
-        "lowercase": found.tokenizer.lowercase,
-        "labels": list(found.labels),
-        "left_out": list(found.left_out),
-        "new": list(found.new),
+        "model": type(imported.model).__name__,
+        "parameters": sum(weight.numel() for weight in imported.model.parameters()),
+        "pieces": tokenizer.vocab_size,
+        "lowercase": tokenizer.lowercase,
+        "labels": list(imported.labels),
+        "left_out": list(imported.unexpected_keys),
+        "new": list(imported.missing_keys),
     }
-    case = "uncased" if found.tokenizer.lowercase else "cased"
-    pieces = f"{found.tokenizer.vocab_size:,} pieces, {case}"
-    lines = [f"wrote {output}: {result['model']}, {parameters:,} parameters, {pieces}"]
-    slots = [name for name in found.left_out if name.endswith(OPTIMIZER_SUFFIXES)]
-    others = [name for name in found.left_out if name not in slots]
-    if slots:
-        lines.append(f"left out: {len(slots)} tensors of the optimizer")
+    optimizer = [name for name in imported.unexpected_keys if name.endswith(OPTIMIZER_SUFFIXES)]
+    others = [name for name in imported.unexpected_keys if name not in optimizer]
+    vocabulary = f"{tokenizer.vocab_size:,} {'uncased' if tokenizer.lowercase else 'cased'} tokens"
+    lines = [f"wrote {output}: {result['model']}, {result['parameters']:,} parameters, {vocabulary}"]
+    if optimizer:
+        lines.append(f"left out: {len(optimizer)} tensors of the optimizer")
     if others:
         lines.append(f"left out: {', '.join(others)}")
-    if found.new:
-        lines.append(f"was not there and is new, drawn at random: {', '.join(found.new)}")
+    if imported.missing_keys:
+        lines.append(f"missing in the source, initialized at random: {', '.join(imported.missing_keys)}")
     flags.print(result, "\n".join(lines))

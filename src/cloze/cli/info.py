@@ -1,48 +1,46 @@
-"""`cloze info DIR`: what a directory is, and whether its files are as they were written."""
+"""`cloze info DIR`: describe a directory and verify its files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Flags
+from cloze.cli import options
 
 
-def run(
-    directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")], /, *, flags: Flags
-) -> None:
-    """Say what a checkpoint, data set, vocabulary or run is, and check its manifest.
+def run(directory: Annotated[Positional[Path], arg(metavar="DIR")], /, *, flags: options.Flags) -> None:
+    """Describe a directory and verify its files against the manifest.
 
     Args:
-        directory: what to look at.
-        flags: flags of every verb.
+        directory: Checkpoint, data set, vocabulary or run.
     """
-    from cloze.evidence.describe import describe
+    from cloze.reports.describe import describe
 
-    found = describe(directory)
-    if found.checked:
-        verdicts = [f"{path}: {count} files, each as it was written" for path, count in found.checked.items()]
-    else:
-        verdicts = ["no manifest: there is nothing to check its files against"]
-    text = "\n".join([f"{found.path}: a {found.kind}", *_lines(found.facts, "  "), *verdicts])
-    flags.print(found.as_dict(), text)
+    description = describe(directory)
+    verified = [f"{path}: {count} files, as written" for path, count in description.checked.items()]
+    lines = [
+        f"{description.path}: a {description.kind}",
+        *_format_facts(description.facts, "  "),
+        *(verified or ["no manifest to verify the files against"]),
+    ]
+    flags.print(description.as_dict(), "\n".join(lines))
 
 
-def _lines(facts: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _format_facts(facts: Mapping[str, Any], indent: str) -> Iterator[str]:
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield f"{indent}{name}"
-            yield from _lines(value, indent + "  ")
+            yield from _format_facts(value, indent + "  ")
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            yield from _lines({f"{name} {number}": item for number, item in enumerate(value, 1)}, indent)
+            yield from _format_facts({f"{name} {n}": item for n, item in enumerate(value, 1)}, indent)
         else:
-            yield f"{indent}{name:<{30 - len(indent)}} {_text(value)}"
+            yield f"{indent}{name:<{30 - len(indent)}} {_format_value(value)}"
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(map(_text, value)) or "none"
+        return ", ".join(map(_format_value, value)) or "none"
     if isinstance(value, float):
         return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,29 +1,26 @@
-"""`cloze next`: say whether sentence B follows sentence A."""
+"""`cloze next`: predict whether sentence B follows sentence A."""
 
 from typing import Annotated
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Device, Flags, Model
+from cloze.cli import options
 
 
 def run(
-    sentence_a: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="A")],
-    sentence_b: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="B")],
+    sentence_a: Annotated[Positional[str], arg(metavar="A")],
+    sentence_b: Annotated[Positional[str], arg(metavar="B")],
     /,
     *,
-    model: Model,
-    device: Device = "auto",
-    flags: Flags,
+    model: options.Model,
+    device: options.Device = "auto",
+    flags: options.Flags,
 ) -> None:
-    """Say how likely sentence B is to follow sentence A.
+    """Print the probability that sentence B follows sentence A.
 
     Args:
-        sentence_a: the first sentence.
-        sentence_b: the one that may follow it.
-        model: cloze-mini, a pre-trained checkpoint or a run.
-        device: cpu, cuda, mps or auto.
-        flags: flags of every verb.
+        sentence_a: First sentence.
+        sentence_b: Second sentence.
     """
     from cloze.inference.next_sentence import NextSentence
 

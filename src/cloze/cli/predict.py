@@ -1,4 +1,4 @@
-"""`cloze predict TASK`: predictions of a fine-tuned model, as JSON lines."""
+"""`cloze predict`: print predictions of a fine-tuned model as JSON lines."""
 
 import json
 import sys
@@ -6,167 +6,150 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Annotated, Any, Literal
 
-from cloze.cli.common import (
-    IN_THIS_PROCESS,
-    Device,
-    Flags,
-    InputPlace,
-    Models,
-    OptionalName,
-    OptionalOutputPlace,
-    OptionalPath,
-    PoolFlags,
-    Settings,
-    TaskName,
-    required,
-)
+from tyro.conf import Positional, arg
+
+from cloze.cli import options
 from cloze.errors import InputError
-
-if TYPE_CHECKING:
-    from cloze.inference.predictor import Predictor
-    from cloze.tasks.task import AnyTask
 
 
 def run(
-    task: TaskName,
-    input_file: InputPlace,
+    task: options.OptionalTaskName = None,
+    input_file: Annotated[Positional[str | None], arg(metavar="INPUT", help_behavior_hint="")] = None,
     /,
     *,
-    model: Models,
-    output: OptionalOutputPlace = None,
-    text_column: OptionalName = None,
-    settings: Settings = (),
-    explain: bool = False,
-    page: OptionalPath = None,
-    pool: PoolFlags = IN_THIS_PROCESS,
-    device: Device = "auto",
-    overwrite: bool = False,
-    flags: Flags,
+    model: options.Models,
+    output: options.OptionalOutputPathOrUrl = None,
+    text_column: options.TextColumn = None,
+    skip_bad_rows: options.SkipBadRows = False,
+    format: Annotated[
+        Literal["columns", "conllu", "json", "text"] | None,
+        arg(metavar="{columns,conllu,json,text}", help_behavior_hint=""),
+    ] = None,
+    top_k: options.TopK = None,
+    settings: options.TaskSettings = (),
+    explain: options.Switch = False,
+    page: options.OptionalPath = None,
+    pool: options.WorkerFlags = options.SINGLE_PROCESS,
+    device: options.Device = "auto",
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Print predictions of a fine-tuned model: one JSON object a line, in the order of the input.
+    """Print predictions of a fine-tuned model as JSON lines, in input order.
 
     Args:
-        task: what the model was fine-tuned for; cloze tasks lists what there is.
-        input_file: data in the task's format, without labels; for texts also plain text, a text a line, - for stdin;
-            a file or a URL such as s3://bucket/texts.tsv.
-        model: a fine-tuned checkpoint or a run, of which the best is taken; several answer as one, by the mean of
-            their logits.
-        output: write there instead of to stdout: a file or a URL.
-        text_column: name of the column with the text, where it is not as in the training data.
-        settings: a setting of the task, as in --set classification.pair_column=answer; may be given several times.
-        explain: say of each word what it adds to the logit of what is predicted, by integrated gradients; of labels
-            and scores of whole texts.
-        page: with --explain, also write an HTML page with the words shaded.
-        pool: where the work is done.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace the output, and the page, where they exist.
-        flags: flags of every verb.
+        task: Name of the task (default: that of the model).
+        input_file: Path or URL, as in s3://bucket/texts.tsv, of data in the task's format; labels are not needed.
+            Tasks on texts also read plain text, a text per line, and - for stdin.
+        format: For tagging, how the input is written, if its name and lines do not say so.
+        output: Path or URL of a file to write instead of stdout.
+        top_k: Maximum number of classes, or of candidate answers, the most probable first; by default all.
+        explain: Add the attribution of each word to the predicted label's logit, by integrated gradients.
+        page: With --explain, HTML file with the words shaded by attribution.
     """
-    from cloze import config as configuration
-    from cloze.corpus.streams import STDIN
-    from cloze.inference.ensemble import load_ensemble
-    from cloze.inference.parallel import stream_answers
-    from cloze.stores import as_place, refuse_existing_file
-    from cloze.tasks.config import with_settings
-    from cloze.training.workers import find_workplace
+    from cloze.data.files import STDIN
+    from cloze.data.tables import count_rows
+    from cloze.inference.ensemble import load_ensemble, stream_predictions
+    from cloze.inference.explain import check_explainable
+    from cloze.inference.explain import explain as explain_prediction
+    from cloze.inference.predictor import read_ahead
+    from cloze.remote_files import check_output_file, to_path_or_url
+    from cloze.reports.explanation_page import ExplainedText, write_explanations
+    from cloze.tasks.predict import top_k_limiter
+    from cloze.training.workers import place_workers
 
-    required(model, "--model", verb="predict")
+    options.required(model, "--model", verb="predict")
+    task, input_file = _task_and_input(task, input_file)
     if page is not None and not explain:
-        raise InputError("a page shows explanations", where="--page", remedy="Say --explain, too")
-    workplace = find_workplace(pool(), device)
-    if explain and not workplace.is_here:
-        what = "explanations are made in this process"
-        raise InputError(what, where="--explain", remedy="Leave out --workers and --executor")
+        raise InputError("needs --explain", where="--page")
+    placement = place_workers(pool.resolve(), device)
+    if explain and not placement.in_process:
+        remedy = "Leave out --workers and --executor"
+        raise InputError("explanations run in this process", where="--explain", remedy=remedy)
     check_output(output, overwrite=overwrite, source=input_file)
     if page is not None:
-        refuse_existing_file(page, overwrite=overwrite, source=input_file)
+        check_output_file(page, overwrite=overwrite, source=input_file)
         if output is not None and page.resolve() == Path(output).resolve():
-            raise InputError("is the output, too", where="--page", remedy="Choose another name")
-    predictor = load_ensemble(model, task, device=workplace.device_here)
-    given = configuration.as_overrides({f"{task}.text_column": text_column})
-    reader = with_settings(predictor.task, [*settings, *given], is_trained=True)
-    predictor = replace(predictor, task=reader)
-    place = as_place(input_file)
-    # all but stdin is read twice: a wrong line is told before hours of work, and their end is known
-    count = None if input_file == STDIN else sum(1 for _ in reader.examples(place, labelled=False))
-    answers = stream_answers(
-        predictor,
-        model,
-        reader.examples(place, labelled=False),
-        workplace,
-        total=count,
-        progress=flags.progress,
+            raise InputError("is also the output", where="--page", remedy="Choose another name")
+    predictor = load_ensemble(model, task, device=placement.local_device)
+    configured = options.configure(
+        predictor.task,
+        settings,
+        text_column=text_column,
+        format=format,
+        skip_bad_rows=skip_bad_rows,
+        is_trained=True,
     )
+    predictor = replace(predictor, task=configured)
     if explain:
-        _write_explained(predictor, answers, output, page, model=str(model[0]))
-    else:
-        write_predictions(predictor.task, answers, output)
+        check_explainable(predictor)
+    limit = top_k_limiter(configured, top_k, where="--top-k")
+    source = to_path_or_url(input_file)
+    examples, total = configured.examples(source, labeled=False), None
+    if input_file != STDIN:
+        examples, total = read_ahead(examples)
+        total = total or count_rows(source)
+    answers = stream_predictions(predictor, model, examples, placement, total=total, progress=flags.progress)
+    explained: list[ExplainedText] = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for example, prediction in answers:
+            row = configured.to_json(example, limit(prediction))
+            if explain:
+                explanation = explain_prediction(predictor, example, prediction)
+                row |= {"explanation": asdict(explanation)}
+                if page is not None:
+                    explained.append(ExplainedText(example, explanation))
+            yield row
+
+    write_rows(rows(), output)
+    if page is not None:
+        write_explanations(page, explained, task=configured.name, model=str(model[0]))
+
+
+def _task_and_input(task: str | None, input_file: str | None) -> tuple[str | None, str]:
+    """Return the task, None for that of the model, and the input, which is the only word or the second."""
+    from cloze.tasks.registry import tasks
+
+    if input_file is not None:
+        return task, input_file
+    if task is None or (task in tasks() and not Path(task).exists()):
+        raise InputError("the input is missing", remedy="Give a file, a URL, or - for stdin")
+    return None, task
 
 
 def check_output(output: str | None, *, overwrite: bool, source: str) -> None:
-    """Refuse a place that predictions cannot be written to, before there are any."""
-    from cloze.corpus.streams import COMPRESSED
-    from cloze.stores import refuse_existing_file
+    """Refuse an output file that exists or that its name says is compressed."""
+    from cloze.data.compression import COMPRESSED
+    from cloze.remote_files import check_output_file
 
     if output is None:
         return
     if Path(output.lower()).suffix in COMPRESSED:
-        remedy = "Leave out the last ending, and compress it afterwards"
-        raise InputError("lines are written as they are, not compressed", where=output, remedy=remedy)
-    refuse_existing_file(output, overwrite=overwrite, source=source)
+        remedy = "Leave out the last suffix, and compress the file afterwards"
+        raise InputError("output is not compressed", where=output, remedy=remedy)
+    check_output_file(output, overwrite=overwrite, source=source)
 
 
-def write_predictions(task: "AnyTask", answers: Iterable[tuple[Any, Any]], output: str | None) -> None:
-    """Print examples' predictions, a line of JSON each, on stdout, into a file or to a URL."""
+def write_rows(rows: Iterable[dict[str, Any]], output: str | None) -> None:
+    """Write JSON lines to stdout, a file or a URL."""
     with _open(output) as stream:
-        for example, prediction in answers:
-            _print(task.to_json(example, prediction), stream)
-
-
-def _write_explained(
-    predictor: "Predictor",
-    answers: Iterable[tuple[Any, Any]],
-    output: str | None,
-    page: Path | None,
-    *,
-    model: str,
-) -> None:
-    """Do the same with an explanation in each line, and where a page is asked for write that, too."""
-    from cloze.artifacts import write_text
-    from cloze.evidence.explanations import ExplainedText, explanations_page
-    from cloze.inference.explain import check_explainable, explain
-    from cloze.text.characters import replace_lone_surrogates
-
-    check_explainable(predictor)
-    task = predictor.task
-    texts = []
-    with _open(output) as stream:
-        for example, prediction in answers:
-            found = explain(predictor, example, prediction)
-            _print(task.to_json(example, prediction) | {"explanation": asdict(found)}, stream)
-            if page is not None:
-                texts.append(ExplainedText(example, found))
-    if page is not None:
-        write_text(page, replace_lone_surrogates(explanations_page(texts, task=task.name, model=model)))
-
-
-def _print(row: dict[str, Any], stream: IO[str]) -> None:
-    print(json.dumps(row, ensure_ascii=False), file=stream)
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False), file=stream)
 
 
 @contextmanager
 def _open(output: str | None) -> Iterator[IO[str]]:
-    """Yield stdout, or a file that is there only when all of it was written."""
+    """Yield stdout, or a file that appears only when it is complete."""
     if output is None:
         yield sys.stdout
         return
-    from cloze.stores import cache_directory, write_file_to
+    from cloze.remote_files import write_file_to
 
     with (
-        write_file_to(output, room=cache_directory()) as temporary,
-        # half a character of the data stands in JSON as it did there
+        write_file_to(output) as temporary,
+        # lone surrogates of the input become JSON escapes
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
     ):
         yield stream

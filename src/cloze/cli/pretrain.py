@@ -1,133 +1,164 @@
-"""`cloze pretrain`: masked words and next sentence, from scratch or from a checkpoint."""
+"""`cloze pretrain`: pre-train an encoder with masked LM and next sentence prediction."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import (
-    Flags,
-    OptionalInteger,
-    OptionalName,
-    OptionalOutput,
-    OptionalPath,
-    Settings,
-    find_recipe,
-    refuse_beside_resume,
-    required,
-)
+from cloze.cli import options
+from cloze.cli.output import print_plan
 from cloze.errors import InputError
 
 
 def run(
     *,
-    output: OptionalOutput = None,
-    data: OptionalPath = None,
+    output: options.OptionalOutput = None,
+    data: options.OptionalPath = None,
     model: Annotated[
         Literal["tiny", "mini", "small", "medium", "base", "large"] | None,
-        tyro.conf.arg(aliases=["-m"], metavar="SIZE", help_behavior_hint=""),
+        arg(aliases=["-m"], metavar="SIZE", help_behavior_hint=""),
     ] = None,
-    config: Annotated[OptionalName, tyro.conf.arg(aliases=["-c"], metavar="RECIPE")] = None,
-    steps: OptionalInteger = None,
-    budget: Annotated[OptionalName, tyro.conf.arg(metavar="TIME")] = None,
-    init: OptionalPath = None,
-    seed: OptionalInteger = None,
-    settings: Settings = (),
-    print_config: bool = False,
-    dry_run: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
-    flags: Flags,
+    config: Annotated[options.OptionalName, arg(aliases=["-c"], metavar="RECIPE")] = None,
+    steps: options.OptionalInteger = None,
+    budget: Annotated[options.OptionalName, arg(metavar="TIME")] = None,
+    init: options.OptionalPath = None,
+    seed: options.OptionalInteger = None,
+    settings: options.Settings = (),
+    print_config: options.Switch = False,
+    dry_run: options.Switch = False,
+    resume: options.Switch = False,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Pre-train an encoder: masked words and next sentence.
+    """Pre-train an encoder with masked LM and next sentence prediction.
 
-    Settings come from the paper, then --config, then --set, then the flags.
+    Settings are the paper's, then --config, then --set, then the other flags.
 
     Args:
-        output: directory of the run (required but with --print-config and --dry-run).
-        data: the data set that `cloze corpus` wrote.
-        model: tiny, mini, small, medium, base or large; base where nothing says otherwise.
-        config: a TOML file, or the name of a recipe that comes with cloze: original, fast.
-        steps: optimizer steps; these, or a budget.
-        budget: time to train, as in 30m or 8h; the schedule then follows the clock.
-        init: cloze-mini, a checkpoint or a run to go on from, with a fresh optimizer.
-        seed: of weights, pairs, masks and dropout.
-        settings: one setting, as in --set optimizer.learning_rate=2e-5; may be given several times.
-        print_config: print the resolved settings as TOML and stop.
-        dry_run: say what memory and time the run would take, judged by a few steps, and stop.
-        resume: go on with the run in the output directory.
-        overwrite: replace the run in the output directory.
-        flags: flags of every verb.
+        output: Directory of the run (required without --print-config and --dry-run).
+        data: Data set of cloze corpus (required for a new run).
+        model: tiny, mini, small, medium, base or large (default: base).
+        config: TOML file, or name of a recipe, as in -c original or -c fast (default with --init: adapt).
+        steps: Number of optimizer steps, unless --budget is given.
+        budget: Training time, as in 30m or 8h; the learning rate schedule follows the clock.
+        init: cloze-mini, a checkpoint or a run to adapt to the data, with a new optimizer.
+        seed: Seed of weights, pairs, masks and dropout.
+        settings: Setting, as in --set optimizer.learning_rate=2e-5; may be repeated.
+        print_config: Print the resolved settings as TOML, and stop.
+        dry_run: Print memory and time of the run, estimated from a few steps, and stop.
+        resume: Resume the run in the output directory, or start it if the directory is free.
     """
     from cloze import config as configuration
-    from cloze.cli.plans import print_plan
-    from cloze.pretraining.config import WIDTHS, PretrainConfig
+    from cloze.pretraining.config import PretrainConfig
     from cloze.pretraining.plan import plan_pretraining
     from cloze.pretraining.run import pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
-    from cloze.training.memory import keep_freed_memory
+    from cloze.training.memory import configure_process_memory
 
-    said = configuration.read_table(overrides=settings)
-    keep_freed_memory()
-
-    parsed_budget = None if budget is None else parse_duration(budget)
-    given = {
+    by_set = configuration.read_dict(overrides=settings)
+    configure_process_memory()
+    by_flag = {
         "data": None if data is None else str(data),
         "model.size": model,
         "steps": steps,
-        "budget_seconds": parsed_budget,
+        "budget_seconds": None if budget is None else parse_duration(budget),
         "init": None if init is None else str(init),
         "seed": seed,
     }
-    overrides = [*settings, *configuration.as_overrides(given)]
+    overrides = [*settings, *configuration.to_overrides(by_flag)]
+    recipe = options.find_recipe(config)
+    table = _read_settings(recipe, overrides, by_flag, by_set)
+    resumed = None
     if resume:
-        refuse_beside_resume({"--print-config": print_config, "--dry-run": dry_run, "--overwrite": overwrite})
-        if overrides or config is not None:
-            remedy = "Leave out the other settings, or start a new run with --init"
-            raise InputError("--resume goes on with the run's own settings", where=output, remedy=remedy)
-        output = required(output, "--output", verb="pretrain")
-        result = resume_pretraining(output, progress=flags.progress)
+        others = {"--print-config": print_config, "--dry-run": dry_run, "--overwrite": overwrite}
+        resumed = options.run_to_resume(output, others, verb="pretrain", has_settings=bool(table))
+    if resumed is not None:
+        if table:
+            _check_unchanged(resumed, table)
+        result = resume_pretraining(resumed, progress=flags.progress)
     else:
-        recipe = find_recipe(config)
-        table = configuration.read_table(recipe, overrides)
-        of_model = said["model"] if isinstance(said.get("model"), dict) else {}
-        _check_beside_init(table, model, of_model)
-        if model is not None:
-            for width in {*WIDTHS} - {*of_model}:
-                table["model"].pop(width, None)  # of the file: the flag says another size
-        for flag, other in ((steps, "budget_seconds"), (parsed_budget, "steps")):
-            if flag is not None and None in (steps, budget) and other not in said:
-                table.pop(other, None)  # of the file: the flag says another length of the run
-        resolved = configuration.from_table(
-            PretrainConfig, table, where=configuration.name_of(recipe, overrides)
-        )
+        if config is None and "init" in table:
+            recipe = options.find_recipe("adapt")
+            flags.progress.note("settings: the recipe adapt, for --init; --config chooses others")
+            table = _read_settings(recipe, overrides, by_flag, by_set)
+        placeholders = {"data": "", "steps": 1} if print_config else {}
+        if "budget_seconds" in table:
+            placeholders.pop("steps", None)
+        options.required(table.get("data", placeholders.get("data")), "--data", verb="pretrain")
+        source = configuration.describe_source(recipe, overrides)
+        placeholders = {name: value for name, value in placeholders.items() if name not in table}
+        resolved = configuration.from_dict(PretrainConfig, {**table, **placeholders}, where=source)
         if print_config:
-            print(configuration.to_toml(resolved), end="")
+            options.print_settings(configuration.to_toml(resolved), placeholders)
             return
         if dry_run:
             print_plan(plan_pretraining(resolved, progress=flags.progress), flags)
             return
-        output = required(output, "--output", verb="pretrain")
-        result = pretrain(resolved, output, overwrite=overwrite, progress=flags.progress)
-    text = "\n".join([f"wrote {output}", *(f"  {name:<24} {value:.4f}" for name, value in result.items())])
-    flags.print({"run": str(output), **result}, text)
+        output = options.required(output, "--output", verb="pretrain")
+        result = pretrain(resolved, output, overwrite=overwrite, resume=resume, progress=flags.progress)
+    width = max(24, *map(len, result))
+    lines = [f"wrote {output}", *(f"  {name:<{width}} {value:.4f}" for name, value in result.items())]
+    flags.print({"run": str(output), **result}, "\n".join(lines))
 
 
-def _check_beside_init(table: Mapping[str, Any], model: str | None, of_model: Mapping[str, Any]) -> None:
-    """Refuse to say what the encoder is where the run goes on from one.
+def _read_settings(
+    recipe: Path | None, overrides: list[str], by_flag: Mapping[str, Any], by_set: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings of a recipe, `--set` and flags; a size or length by flag replaces the recipe's."""
+    from cloze import config as configuration
+    from cloze.pretraining.config import SIZE_FIELDS
 
-    Args:
-        table: all settings, with those of a file.
-        model: the flag.
-        of_model: what --set says of the encoder.
-    """
-    from cloze.pretraining.config import SET_BESIDE_INIT
+    table = configuration.read_dict(recipe, overrides)
+    model_by_set = by_set["model"] if isinstance(by_set.get("model"), dict) else {}
+    _check_with_init(table, by_flag["model.size"], model_by_set)
+    if by_flag["model.size"] is not None:
+        for field in {*SIZE_FIELDS} - {*model_by_set}:
+            table["model"].pop(field, None)
+    lengths = {"steps": "budget_seconds", "budget_seconds": "steps"}
+    for name, other in lengths.items():
+        if by_flag[name] is not None and by_flag[other] is None and other not in by_set:
+            table.pop(other, None)
+    return table
+
+
+def _check_unchanged(run: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that differ from those of the run to resume."""
+    from cloze import config as configuration
+    from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
+    from cloze.training.run import run_settings_file
+
+    file = run_settings_file(run, verb="pretrain")
+    table = configuration.read_toml(file)
+    saved = configuration.from_dict(PretrainConfig, table, where=str(file))
+    if not {"steps", "budget_seconds"}.isdisjoint(settings):
+        table = {name: value for name, value in table.items() if name not in ("steps", "budget_seconds")}
+    if "size" in settings.get("model", {}):
+        table["model"] = {name: value for name, value in table["model"].items() if name not in SIZE_FIELDS}
+    configuration.merge_dicts(table, settings)
+    try:
+        changed = configuration.from_dict(PretrainConfig, table, where="settings")
+        changes = configuration.differences(saved, changed)
+    except InputError:  # settings that contradict those of the run differ from them
+        changes = configuration.differences(configuration.read_toml(file), table)
+    if saved.init is not None:  # the checkpoint has the other settings of the model
+        changes = {
+            name: pair
+            for name, pair in changes.items()
+            if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
+        }
+    options.refuse_differences(run, changes)
+
+
+def _check_with_init(
+    table: Mapping[str, Any], model_size: str | None, model_by_set: Mapping[str, Any]
+) -> None:
+    """Refuse settings of the encoder with `--init`, which takes them from the checkpoint."""
+    from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT
 
     if table.get("init") is None:
         return
-    if model is not None:
-        remedy = "Leave one of them out: what goes on keeps its size"
-        raise InputError("does not go with --init", where="--model", remedy=remedy)
-    if unused := [key for each in of_model if (key := f"model.{each}") not in SET_BESIDE_INIT]:
-        what = "does not go with --init: it is the checkpoint's"
-        raise InputError(what, where=unused[0], remedy="Leave it out")
+    options.refuse_together("--init", {"--model": model_size is not None})
+    for name in model_by_set:
+        if (key := f"model.{name}") not in MODEL_OVERRIDES_WITH_INIT:
+            raise InputError("--init takes it from the checkpoint", where=key, remedy="Leave it out")

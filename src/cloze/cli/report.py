@@ -1,30 +1,28 @@
-"""`cloze report RUN`: the curves and tables of a run in one HTML file."""
+"""`cloze report RUN`: write the curves and settings of a run as HTML."""
 
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Flags, OptionalPath
+from cloze.cli import options
 
 
 def run(
-    directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
+    directory: Annotated[Positional[Path], arg(metavar="RUN")],
     /,
     *,
-    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None,
-    overwrite: bool = False,
-    flags: Flags,
+    output: options.OptionalOutput = None,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Write the curves, measures, settings and machine of a run into one HTML file.
+    """Write the curves, metrics, settings and machine of a run as one HTML file.
 
     Args:
-        directory: a run of `cloze pretrain` or `cloze finetune`, finished or not.
-        output: the file; report.html in the run, where not given.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        directory: Run of cloze pretrain or cloze finetune, finished or not.
+        output: HTML file (default: report.html in the run, always replaced).
     """
-    from cloze.evidence.report import write_report
+    from cloze.reports.run_report import write_report
 
     path = write_report(directory, output=output, overwrite=overwrite)
     flags.print({"report": str(path)}, f"wrote {path}")

@@ -1,65 +1,55 @@
-"""`cloze score TASK PREDICTIONS GOLD`: the scores of a file of predictions, no model needed."""
+"""`cloze score TASK PREDICTIONS GOLD`: score a file of predictions."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import tyro
+from tyro.conf import Positional, arg
 
-from cloze.cli.common import Flags, OptionalName, OptionalPlace, Settings, TaskName
-
-if TYPE_CHECKING:
-    from cloze.tasks.squad import SquadV2
-    from cloze.tasks.task import AnyTask
+from cloze.cli import options
+from cloze.cli.output import print_scores
+from cloze.errors import InputError
 
 
 def run(
-    task: TaskName,
-    predictions: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PREDICTIONS")],
-    gold: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GOLD")],
+    task: options.TaskName,
+    predictions: Annotated[Positional[str], arg(metavar="PREDICTIONS")],
+    gold: Annotated[Positional[str], arg(metavar="GOLD")],
     /,
     *,
-    label_column: OptionalName = None,
-    na_prob: OptionalPlace = None,
-    settings: Settings = (),
-    flags: Flags,
+    label_column: options.LabelColumn = None,
+    missing_labels: options.MissingLabels = None,
+    skip_bad_rows: options.SkipBadRows = False,
+    na_prob: options.OptionalPathOrUrl = None,
+    settings: options.TaskSettings = (),
+    flags: options.Flags,
 ) -> None:
-    """Score predictions that cloze predict or another program made, with the official metrics of the task.
+    """Score predictions of cloze predict or another program with official metrics.
 
     Args:
-        task: what was predicted; cloze tasks lists what there is.
-        predictions: what cloze predict prints, one line for each example, in their order; a file or a URL, as all
-            that is read here.
-        gold: labelled data in the task's format.
-        label_column: name of the column with the label, where it is not the task's own.
-        na_prob: for squad_v2, a file that says how sure it is that a question has no answer: null_odds.json of
-            Google's code, or the predictions themselves. It brings the best thresholds.
-        settings: a setting of the task, as in --set classification.text_column=review; may be given several times.
-        flags: flags of every verb.
+        predictions: Path or URL of the output of cloze predict: a line per example, in order.
+        gold: Path or URL of labeled data in the task's format.
+        na_prob: For squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
+            at the best threshold for "no answer".
     """
-    from cloze import config as configuration
-    from cloze.cli.scores import score_lines
-    from cloze.extras import require
-    from cloze.stores import as_place
-    from cloze.tasks.config import with_settings
+    from cloze.optional_dependencies import require
+    from cloze.remote_files import to_path_or_url
     from cloze.tasks.registry import find_task
-
-    given = configuration.as_overrides({f"{task}.label_column": label_column})
-    scored = with_settings(find_task(task)(), [*settings, *given])
-    require(scored.libraries, extra="tasks", where=task)
-    examples = list(scored.examples(as_place(gold)))
-    scored.check_scored(examples)
-    answers = scored.predictions(as_place(predictions), examples)
-    if na_prob is None:
-        scores = scored.score(examples, answers)
-    else:
-        scores = _squad_v2(scored).scores_with_na_probs(examples, answers, na_prob)
-    lines = score_lines(scores, examples=len(examples), data=gold)
-    flags.print({"data": str(gold), "examples": len(examples), **scores}, "\n".join(lines))
-
-
-def _squad_v2(task: "AnyTask") -> "SquadV2":
-    from cloze.errors import InputError
     from cloze.tasks.squad import SquadV2
 
-    if not isinstance(task, SquadV2):
-        raise InputError("only squad_v2 asks how sure it is that there is no answer", where="--na-prob")
-    return task
+    configured = options.configure(
+        find_task(task)(),
+        settings,
+        label_column=label_column,
+        missing_labels=missing_labels,
+        skip_bad_rows=skip_bad_rows,
+    )
+    require(configured.libraries, extra="tasks", where=task)
+    examples = list(configured.examples(to_path_or_url(gold)))
+    configured.check_scorable(examples)
+    answers = configured.read_predictions(to_path_or_url(predictions), examples)
+    if na_prob is None:
+        scores = configured.score(examples, answers)
+    elif isinstance(configured, SquadV2):
+        scores = configured.score_with_na_probs(examples, answers, na_prob)
+    else:
+        raise InputError("is for the task squad_v2 only", where="--na-prob")
+    print_scores(flags, scores, examples=len(examples), data=gold)

@@ -1,58 +1,54 @@
-"""`cloze serve`: a server for all that models answer, and a page to see them think."""
+"""`cloze serve`: serve models over HTTP, with an explorer page."""
 
 import sys
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import Device, Flags, OptionalPath, default_workers, required
+from cloze.cli import options
 from cloze.errors import InputError
 
 
 def run(
     *,
     model: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        tyro.conf.arg(aliases=["-m"], metavar="[NAME=]DIR", help_behavior_hint="(required)"),
-    ],
-    watch: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        tyro.conf.arg(metavar="[NAME=]RUN", help_behavior_hint=""),
+        options.Repeated,
+        arg(aliases=["-m"], metavar="[NAME=]DIR", help_behavior_hint="(default: cloze-mini)"),
     ] = (),
-    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1",
+    watch: Annotated[options.Repeated, arg(metavar="[NAME=]RUN", help_behavior_hint="")] = (),
+    host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1",
     port: int = 8080,
-    api_key_file: OptionalPath = None,
-    device: Device = "auto",
-    flags: Flags,
+    api_key_file: options.OptionalPath = None,
+    top_k: options.TopK = None,
+    device: options.Device = "auto",
+    flags: options.Flags,
 ) -> None:
-    """Serve models over HTTP, with a page at / to try them and look into them, until Ctrl-C or SIGTERM.
+    """Serve models over HTTP, with an explorer page at /, until Ctrl-C or SIGTERM.
 
     Args:
-        model: cloze-mini, a checkpoint or a run, and what requests call it; may be given several times, and the first
-            is the default.
-        watch: a run whose curves the page shows while it trains, and what the page calls it; those among the models
-            are shown anyway.
-        host: the address to listen on; 0.0.0.0 is open to all of your network.
-        port: 0 takes one that is free.
-        api_key_file: a file whose first line is what requests have to know, as Authorization: Bearer KEY.
-        device: cpu, cuda, mps or auto.
-        flags: flags of every verb.
+        model: cloze-mini, a checkpoint or a run, with its name in requests; may be repeated, the first is the default.
+        watch: Run whose curves the page shows during training; may be repeated. Runs of --model are included.
+        host: Address to listen on; 0.0.0.0 accepts connections from other machines.
+        port: Port; 0 selects a free one.
+        api_key_file: File whose first line is the key that requests must send, as Authorization: Bearer KEY.
+        top_k: Maximum number of classes that /predict returns, the most probable first; by default all.
     """
-    from cloze.extras import require
+    from cloze.arguments import check_integer
+    from cloze.optional_dependencies import require
 
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     from cloze.serving.limits import Limits
-    from cloze.serving.run import read_api_key, serve
+    from cloze.serving.server import read_api_key, serve
 
-    directories = _named(required(model, "--model", verb="serve"), flag="--model")
+    directories = _parse_names(model or ("cloze-mini",), flag="--model")
     serve(
         directories,
-        _named(watch, flag="--watch"),
-        Limits(),
+        _parse_names(watch, flag="--watch"),
+        Limits(classes=None if top_k is None else check_integer(top_k, "--top-k")),
         host=host,
         port=port,
-        threads=default_workers(),
+        threads=options.default_workers(),
         api_key=None if api_key_file is None else read_api_key(api_key_file),
         device=device,
         tell=lambda address: print(
@@ -61,14 +57,14 @@ def run(
     )
 
 
-def _named(given: tuple[str, ...], *, flag: str) -> dict[str, Path]:
-    """Return directories by the names that requests give them: their own where nothing is said."""
+def _parse_names(arguments: tuple[str, ...], *, flag: str) -> dict[str, Path]:
+    """Parse NAME=DIR, or DIR, whose name is the default; an existing path may contain "="."""
     directories: dict[str, Path] = {}
-    for each in given:
-        name, equals, path = ("", "", "") if Path(each).exists() else each.partition("=")
-        directory = Path(path if equals else each)
+    for argument in arguments:
+        name, equals, path = ("", "", "") if Path(argument).exists() else argument.partition("=")
+        directory = Path(path if equals else argument)
         name = name if equals else directory.resolve().name
         if name in directories:
-            raise InputError(f"two are called {name!r}", where=flag, remedy="Say NAME=DIR")
+            raise InputError(f"the name {name!r} is used twice", where=flag, remedy="Write NAME=DIR")
         directories[name] = directory
     return directories

@@ -1,43 +1,43 @@
-"""`cloze vocab`: learn a WordPiece vocabulary from text."""
+"""`cloze vocab`: train a WordPiece vocabulary on text."""
 
 from pathlib import Path
 
-from cloze.cli.common import Corpus, Flags, OptionalOutputPlace, PoolFlags, required
-from cloze.cli.reading import ReadingOrLookFlags, look
+from cloze.cli import options
+from cloze.cli.reading_options import ReadingOrPreviewFlags, preview
 
 
 def run(
-    corpus: Corpus,
+    corpus: options.TextInputs,
     /,
     *,
-    output: OptionalOutputPlace = None,
-    reading: ReadingOrLookFlags,
+    output: options.OptionalOutputPathOrUrl = None,
+    reading: ReadingOrPreviewFlags,
     size: int = 30_522,
-    cased: bool = False,
-    pool: PoolFlags,
-    overwrite: bool = False,
-    flags: Flags,
+    cased: options.Switch = False,
+    keep_accents: options.Switch = False,
+    pool: options.WorkerFlags,
+    overwrite: options.Overwrite = False,
+    flags: options.Flags,
 ) -> None:
-    """Learn a WordPiece vocabulary from text: the same bytes from the same text, whatever the workers.
+    """Train a WordPiece vocabulary on text.
+
+    The same text gives the same bytes with any number of workers.
 
     Args:
-        corpus: text files, folders or globs, plain or compressed; - is stdin.
-        output: directory for vocab.txt and the tokenizer, or a URL such as s3://bucket/vocab (required).
-        reading: what the text files hold.
-        size: word pieces, special ones included.
-        cased: keep upper case and accents.
-        pool: where the work is done.
-        overwrite: replace the output where it exists.
-        flags: flags of every verb.
+        corpus: Text files, folders or globs, plain or compressed; - is stdin.
+        output: Directory or URL, as in s3://bucket/vocab, of vocab.txt and the tokenizer (required).
+        size: Number of tokens, with the special ones.
+        cased: Keep upper case and accents.
+        keep_accents: Lower-case without removing accents and the marks of scripts such as Devanagari, Thai or Korean.
     """
     if reading.dry_run or reading.validate:
-        look(corpus, reading, workers=pool(), flags=flags)
+        preview(corpus, reading, workers=pool.resolve(), flags=flags)
         return
-    from cloze.corpus.inputs import versions_of
-    from cloze.corpus.vocabulary import train_vocabulary, versions
-    from cloze.stores import cache_directory, write_to
+    from cloze.data.input_shards import input_versions
+    from cloze.data.vocabulary import package_versions, train_vocabulary
+    from cloze.remote_files import write_directory_to
 
-    output = required(output, "--output", verb="vocab")
+    output = options.required(output, "--output", verb="vocab")
 
     def write(directory: Path) -> None:
         train_vocabulary(
@@ -46,13 +46,14 @@ def run(
             reading=reading.config,
             size=size,
             lowercase=not cased,
-            workers=pool(),
+            keep_accents=keep_accents,
+            workers=pool.resolve(),
             overwrite=overwrite,
             progress=flags.progress,
         )
 
-    def asked() -> object:
-        return versions_of(corpus), reading.config, size, cased, versions()
+    def cache_key() -> object:
+        return input_versions(corpus), reading.config, size, cased, keep_accents, package_versions()
 
-    write_to(output, write, asked=asked, room=cache_directory(), overwrite=overwrite)
+    write_directory_to(output, write, cache_key=cache_key, overwrite=overwrite)
     flags.print({"directory": output}, f"wrote {output}")

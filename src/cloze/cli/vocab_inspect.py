@@ -1,19 +1,20 @@
-"""`cloze vocab inspect`: what a vocabulary is, and what it does to a text."""
+"""`cloze vocab inspect`: show what is in a vocabulary and how it splits text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
+from tyro.conf import arg
 
-from cloze.cli.common import Corpus, Flags, PoolFlags
-from cloze.cli.reading import ReadingFlags
+from cloze.cli import options
+from cloze.cli.reading_options import ReadingFlags
+from cloze.tables import text_table
 
 _VOCABULARY_ROWS = {
-    "pieces": "pieces",
+    "pieces": "tokens",
     "lowercase": "lower-cases",
-    "words": "  words and beginnings of words",
+    "words": "  words and starts of words",
     "continuations": "  continuations (##)",
     "characters": "  single characters",
     "reserved": "  reserved",
@@ -21,101 +22,95 @@ _VOCABULARY_ROWS = {
 _TEXT_ROWS = {
     "words": "words of the text",
     "distinct_words": "  distinct",
-    "pieces": "pieces of the text",
-    "pieces_per_word": "pieces per word",
-    "cut_words": "words cut",
+    "pieces": "tokens of the text",
+    "pieces_per_word": "tokens per word",
+    "cut_words": "words split",
     "unknown_words": "words unknown ([UNK])",
-    "continuations": "pieces that continue a word",
-    "characters": "pieces that are one character of a cut word",
-    "unused_pieces": "vocabulary that the text never uses",
+    "continuations": "tokens that continue a word",
+    "characters": "tokens that are one character of a split word",
+    "unused_pieces": "vocabulary not used by the text",
 }
 
 
 def run(
-    vocabulary: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="VOCAB")],
-    corpus: Corpus = (),
+    vocabulary: options.Vocabulary,
+    corpus: options.TextInputs = (),
     /,
     *,
-    text: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="TEXT", help_behavior_hint="")
-    ] = (),
-    beside: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="VOCAB…", help_behavior_hint="")] = (),
+    text: Annotated[options.Repeated, arg(metavar="TEXT", help_behavior_hint="")] = (),
+    beside: Annotated[tuple[Path, ...], arg(metavar="VOCAB…", help_behavior_hint="")] = (),
     reading: ReadingFlags,
-    pool: PoolFlags,
-    flags: Flags,
+    pool: options.WorkerFlags,
+    flags: options.Flags,
 ) -> None:
-    """Show what is in a vocabulary and what it does to a text.
+    """Show what is in a vocabulary and how it splits text.
 
-    A word is what BERT's tokenizer looks up: cut at spaces and at punctuation, each mark a word, each Chinese
-    character too.
+    As in BERT, each punctuation mark and each Chinese character is a word.
 
     Args:
-        vocabulary: directory of a vocabulary, or of any model with a tokenizer.
-        corpus: text to measure it on: files, folders or globs; - is stdin.
-        text: a text to show the pieces of; may be given again.
-        beside: other vocabularies to show beside it.
-        reading: what the text files hold.
-        pool: where the work is done.
-        flags: flags of every verb.
+        corpus: Text to count words in: files, folders or globs; - is stdin.
+        text: Text to show the tokens of; may be repeated.
+        beside: Other vocabularies to compare with.
     """
-    from cloze.corpus.word_counts import Normalization, count_text
-    from cloze.text.inspection import describe_text, describe_vocabulary
-    from cloze.text.tokenizer import Tokenizer
+    from cloze.data.word_counts import count_input_words
+    from cloze.tokenization.statistics import describe_text, describe_vocabulary
+    from cloze.tokenization.tokenizer import Tokenizer
 
     directories = [vocabulary, *beside]
     tokenizers = [Tokenizer.load(directory) for directory in directories]
-    counts = {}
+    counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
     if corpus:
-        counts = count_text(
-            corpus, tokenizers, reading=reading.config, workers=pool(), progress=flags.progress
+        counts = count_input_words(
+            corpus, tokenizers, reading=reading.config, workers=pool.resolve(), progress=flags.progress
         )
-    found: list[dict[str, Any]] = []
-    for directory, tokenizer in zip(directories, tokenizers, strict=True):
-        facts: dict[str, Any] = {
+    results: list[dict[str, Any]] = []
+    for directory, tokenizer, word_counts in zip(directories, tokenizers, counts, strict=True):
+        result: dict[str, Any] = {
             "directory": str(directory),
-            "vocabulary": asdict(describe_vocabulary(tokenizer)),
+            "vocabulary": asdict(describe_vocabulary(tokenizer), dict_factory=_with_json_names),
         }
-        if counts:
-            facts["text"] = asdict(describe_text(tokenizer, counts[Normalization.of(tokenizer)]))
-        facts["pieces"] = [tokenizer.encode(some).tokens[1:-1] for some in text]
-        found.append(facts)
-    flags.print(found if beside else found[0], "\n".join(_as_text(found)))
+        if word_counts:
+            statistics = describe_text(tokenizer, word_counts)
+            result["text"] = asdict(statistics, dict_factory=_with_json_names)
+        result["pieces"] = [tokenizer.encode(example).tokens[1:-1] for example in text]
+        results.append(result)
+    flags.print(results if beside else results[0], "\n".join(_format(results)))
 
 
-def _as_text(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    names = [Path(facts["directory"]).name or facts["directory"] for facts in found]
-    labels = [*_VOCABULARY_ROWS.values(), *_TEXT_ROWS.values()]
-    wide, widths = max(map(len, labels)) + 2, [max(len(name), 12) + 2 for name in names]
-    if len(found) > 1:
-        yield " " * wide + _row(names, widths)
-    for key, label in _VOCABULARY_ROWS.items():
-        cells = [_cell(facts["vocabulary"][key]) for facts in found]
-        yield f"{label:<{wide}}{_row(cells, widths)}"
-    if "text" in found[0]:
+def _with_json_names(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a table with the keys of the JSON output, which call tokens pieces."""
+    return {name.replace("token", "piece"): value for name, value in items}
+
+
+def _format(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    names = [Path(result["directory"]).name or result["directory"] for result in results]
+    rows = [
+        [label, *(_format_cell(result["vocabulary"][key]) for result in results)]
+        for key, label in _VOCABULARY_ROWS.items()
+    ]
+    if "text" in results[0]:
         for key, label in _TEXT_ROWS.items():
-            cells = [_cell(facts["text"][key], is_share=key != "pieces_per_word") for facts in found]
-            yield f"{label:<{wide}}{_row(cells, widths)}"
-    for name, facts in zip(names, found, strict=True):
-        if len(found) > 1:
+            is_share = key != "pieces_per_word"
+            cells = (_format_cell(result["text"][key], is_share=is_share) for result in results)
+            rows.append([label, *cells])
+    yield text_table(["", *names], rows)
+    for name, result in zip(names, results, strict=True):
+        if len(results) > 1:
             yield f"{name}:"
-        yield f"  longest: {' '.join(facts['vocabulary']['longest'])}"
-        if "text" in facts:
-            yield from _words("cut most", facts["text"]["most_cut"])
-            yield from _words("unknown", facts["text"]["unknown"])
-        yield from (f"  {' '.join(pieces)}" for pieces in facts["pieces"])
+        yield f"  longest: {' '.join(result['vocabulary']['longest'])}"
+        if "text" in result:
+            yield from _format_words("split most", result["text"]["most_cut"])
+            yield from _format_words("unknown", result["text"]["unknown"])
+        yield from (f"  {' '.join(tokens)}" for tokens in result["pieces"])
 
 
-def _words(label: str, words: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_words(label: str, words: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if words:
-        told = (f"{word['word']} ({word['count']:,}: {' '.join(word['pieces'])})" for word in words)
-        yield f"  {label}: {', '.join(told)}"
+        parts = (f"{word['word']} ({word['count']:,}: {' '.join(word['pieces'])})" for word in words)
+        yield f"  {label}: {', '.join(parts)}"
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-
-
-def _cell(value: float, *, is_share: bool = False) -> str:
+def _format_cell(value: float, *, is_share: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -1,1 +1,1 @@
-"""The whole life of a BERT on bundled text."""
+"""The whole pipeline on bundled novels, run by `cloze demo`."""

@@ -1,7 +1,7 @@
-"""Twelve novels by six authors, as text for pre-training and as passages to tell the authors by.
+"""The bundled novels: twelve by six authors, as sentences for pre-training and as passages to classify by author.
 
-The first book of each author is for learning, the second one for testing. Names of characters do not carry over
-from one to the other, so what is learned has to be manner. Title pages, which name the author, are cut away.
+The two novels of an author share no characters, so that a classifier must learn style instead of names. Title pages,
+which name the author, are cut off.
 """
 
 import lzma
@@ -10,95 +10,73 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from cloze.text.sentences import split_sentences
+from cloze.tokenization.sentences import split_sentences
 
 _HEADING = re.compile(r"\W*(?i:chapter|part|phase|book) .{0,40}|[^a-z]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Novel:
-    """A book of the collection."""
+    """A bundled novel."""
 
     author: str
     title: str
-    year: int
     file: str
     first_words: str
-    """What the story begins with, after title page, preface and contents."""
+    """First words of the story, after title page, preface and contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Novelist:
-    """An author, with a book to learn from and one to be tested on."""
+    """An author with a training novel and a test novel."""
 
     name: str
-    learned: Novel
-    tested: Novel
+    train_novel: Novel
+    test_novel: Novel
 
 
-def _novelist(name: str, learned: tuple[str, int, str, str], tested: tuple[str, int, str, str]) -> Novelist:
-    return Novelist(name, Novel(name, *learned), Novel(name, *tested))
-
-
-NOVELISTS = (
-    _novelist(
-        "Brontë",
-        ("Shirley", 1849, "Cbronte_Shirley_1849", "Of late years an abundant shower"),
-        ("Jane Eyre", 1847, "Cbronte_Jane_1847", "There was no possibility"),
-    ),
-    _novelist(
-        "Burnett",
-        ("The Secret Garden", 1911, "Burnett_Garden_1911", "When Mary Lennox was sent"),
-        ("A Little Princess", 1905, "Burnett_Princess_1905", "Once on a dark winter's day"),
-    ),
-    _novelist(
-        "Conrad",
-        ("Nostromo", 1904, "Conrad_Nostromo_1904", "In the time of Spanish rule"),
-        ("Almayer's Folly", 1895, "Conrad_Almayer_1895", '"Kaspar! Makan!"'),
-    ),
-    _novelist(
-        "Dickens",
-        ("Great Expectations", 1861, "Dickens_Expectations_1861", "My father's family name"),
-        ("Oliver Twist", 1839, "Dickens_Oliver_1839", "Among other public buildings"),
-    ),
-    _novelist(
-        "Doyle",
-        ("The Lost World", 1912, "Doyle_Lost_1912", "Mr. Hungerton, her father"),
-        ("The Hound of the Baskervilles", 1902, "Doyle_Hound_1902", "Mr. Sherlock Holmes, who was"),
-    ),
-    _novelist(
-        "Hardy",
-        ("Tess of the d'Urbervilles", 1891, "Hardy_Tess_1891", "On an evening in the latter part of May"),
-        ("Jude the Obscure", 1895, "Hardy_Jude_1895", "The schoolmaster was leaving"),
-    ),
+_NOVELS = (
+    Novel("Brontë", "Shirley", "Cbronte_Shirley_1849", "Of late years an abundant shower"),
+    Novel("Brontë", "Jane Eyre", "Cbronte_Jane_1847", "There was no possibility"),
+    Novel("Burnett", "The Secret Garden", "Burnett_Garden_1911", "When Mary Lennox was sent"),
+    Novel("Burnett", "A Little Princess", "Burnett_Princess_1905", "Once on a dark winter's day"),
+    Novel("Conrad", "Nostromo", "Conrad_Nostromo_1904", "In the time of Spanish rule"),
+    Novel("Conrad", "Almayer's Folly", "Conrad_Almayer_1895", '"Kaspar! Makan!"'),
+    Novel("Dickens", "Great Expectations", "Dickens_Expectations_1861", "My father's family name"),
+    Novel("Dickens", "Oliver Twist", "Dickens_Oliver_1839", "Among other public buildings"),
+    Novel("Doyle", "The Lost World", "Doyle_Lost_1912", "Mr. Hungerton, her father"),
+    Novel("Doyle", "The Hound of the Baskervilles", "Doyle_Hound_1902", "Mr. Sherlock Holmes, who was"),
+    Novel("Hardy", "Tess of the d'Urbervilles", "Hardy_Tess_1891", "On an evening in the latter part of May"),
+    Novel("Hardy", "Jude the Obscure", "Hardy_Jude_1895", "The schoolmaster was leaving"),
+)
+NOVELISTS = tuple(
+    Novelist(train.author, train, test) for train, test in zip(_NOVELS[::2], _NOVELS[1::2], strict=True)
 )
 
 
-def chapters(novel: Novel) -> list[list[str]]:
+def read_chapters(novel: Novel) -> list[list[str]]:
     """Return the sentences of each chapter."""
     file = resources.files(__package__) / "data" / f"{novel.file}.txt.xz"
     text = lzma.decompress(file.read_bytes()).decode("utf-8-sig")
-    found: list[list[str]] = [[]]
+    chapters: list[list[str]] = [[]]
     for line in text[text.index(novel.first_words) :].splitlines():
-        if not line.strip():
-            continue
-        if not _HEADING.fullmatch(line):
-            found[-1].append(line.strip())
-        elif found[-1]:
-            found.append([])
-    joined = (" ".join(" ".join(lines).split()) for lines in found)
+        if _HEADING.fullmatch(line) and line.strip():
+            chapters.append([])
+        else:
+            chapters[-1].append(line)
+    joined = (" ".join(" ".join(lines).split()) for lines in chapters)
     return [split_sentences(chapter) for chapter in joined if chapter]
 
 
-def passages(sentences: Sequence[str], *, min_words: int) -> list[str]:
-    """Join neighbouring sentences to passages of at least `min_words` words; what is left over is not used."""
-    found: list[str] = []
-    part: list[str] = []
+def split_passages(sentences: Sequence[str], *, min_words: int) -> list[str]:
+    """Join consecutive sentences to passages of at least `min_words` words; a shorter rest is left out."""
+    passages: list[str] = []
+    passage: list[str] = []
     words = 0
     for sentence in sentences:
-        part.append(sentence)
+        passage.append(sentence)
         words += len(sentence.split())
         if words >= min_words:
-            found.append(" ".join(part))
-            part, words = [], 0
-    return found
+            passages.append(" ".join(passage))
+            passage, words = [], 0
+    return passages

@@ -1,51 +1,52 @@
-"""BERT as a graph of ONNX operators over padded batches, of the same weights as the packed model.
-
-Written operator by operator, as it is short: the graph is the same each time and holds nothing but the model.
+"""BERT as a graph of ONNX operators over padded batches, with the weights of the packed model.
 
 Shapes: B sequences, L columns, D hidden, N heads, H head size, I intermediate, V vocabulary, C classes.
 """
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import onnx
+import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from cloze.export.reference import SentenceEncoder
-from cloze.model.bert import BertConfig, BertLayer, BertModel
-from cloze.model.heads import (
+from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
+from cloze.models.bert import BertConfig, BertLayer
+from cloze.models.encoder import Encoder, get_encoder
+from cloze.models.heads import (
     BertForFeatureExtraction,
     BertForMaskedLM,
     BertForMultipleChoice,
     BertForNextSentencePrediction,
     BertForPreTraining,
     BertForQuestionAnswering,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-    MaskedLMHead,
+    ModelWithHead,
+    ModelWithOutputLayer,
 )
 
 Precision: TypeAlias = Literal["float32", "float16", "int8"]
-"""Of the weights; int8 is that of matrices and embeddings, whose products are summed in 32 bits."""
+"""Of the weights; int8 applies to matrices and embeddings, whose products are summed in 32 bits."""
 
 OPSET = 20
-"""The first with Gelu."""
+"""The first opset with Gelu."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-"""Each [B, L] int64, as tokenizers give them; in the mask 1 is real."""
+"""Each [B, L] int64, as tokenizers return them; 1 in the mask is a real token."""
 
 _IR_VERSION = 9
-_MASKED_SCORE = -10_000.0  # Google's number; -inf would make NaN of a row that is all padding
+_MASKED_SCORE = -10_000.0  # Google's number; -inf would turn a row of padding into NaN
 # 7 bits: two products of 8 bits overflow the 16 in which processors without VNNI add them
-_LARGEST_INT8 = 63
-_LEAST_NORM = 1e-12  # torch's
+_MAX_INT8 = 63
+_MIN_NORM = 1e-12  # torch's
 
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class Graph:
-    """A graph that is being written: every method adds operators and returns the name of what they give."""
+class GraphBuilder:
+    """A graph under construction: each method adds operators and returns the name of their result."""
 
     def __init__(self, precision: Precision) -> None:
         self.precision = precision
@@ -53,35 +54,36 @@ class Graph:
         self._nodes: list[onnx.NodeProto] = []
         self._tensors: dict[str, onnx.TensorProto] = {}
         self._outputs: list[onnx.ValueInfoProto] = []
+        self.is_real_BL = self.add("Cast", "attention_mask", to=TensorProto.BOOL)
 
     def add(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """Add an operator; where it has several outputs, they are called as the first and /1, /2."""
+        """Add an operator; further outputs are named after the first with /1, /2."""
         name = f"{operator}_{len(self._nodes)}"
         names = [name, *(f"{name}/{number}" for number in range(1, outputs))]
         self._nodes.append(helper.make_node(operator, inputs, names, name=name, **attributes))
         return name
 
     def constant(self, values: Any, dtype: npt.DTypeLike = np.int64) -> str:
-        """Add numbers that are no weights."""
+        """Add a constant."""
         array = np.asarray(values, dtype)
         return self._tensor(f"{array.dtype}{array.tolist()}".replace(" ", ""), array)
 
     def weight(self, name: str, values: Tensor) -> str:
-        """Add a weight in the precision of the arithmetic."""
+        """Add a weight in the dtype of the arithmetic."""
         return self._tensor(name, values.detach().cpu().numpy().astype(self.dtype))
 
     def output(self, name: str, value: str, *shape: str | int) -> None:
-        """Call a value an output, in float32."""
+        """Declare a value as an output, in float32."""
         self._nodes.append(helper.make_node("Cast", [value], [name], name=name, to=TensorProto.FLOAT))
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def dense(self, name: str, values: str, layer: nn.Linear) -> str:
-        """Multiply by a matrix and add a bias."""
+        """Add a dense layer."""
         bias = self.weight(f"{name}.bias", layer.bias)
-        return self.add("Add", self.product(f"{name}.weight", values, layer.weight), bias)
+        return self.add("Add", self.matmul(f"{name}.weight", values, layer.weight), bias)
 
-    def product(self, name: str, values: str, rows: Tensor) -> str:
-        """Multiply by the transpose of a matrix [out, in]; a table that is there already is not added again."""
+    def matmul(self, name: str, values: str, rows: Tensor) -> str:
+        """Multiply by the transpose of a matrix [out, in], which may be a table that the graph already has."""
         if self.precision != "int8" and name in self._tensors:
             return self.add("MatMul", values, self.add("Transpose", name, perm=[1, 0]))
         if self.precision != "int8":
@@ -95,24 +97,20 @@ class Graph:
         )
         return self.add("Mul", sums, self.add("Mul", scale, self.add("Squeeze", scales, self.constant([1]))))
 
-    def rows(self, name: str, table: Tensor, numbers: str) -> str:
-        """Look up rows of a table by their numbers."""
+    def gather(self, name: str, table: Tensor, indices: str) -> str:
+        """Look up rows of a table by their indices."""
         if self.precision != "int8":
-            return self.add("Gather", self.weight(name, table), numbers)
+            return self.add("Gather", self.weight(name, table), indices)
         quantized, scales = self._quantized(name, table)
-        found = self.add("Cast", self.add("Gather", quantized, numbers), to=TensorProto.FLOAT)
-        return self.add("Mul", found, self.add("Gather", scales, numbers))
+        rows = self.add("Cast", self.add("Gather", quantized, indices), to=TensorProto.FLOAT)
+        return self.add("Mul", rows, self.add("Gather", scales, indices))
 
     def layer_norm(self, name: str, values: str, layer: nn.LayerNorm) -> str:
-        """Normalise the last axis."""
+        """Normalize the last axis."""
         gain, bias = self.weight(f"{name}.weight", layer.weight), self.weight(f"{name}.bias", layer.bias)
         return self.add("LayerNormalization", values, gain, bias, axis=-1, epsilon=layer.eps)
 
-    def first(self, hidden_BLD: str) -> str:
-        """Return what stands at [CLS], [B, D]."""
-        return self.add("Gather", hidden_BLD, self.constant(0), axis=1)
-
-    def finished(self) -> onnx.ModelProto:
+    def to_model(self) -> onnx.ModelProto:
         """Return the graph as a model."""
         inputs = [
             helper.make_tensor_value_info(name, TensorProto.INT64, ("batch", "length")) for name in INPUTS
@@ -126,12 +124,10 @@ class Graph:
         )
 
     def _quantized(self, name: str, rows: Tensor) -> tuple[str, str]:
-        """Add a matrix as int8 with a scale a row; one that is there already is not added again."""
+        """Add a matrix as int8 with a scale for each row, unless the graph already has it."""
         if name not in self._tensors:
             array = rows.detach().cpu().float().numpy()
-            scales = (
-                np.maximum(np.abs(array).max(1, keepdims=True), np.finfo(np.float32).tiny) / _LARGEST_INT8
-            )
+            scales = np.maximum(np.abs(array).max(1, keepdims=True), np.finfo(np.float32).tiny) / _MAX_INT8
             self._tensor(name, np.rint(array / scales).astype(np.int8))
             self._tensor(f"{name}.scales", scales.astype(np.float32))
         return name, f"{name}.scales"
@@ -142,91 +138,95 @@ class Graph:
         return name
 
 
-def build(model: nn.Module, *, precision: Precision = "float32") -> onnx.ModelProto:
-    """Write a model of ours as a graph with the outputs of `reference.padded_outputs`; at padding they mean nothing.
+def build_graph(model: Encoder | ModelWithHead, *, precision: Precision = "float32") -> onnx.ModelProto:
+    """Return a model as a graph with the outputs of `padded_outputs`; at padding they have no meaning.
 
     Args:
-        model: an encoder, a head on one, or a `SentenceEncoder`.
+        model: a `BertModel`, a head on one, or a `SentenceEncoder`.
         precision: of its weights; inputs and outputs are the same in each.
+
+    Raises:
+        ValueError: the head or its pooling has no graph.
     """
-    graph = Graph(precision)
-    bert = model if isinstance(model, BertModel) else model.bert
-    assert isinstance(bert, BertModel)
-    is_real_BL = graph.add("Cast", "attention_mask", to=TensorProto.BOOL)
-    hidden_BLD = _encode(graph, bert, is_real_BL)
-    match model:
-        case SentenceEncoder():
-            vectors_BD = _pool(graph, model, hidden_BLD, is_real_BL)
-            graph.output("sentence_embedding", vectors_BD, "batch", bert.config.hidden_size)
-        case BertForFeatureExtraction():
-            graph.output("last_hidden_state", hidden_BLD, "batch", "length", bert.config.hidden_size)
-        case BertModel():
-            graph.output("last_hidden_state", hidden_BLD, "batch", "length", bert.config.hidden_size)
-            graph.output("pooler_output", _pooled(graph, bert, hidden_BLD), "batch", bert.config.hidden_size)
-        case _:
-            _head(graph, model, bert, hidden_BLD)
-    return graph.finished()
+    graph = GraphBuilder(precision)
+    hidden_BLD = _encode(graph, get_encoder(model))
+    write = next((write for kind, write in _HEADS.items() if isinstance(model, kind)), None)
+    if write is None:
+        raise ValueError(f"no graph of a {type(model).__name__}")
+    one = torch.zeros(1, 1, dtype=torch.int64)
+    shapes = {name: values.shape for name, values in padded_outputs(model, one, one == 0, one).items()}
+    for name, value in write(graph, model, hidden_BLD).items():
+        axes = ("batch", "length") if name in model.token_outputs else ("batch",)
+        graph.output(name, value, *axes, *shapes[name][len(axes) :])
+    return graph.to_model()
 
 
-def _head(graph: Graph, model: nn.Module, bert: BertModel, hidden_BLD: str) -> None:
-    match model:
-        case BertForPreTraining():
-            words_BLV = _masked_lm(graph, model.masked_lm, bert, hidden_BLD)
-            graph.output("prediction_logits", words_BLV, "batch", "length", bert.config.vocab_size)
-            next_B2 = graph.dense("next_sentence", _pooled(graph, bert, hidden_BLD), model.next_sentence)
-            graph.output("seq_relationship_logits", next_B2, "batch", 2)
-        case BertForMaskedLM():
-            words_BLV = _masked_lm(graph, model.masked_lm, bert, hidden_BLD)
-            graph.output("logits", words_BLV, "batch", "length", bert.config.vocab_size)
-        case BertForNextSentencePrediction():
-            next_B2 = graph.dense("next_sentence", _pooled(graph, bert, hidden_BLD), model.next_sentence)
-            graph.output("logits", next_B2, "batch", 2)
-        case BertForSequenceClassification():
-            logits_BC = graph.dense("classifier", _pooled(graph, bert, hidden_BLD), model.classifier)
-            graph.output("logits", logits_BC, "batch", model.num_labels)
-        case BertForMultipleChoice():
-            logits_B1 = graph.dense("classifier", _pooled(graph, bert, hidden_BLD), model.classifier)
-            graph.output("logits", graph.add("Squeeze", logits_B1, graph.constant([1])), "batch")
-        case BertForTokenClassification():
-            logits_BLC = graph.dense("classifier", hidden_BLD, model.classifier)
-            graph.output("logits", logits_BLC, "batch", "length", model.num_labels)
-        case BertForQuestionAnswering():
-            logits_BL2 = graph.dense("qa_outputs", hidden_BLD, model.qa_outputs)
-            for number, name in enumerate(("start_logits", "end_logits")):
-                logits_BL = graph.add("Gather", logits_BL2, graph.constant(number), axis=-1)
-                graph.output(name, logits_BL, "batch", "length")
-        case _:
-            raise ValueError(f"no graph of a {type(model).__name__}")
+def _output_layer(graph: GraphBuilder, model: Any, hidden_BLD: str) -> dict[str, str]:
+    hidden = _pooled(graph, model.bert, hidden_BLD) if model.uses_pooler else hidden_BLD
+    logits = graph.dense(model.layer_name, hidden, model.output_layer)
+    if isinstance(model, BertForMultipleChoice):
+        return {"logits": graph.add("Squeeze", logits, graph.constant([1]))}
+    if isinstance(model, BertForQuestionAnswering):
+        return {
+            name: graph.add("Gather", logits, graph.constant(number), axis=-1)
+            for number, name in enumerate(model.token_outputs)
+        }
+    return {"logits": logits}
 
 
-def _encode(graph: Graph, bert: BertModel, is_real_BL: str) -> str:
+_HEADS: Mapping[type[nn.Module], Callable[[GraphBuilder, Any, str], dict[str, str]]] = MappingProxyType(
+    {
+        Encoder: lambda graph, model, hidden: {
+            "last_hidden_state": hidden,
+            "pooler_output": _pooled(graph, model, hidden),
+        },
+        SentenceEncoder: lambda graph, model, hidden: {"sentence_embedding": _pool(graph, model, hidden)},
+        BertForFeatureExtraction: lambda graph, model, hidden: {"last_hidden_state": hidden},
+        BertForPreTraining: lambda graph, model, hidden: {
+            "prediction_logits": _masked_lm(graph, model, hidden),
+            "seq_relationship_logits": _next_sentence(graph, model, hidden),
+        },
+        BertForMaskedLM: lambda graph, model, hidden: {"logits": _masked_lm(graph, model, hidden)},
+        BertForNextSentencePrediction: lambda graph, model, hidden: {
+            "logits": _next_sentence(graph, model, hidden)
+        },
+        ModelWithOutputLayer: _output_layer,
+    }
+)
+"""The functions from the last layer to the outputs of a model, by name."""
+
+
+def _encode(graph: GraphBuilder, encoder: Encoder) -> str:
     """Return the last layer, [B, L, D]."""
-    tables = bert.embeddings
+    embeddings = encoder.embeddings
     length = graph.add("Squeeze", graph.add("Shape", "input_ids", start=1, end=2))
     positions_L = graph.add("Range", graph.constant(0), length, graph.constant(1))
-    words_BLD = graph.rows("word_embeddings", tables.word_embeddings.weight, "input_ids")
-    types_BLD = graph.rows("token_type_embeddings", tables.token_type_embeddings.weight, "token_type_ids")
-    positions_LD = graph.rows("position_embeddings", tables.position_embeddings.weight, positions_L)
+    words_BLD = graph.gather("word_embeddings", embeddings.word_embeddings.weight, "input_ids")
+    types_BLD = graph.gather(
+        "token_type_embeddings", embeddings.token_type_embeddings.weight, "token_type_ids"
+    )
+    positions_LD = graph.gather("position_embeddings", embeddings.position_embeddings.weight, positions_L)
     sum_BLD = graph.add("Add", graph.add("Add", words_BLD, types_BLD), positions_LD)
-    hidden_BLD = graph.layer_norm("embeddings.layer_norm", sum_BLD, tables.layer_norm)
-    is_real_B11L = graph.add("Unsqueeze", is_real_BL, graph.constant([1, 2]))
-    for number, layer in enumerate(bert.layers):
+    hidden_BLD = graph.layer_norm("embeddings.layer_norm", sum_BLD, embeddings.layer_norm)
+    is_real_B11L = graph.add("Unsqueeze", graph.is_real_BL, graph.constant([1, 2]))
+    for number, layer in enumerate(encoder.layers):
         assert isinstance(layer, BertLayer)
-        hidden_BLD = _layer(graph, f"layers.{number}", layer, hidden_BLD, is_real_B11L, bert.config)
+        hidden_BLD = _layer(graph, f"layers.{number}", layer, hidden_BLD, is_real_B11L, encoder.config)
     return hidden_BLD
 
 
 def _layer(
-    graph: Graph, name: str, layer: BertLayer, hidden_BLD: str, is_real_B11L: str, config: BertConfig
+    graph: GraphBuilder, name: str, layer: BertLayer, hidden_BLD: str, is_real_B11L: str, config: BertConfig
 ) -> str:
-    """Return the next [B, L, D]: as `BertLayer`, with a mask in the place of sequences that lie end to end."""
-    by_head = graph.constant([0, 0, config.num_attention_heads, config.head_size])  # 0: as it is
+    """Return the next [B, L, D], as `BertLayer` does for packed sequences."""
+    head_size = config.hidden_size // config.num_attention_heads
+    by_head = graph.constant([0, 0, config.num_attention_heads, head_size])  # 0: as it is
     qkv_BL3D = graph.dense(f"{name}.query_key_value", hidden_BLD, layer.query_key_value)
     query_BLD = graph.add("Split", qkv_BL3D, outputs=3, axis=-1, num_outputs=3)
     query_BLNH, key_BLNH, value_BLNH = (
         graph.add("Reshape", part, by_head) for part in (query_BLD, f"{query_BLD}/1", f"{query_BLD}/2")
     )
-    scaled_BLNH = graph.add("Mul", query_BLNH, graph.constant(config.head_size**-0.5, graph.dtype))
+    scaled_BLNH = graph.add("Mul", query_BLNH, graph.constant(head_size**-0.5, graph.dtype))
     scores_BNLL = graph.add(
         "MatMul",
         graph.add("Transpose", scaled_BLNH, perm=[0, 2, 1, 3]),
@@ -251,42 +251,52 @@ def _layer(
     )
 
 
-def _activation(graph: Graph, values: str, config: BertConfig) -> str:
+def _activation(graph: GraphBuilder, values: str, config: BertConfig) -> str:
     return graph.add("Gelu", values, approximate="tanh" if config.hidden_act == "gelu_tanh" else "none")
 
 
-def _pooled(graph: Graph, bert: BertModel, hidden_BLD: str) -> str:
-    return graph.add("Tanh", graph.dense("pooler", graph.first(hidden_BLD), bert.pooler))
-
-
-def _masked_lm(graph: Graph, head: MaskedLMHead, bert: BertModel, hidden_BLD: str) -> str:
-    """Return scores over the vocabulary at every token, [B, L, V]."""
-    dense_BLD = graph.dense("masked_lm.dense", hidden_BLD, head.dense)
-    transformed_BLD = graph.layer_norm(
-        "masked_lm.layer_norm", _activation(graph, dense_BLD, bert.config), head.layer_norm
+def _pooled(graph: GraphBuilder, encoder: Encoder, hidden_BLD: str) -> str:
+    return graph.add(
+        "Tanh",
+        graph.dense("pooler", graph.add("Gather", hidden_BLD, graph.constant(0), axis=1), encoder.pooler),
     )
-    words_VD = bert.embeddings.word_embeddings.weight
-    scores_BLV = graph.product("word_embeddings", transformed_BLD, words_VD)
+
+
+def _masked_lm(graph: GraphBuilder, model: Any, hidden_BLD: str) -> str:
+    """Return the scores of the vocabulary at every token, [B, L, V]."""
+    head = model.masked_lm
+    dense_BLD = graph.dense("masked_lm.dense", hidden_BLD, head.dense)
+    activated_BLD = _activation(graph, dense_BLD, model.config)
+    transformed_BLD = graph.layer_norm("masked_lm.layer_norm", activated_BLD, head.layer_norm)
+    words_VD = model.bert.embeddings.word_embeddings.weight
+    scores_BLV = graph.matmul("word_embeddings", transformed_BLD, words_VD)
     return graph.add("Add", scores_BLV, graph.weight("masked_lm.bias", head.bias))
 
 
-def _pool(graph: Graph, model: SentenceEncoder, hidden_BLD: str, is_real_BL: str) -> str:
-    """Return vectors [B, D], computed in float32: sums of many do not fit into float16."""
+def _next_sentence(graph: GraphBuilder, model: Any, hidden_BLD: str) -> str:
+    return graph.dense("next_sentence", _pooled(graph, model.bert, hidden_BLD), model.next_sentence)
+
+
+def _pool(graph: GraphBuilder, model: SentenceEncoder, hidden_BLD: str) -> str:
+    """Return vectors [B, D], computed in float32, since float16 would overflow."""
     hidden_BLD = graph.add("Cast", hidden_BLD, to=TensorProto.FLOAT)
-    is_real_BL1, columns = graph.add("Unsqueeze", is_real_BL, graph.constant([2])), graph.constant([1])
+    is_real_BL1 = graph.add("Unsqueeze", graph.is_real_BL, graph.constant([2]))
+    columns = graph.constant([1])
     if model.pooling == "cls":
-        vectors_BD = graph.first(hidden_BLD)
+        vectors_BD = graph.add("Gather", hidden_BLD, graph.constant(0), axis=1)
     elif model.pooling == "max":
         masked_BLD = graph.add("Where", is_real_BL1, hidden_BLD, graph.constant(_MASKED_SCORE, np.float32))
         vectors_BD = graph.add("ReduceMax", masked_BLD, columns, keepdims=0)
-    else:
+    elif model.pooling in ("mean", "mean_sqrt_len"):
         shares_BL1 = graph.add("Cast", is_real_BL1, to=TensorProto.FLOAT)
         sum_BD = graph.add("ReduceSum", graph.add("Mul", hidden_BLD, shares_BL1), columns, keepdims=0)
         length_B1 = graph.add("ReduceSum", shares_BL1, columns, keepdims=0)
         length_B1 = graph.add("Max", length_B1, graph.constant(1, np.float32))
         divisor_B1 = length_B1 if model.pooling == "mean" else graph.add("Sqrt", length_B1)
         vectors_BD = graph.add("Div", sum_BD, divisor_B1)
+    else:
+        raise ValueError(f"no graph of the pooling {model.pooling}")
     if not model.normalize:
         return vectors_BD
     norm_B1 = graph.add("ReduceL2", vectors_BD, columns, keepdims=1)
-    return graph.add("Div", vectors_BD, graph.add("Max", norm_B1, graph.constant(_LEAST_NORM, np.float32)))
+    return graph.add("Div", vectors_BD, graph.add("Max", norm_B1, graph.constant(_MIN_NORM, np.float32)))

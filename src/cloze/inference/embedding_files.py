@@ -1,15 +1,14 @@
-"""Files of texts to files of vectors, any number of them in bounded memory.
+"""Embed the texts of a file and write their vectors, in bounded memory.
 
-.npy      the vectors alone: row i is of line i
+.npy      vectors only: row i belongs to line i
 .parquet  columns text and vector; of words line, word, start, end and vector
 .jsonl    the same as JSON lines
 """
 
 import json
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -18,142 +17,141 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow
 import pyarrow.parquet
-import torch
 
-from cloze.corpus.streams import STDIN, is_compressed
+from cloze.data.files import STDIN, is_compressed, read_lines
+from cloze.data.tables import check_is_text, count_rows, is_table, read_rows
 from cloze.errors import InputError
-from cloze.executor import Workers, map_ordered
-from cloze.inference.embed import Embedder, EmbeddingConfig, Vectors
+from cloze.inference.embedder import Embedder, EmbeddingConfig, Vectors
+from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
-from cloze.stores import Place, cache_directory, is_url, refuse_existing_file, write_file_to
-from cloze.tasks.tables import check_is_text, count_rows, is_table, read_lines, read_rows
-from cloze.text.characters import replace_lone_surrogates
-from cloze.training.workers import Workplace, find_workplace
+from cloze.remote_files import PathOrUrl, check_output_file, is_url, write_file_to
+from cloze.tokenization.unicode import replace_lone_surrogates
+from cloze.training.workers import LoadedPerWorker, place_workers
 
-Of: TypeAlias = Literal["texts", "words"]
-Stored: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
+Unit: TypeAlias = Literal["texts", "words"]
+StoredVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
-_TEXTS_AT_ONCE = 2048
-_CHARACTERS_AT_ONCE: Mapping[Of, int] = MappingProxyType({"texts": 1 << 19, "words": 1 << 16})
-"""A vector a word takes more memory than one a text."""
-_TYPES = MappingProxyType(
-    {"text": pyarrow.string(), "word": pyarrow.string()}
-    | dict.fromkeys(("line", "start", "end"), pyarrow.int64())
-)
+_MAX_CHARACTERS: Mapping[Unit, int] = MappingProxyType({"texts": 1 << 19, "words": 1 << 16})
+"""Of a part; one vector per word takes more memory than one per text."""
+_ARROW_TYPES = {
+    "line": pyarrow.int64(),
+    "text": pyarrow.string(),
+    "word": pyarrow.string(),
+    "start": pyarrow.int64(),
+    "end": pyarrow.int64(),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedFile:
-    """What was written."""
+class EmbeddingFileSummary:
+    """Counts of the texts read and the vectors written."""
 
     texts: int
     vectors: int
     width: int
     truncated: int
-    """Texts that were longer than what is read of one."""
+    """Texts longer than `max_seq_length`."""
     empty: int
     """Texts of white space, whose vectors are of [CLS] [SEP] alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Some neighbouring texts of the input."""
-
-    first_line: int
-    texts: tuple[str, ...]
+_Part: TypeAlias = tuple[int, list[str]]
+"""Consecutive texts of the input, and the line of the first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a part becomes."""
+    """The output rows of a part."""
 
     columns: dict[str, list[Any]]
-    """Beside the vectors, by name."""
-    vectors: Stored
+    """All columns but the vectors, by name."""
+    vectors: StoredVectors
     counts: tuple[int, int, int, int]
-    """Texts, vectors, texts that were cut, empty texts."""
+    """Texts, vectors, truncated texts, empty texts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FileConfig:
-    """How a file is read, worked on and written."""
+class EmbeddingFileConfig:
+    """How a file is read, processed and written."""
 
-    of: Of = "texts"
-    """What a vector is of."""
+    of: Unit = "texts"
+    """Whether to write a vector per text or per word."""
     text_column: str = "text"
-    """Where tables have the text."""
-    idf_source: Place | None = None
-    """Where pieces are counted for idf_mean; None is the input itself, which is then read twice."""
+    """Column with the text, if the input is a table."""
+    idf_source: PathOrUrl | None = None
+    """Texts in which tokens are counted for idf_mean; None is the input itself, which is then read twice."""
     storage: Literal["float32", "float16"] = "float32"
     """Number format of the vectors in the file."""
     workers: Workers = 1
-    """Processes, of a machine without an accelerator; or a cluster."""
+    """Processes on a machine without an accelerator, or a cluster."""
     device: str = "auto"
     """cpu, cuda, mps or auto."""
+    texts_per_part: int = 2048
+    """Maximum number of texts that are embedded at once."""
 
 
 def embed_file(
     model: Path,
-    source: Place,
-    output: Place,
+    source: PathOrUrl,
+    output: PathOrUrl,
     config: EmbeddingConfig,
-    file: FileConfig,
+    file: EmbeddingFileConfig,
     *,
     overwrite: bool = False,
     progress: Progress = SILENT,
-) -> EmbeddedFile:
-    """Write the vectors of a file's texts, in their order; memory does not grow with their number.
+) -> EmbeddingFileSummary:
+    """Write the vectors of a file's texts, in their order and in bounded memory.
 
     Args:
         model: a checkpoint or a run.
-        source: text, a text a line, or a table, by a path or a URL; - is stdin. An empty line is a text, so that rows
-            are lines.
-        output: a path or a URL that ends in .npy, .parquet or .jsonl. It is there when all of it is written, or not
-            at all.
-        config: which vectors are made.
-        file: how the file is read, worked on and written.
-        overwrite: replace the output where it exists.
-        progress: where to tell how far it is.
+        source: path or URL of a text file with a text per line, empty lines included, or of a table; - is stdin.
+        output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
+        config: which vectors to write.
+        file: how to read, process and write.
+        overwrite: replace an existing output.
+        progress: of the texts.
 
     Raises:
-        InputError: a file or a setting is wrong, or a number is too large for the storage.
+        InputError: a file or a setting is invalid, or a number is too large for the storage.
         RunError: the disk is full, or a worker died.
     """
-    refuse_existing_file(output, overwrite=overwrite, source=source)
-    write = _writer(output, file.of)
-    workplace = find_workplace(file.workers, file.device)
-    embedder = Embedder.load(model, config, device=workplace.device_here)
+    check_output_file(output, overwrite=overwrite, source=source)
+    write = _find_writer(output, file.of)
+    placement = place_workers(file.workers, file.device)
+    embedder = Embedder.load(model, config, device=placement.local_device)
     if config.pooling == "idf_mean":
         if file.idf_source is None and str(source) == STDIN:
-            what = "stdin can be read only once, and idf_mean counts pieces first"
+            what = "stdin can be read only once, and idf_mean counts tokens first"
             raise InputError(what, where="pooling", remedy="Name a text to count in with --idf-from")
         embedder = embedder.with_idf(read_texts(file.idf_source or source, file.text_column))
-    parts = _parts(read_texts(source, file.text_column), _CHARACTERS_AT_ONCE[file.of])
+    load = partial(Embedder.load, model, config, device=placement.device)
+    get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
+    embed_part = partial(_embed_part, get, embedder.idf, file.of)
+    parts = _split(read_texts(source, file.text_column), file.texts_per_part, _MAX_CHARACTERS[file.of])
     counts = np.zeros(4, np.int64)
     with (
         progress.bar("embedding", total=_count_texts(source), unit="texts") as bar,
-        write_file_to(output, room=cache_directory()) as temporary,
+        write_file_to(output) as temporary,
     ):
-        work = _work(embedder, model, config, file.of, workplace)
 
         def rows() -> Iterator[_Rows]:
-            for made in map_ordered(work, parts, workers=workplace.workers):
-                yield replace(made, vectors=_as_stored(made.vectors, file.storage))
-                counts[:] += made.counts
-                bar.advance(made.counts[0])
+            for part in map_ordered(embed_part, parts, workers=placement.workers):
+                yield replace(part, vectors=_convert(part.vectors, file.storage))
+                counts[:] += part.counts
+                bar.advance(part.counts[0])
 
         write(rows(), temporary, embedder.width, np.dtype(file.storage))
         if not counts[0]:
-            raise InputError("holds no text", where=source)
+            raise InputError("contains no text", where=source)
     texts, vectors, truncated, empty = counts.tolist()
-    return EmbeddedFile(texts, vectors, embedder.width, truncated, empty)
+    return EmbeddingFileSummary(texts, vectors, embedder.width, truncated, empty)
 
 
-def read_texts(path: Place, text_column: str = "text") -> Iterator[str]:
+def read_texts(path: PathOrUrl, text_column: str = "text") -> Iterator[str]:
     """Yield the lines of a text file, or the cells of a table's column.
 
     Raises:
-        InputError: no such file or column, or a line that cannot be read.
+        InputError: there is no such file or column, or a line cannot be read.
     """
     if is_table(path):
         for row in read_rows(path, [text_column]):
@@ -164,8 +162,8 @@ def read_texts(path: Place, text_column: str = "text") -> Iterator[str]:
             yield line
 
 
-def _count_texts(source: Place) -> int | None:
-    """Return about how many texts there are, where that is known before they are read."""
+def _count_texts(source: PathOrUrl) -> int | None:
+    """Return about how many texts there are, if that is known without parsing them."""
     if is_table(source):
         return count_rows(source)
     if is_url(source) or not Path(source).is_file() or is_compressed(str(source)):
@@ -174,125 +172,93 @@ def _count_texts(source: Place) -> int | None:
         return sum(block.count(b"\n") for block in iter(partial(stream.read, 1 << 20), b""))
 
 
-def _parts(texts: Iterable[str], max_characters: int) -> Iterator[_Part]:
+def _split(texts: Iterable[str], max_texts: int, max_characters: int) -> Iterator[_Part]:
     part: list[str] = []
     first_line, characters = 1, 0
     for line, text in enumerate(texts, 1):
         part.append(text)
         characters += len(text)
-        if len(part) == _TEXTS_AT_ONCE or characters >= max_characters:
-            yield _Part(first_line, tuple(part))
+        if len(part) == max_texts or characters >= max_characters:
+            yield first_line, part
             part, first_line, characters = [], line + 1, 0
     if part:
-        yield _Part(first_line, tuple(part))
+        yield first_line, part
 
 
-def _work(
-    embedder: Embedder, model: Path, config: EmbeddingConfig, of: Of, workplace: Workplace
-) -> Callable[[_Part], _Rows]:
-    """Return what makes rows of a part, here or in a worker, which reads the model itself."""
-    if workplace.is_here:
-        return partial(_rows_of, embedder, of)
-    loading = _Loading(uuid.uuid4().hex, model, config, workplace)
-    return partial(_rows_of_worker, loading, embedder.idf, of)
-
-
-@dataclass(frozen=True, slots=True)
-class _Loading:
-    """How a worker comes to its embedder."""
-
-    call: str
-    """Tells models apart that were in the same place."""
-    model: Path
-    config: EmbeddingConfig
-    workplace: Workplace
-
-
-def _rows_of_worker(loading: _Loading, idf: Vectors | None, of: Of, part: _Part) -> _Rows:
-    return _rows_of(replace(_embedder_of_worker(loading), idf=idf), of, part)
-
-
-@lru_cache(maxsize=1)  # a worker sees many parts
-def _embedder_of_worker(loading: _Loading) -> Embedder:
-    torch.set_num_threads(loading.workplace.threads)
-    return Embedder.load(loading.model, loading.config, device=loading.workplace.device)
-
-
-def _rows_of(embedder: Embedder, of: Of, part: _Part) -> _Rows:
-    """Make vectors of some texts, or of their words."""
-    empty = sum(not text.strip() for text in part.texts)
+def _embed_part(get_embedder: Callable[[], Embedder], idf: Vectors | None, of: Unit, part: _Part) -> _Rows:
+    embedder = replace(get_embedder(), idf=idf)
+    first_line, texts = part
+    num_texts, num_empty = len(texts), sum(not text.strip() for text in texts)
     if of == "texts":
-        made = embedder.embed(part.texts)
-        counts = (len(part.texts), len(part.texts), made.num_truncated, empty)
-        return _Rows({"text": list(part.texts)}, made.vectors, counts)
-    found = embedder.words(part.texts)
-    words = [(line, word) for line, own in enumerate(found, part.first_line) for word in own.words]
+        result = embedder.embed(texts)
+        return _Rows({"text": texts}, result.vectors, (num_texts, num_texts, result.num_truncated, num_empty))
+    words_of_text = embedder.words(texts)
+    words = [(line, word) for line, text in enumerate(words_of_text, first_line) for word in text.words]
     columns: dict[str, list[Any]] = {
         "line": [line for line, _ in words],
         "word": [word.text for _, word in words],
         "start": [word.start for _, word in words],
         "end": [word.end for _, word in words],
     }
-    vectors = np.concatenate([own.vectors for own in found])
-    return _Rows(columns, vectors, (len(found), len(words), sum(own.is_truncated for own in found), empty))
+    vectors = np.concatenate([text.vectors for text in words_of_text])
+    num_truncated = sum(text.is_truncated for text in words_of_text)
+    return _Rows(columns, vectors, (num_texts, len(words), num_truncated, num_empty))
 
 
-def _as_stored(vectors: Stored, storage: str) -> Stored:
+def _convert(vectors: StoredVectors, storage: str) -> StoredVectors:
     """Return vectors in the number format of the file.
 
     Raises:
         InputError: a number is too large for it.
     """
     with np.errstate(over="ignore"):
-        stored: Stored = vectors.astype(storage)
-    if not np.isfinite(stored).all():
+        converted: StoredVectors = vectors.astype(storage)
+    if not np.isfinite(converted).all():
         what = f"{np.abs(vectors).max():g} is too large for {storage}"
         raise InputError(what, where="dtype", remedy="Say --dtype float32, or --normalize")
-    return stored
+    return converted
 
 
-def _writer(output: Place, of: Of) -> Callable[[Iterator[_Rows], Path, int, np.dtype[Any]], None]:
-    """Return what writes the format that a name asks for.
-
-    Raises:
-        InputError: it asks for none, or for one that has no room for words.
-    """
-    ending = Path(output).suffix
-    if ending not in _WRITERS:
+def _find_writer(output: PathOrUrl, of: Unit) -> Callable[[Iterator[_Rows], Path, int, np.dtype[Any]], None]:
+    """Return the writer of a format, by the suffix of the output."""
+    suffix = Path(output).suffix
+    if suffix not in _WRITERS:
         remedy = f"Its name must end in {', '.join(_WRITERS)}"
         raise InputError("not a format for vectors", where=output, remedy=remedy)
-    if of == "words" and ending == ".npy":
+    if of == "words" and suffix == ".npy":
         remedy = "Write words to .parquet or .jsonl"
-        raise InputError("has no room for words beside their vectors", where=output, remedy=remedy)
-    return _WRITERS[ending]
+        raise InputError("this format cannot hold words", where=output, remedy=remedy)
+    return _WRITERS[suffix]
 
 
 def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
-    """Append vectors; the number of rows is filled in at the end: NumPy's header leaves room for it."""
+    """Append vectors; at the end, write their number into the header, which NumPy pads for that."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
     count = 0
     with path.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, {**header, "shape": (0, width)})
-        begin = stream.tell()
-        for some in rows:
-            stream.write(np.ascontiguousarray(some.vectors).data)
-            count += len(some.vectors)
+        start = stream.tell()
+        for part in rows:
+            stream.write(np.ascontiguousarray(part.vectors).data)
+            count += len(part.vectors)
         stream.seek(0)
         np.lib.format.write_array_header_1_0(stream, {**header, "shape": (count, width)})
-        assert stream.tell() == begin
+        assert stream.tell() == start
 
 
 def _write_parquet(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
     writer = None
     try:
-        for some in rows:
-            flat = pyarrow.array(some.vectors.reshape(-1))
+        for part in rows:
+            flat = pyarrow.array(part.vectors.reshape(-1))
             vectors = pyarrow.FixedSizeListArray.from_arrays(flat, width)
-            # a part may have no rows, and then nothing to tell a type from
-            columns = {name: pyarrow.array(own, _TYPES[name]) for name, own in some.columns.items()}
+            # explicit types: a part without rows has none to infer
+            columns = {
+                name: pyarrow.array(values, _ARROW_TYPES[name]) for name, values in part.columns.items()
+            }
             table = pyarrow.table({**columns, "vector": vectors})
             if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=list(some.columns))
+                writer = pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=list(part.columns))
             writer.write_table(table)
     finally:
         if writer is not None:
@@ -301,9 +267,9 @@ def _write_parquet(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtyp
 
 def _write_json_lines(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for some in rows:
-            for *values, vector in zip(*some.columns.values(), some.vectors, strict=True):
-                row = dict(zip(some.columns, values, strict=True)) | {"vector": vector.tolist()}
+        for part in rows:
+            for *values, vector in zip(*part.columns.values(), part.vectors, strict=True):
+                row = dict(zip(part.columns, values, strict=True)) | {"vector": vector.tolist()}
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 

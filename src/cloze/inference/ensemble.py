@@ -1,112 +1,151 @@
-"""Several models of one task that answer as one: the mean of their logits, of a text that is tokenized once.
+"""Combine models of one task by the mean of their logits, and predict with several workers.
 
-Source: Devlin et al. 2019, table 2 ("BERT-Large (Ensemble)"), which does not say how its systems were joined.
+Source: Devlin et al. 2019, table 2 ("BERT-Large (Ensemble)"), which does not give the method.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
-from cloze.inference.predictor import Predictor
-from cloze.locate import resolve_checkpoint
-from cloze.model.packed import Packed
+from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor
+from cloze.model_paths import resolve_checkpoint
+from cloze.parallel_map import WorkerPlacement
+from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
+from cloze.tasks.task import AnyTask
+from cloze.training.workers import LoadedPerWorker
 
 
-class MeanOfModels(nn.Module):
-    """Says the mean of what several models say: of a classifier's logits, of SQuAD's scores of start and end."""
+class EnsembleModel(nn.Module):
+    """Returns the mean of the logits of several models."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
 
-    def forward(self, packed: Packed) -> Tensor:
-        """Return logits of the shape that each of the models gives, in float32."""
-        return torch.stack([model(packed).float() for model in self.models]).mean(0)
+    def forward(self, batch: PackedBatch) -> Tensor:
+        """Return logits of the shape of each model's, in float32."""
+        return torch.stack([model(batch).float() for model in self.models]).mean(0)
 
 
 def load_ensemble(directories: Sequence[Path], task: str | None = None, *, device: str = "auto") -> Predictor:
-    """Read models that were fine-tuned for one task, such as runs with different seeds; of one, that one.
+    """Load models that were fine-tuned for one task, such as runs with different seeds, as one predictor.
 
     Args:
         directories: checkpoints or runs.
-        task: the name of what they were fine-tuned for; None takes the first one's word for it.
+        task: the name of the task; by default that of the first model.
         device: cpu, cuda, mps or auto. All models are in its memory at once.
 
     Raises:
-        InputError: a directory holds no such model, stands twice, or its logits do not mean what the first one's
-            do: other classes, another order of them, another tokenizer, other settings of the task.
+        InputError: a directory has no such model or is repeated, or the models differ in classes, tokenizer or settings
+            of the task, so that their logits cannot be averaged.
     """
-    refuse_twice(directories)
+    check_distinct(directories)
     first, *others = [Predictor.load(directory, task, device=device) for directory in directories]
     if not others:
         return first
-    if first.task.answered_by_any_encoder:
-        what = f"vectors of {first.task.name} of several models have no mean"
+    if first.task.is_headless:
+        what = f"the vectors that {first.task.name} compares cannot be averaged over models"
         raise InputError(what, where=directories[1], remedy="Give one model")
     for directory, other in zip(directories[1:], others, strict=True):
-        _check_reads_the_same(first, other, directory, directories[0])
-    models = MeanOfModels([first.model, *(other.model for other in others)])
-    return replace(first, model=models, task=first.task.averaged([other.task for other in others]))
+        _check_compatible(first, other, directory, directories[0])
+    models = EnsembleModel([first.model, *(other.model for other in others)])
+    return replace(first, model=models, task=first.task.for_ensemble([other.task for other in others]))
 
 
-def models_by_task(directories: Sequence[Path], *, ensemble: bool) -> dict[str, list[Path]]:
-    """Return which of the models were fine-tuned for which task, as their task.toml says.
-
-    Args:
-        directories: checkpoints or runs, of the latter the best is asked.
-        ensemble: whether several may be for one task.
+def group_models_by_task(directories: Sequence[Path], *, ensemble: bool) -> dict[str, list[Path]]:
+    """Return the models that were fine-tuned for each task, by the task's name.
 
     Raises:
-        InputError: one does not say what it is for, stands twice, or two are for one task.
+        InputError: a directory has no task, is repeated, or has the task of another one without `ensemble`.
     """
-    refuse_twice(directories)
-    found: dict[str, list[Path]] = {}
+    check_distinct(directories)
+    models: dict[str, list[Path]] = {}
     for directory in directories:
-        checkpoint = resolve_checkpoint(directory, "best")
+        checkpoint = resolve_checkpoint(directory)
         if not checkpoint.is_dir():
             raise InputError("no such directory", where=directory)
         stored = load_task(checkpoint)
         if stored is None:
             remedy = "Give a model of cloze finetune"
-            raise InputError("has no task.toml: nothing says what it is for", where=directory, remedy=remedy)
+            raise InputError("has no task.toml, so its task is unknown", where=directory, remedy=remedy)
         task, _ = stored
-        own = found.setdefault(task.name, [])
-        own.append(directory)
-        if len(own) > 1 and not ensemble:
+        same_task = models.setdefault(task.name, [])
+        same_task.append(directory)
+        if len(same_task) > 1 and not ensemble:
             remedy = "Give one of them, or say --ensemble to take their mean"
-            raise InputError(f"is for {task.name}, as {own[0]} is", where=directory, remedy=remedy)
-    return found
+            raise InputError(f"is for {task.name}, as {same_task[0]} is", where=directory, remedy=remedy)
+    return models
 
 
-def refuse_twice(directories: Sequence[Path]) -> None:
-    """Refuse the same model twice, which would count it twice.
-
-    Raises:
-        InputError: a directory stands twice.
-    """
+def check_distinct(directories: Sequence[Path]) -> None:
+    """Raise InputError if two directories resolve to one checkpoint."""
     seen: set[Path] = set()
     for directory in directories:
-        checkpoint = resolve_checkpoint(directory, "best").resolve()
+        checkpoint = resolve_checkpoint(directory).resolve()
         if checkpoint in seen:
             raise InputError("is given twice", where=directory, remedy="Name each model once")
         seen.add(checkpoint)
 
 
-def _check_reads_the_same(first: Predictor, other: Predictor, directory: Path, beside: Path) -> None:
-    """Refuse a model that reads other pieces than the first: their outputs would be of different things."""
+def _check_compatible(first: Predictor, other: Predictor, directory: Path, first_directory: Path) -> None:
+    """Refuse a model that reads other inputs than the first one."""
     tokenizer = replace(other.tokenizer, model_max_length=first.tokenizer.model_max_length)
     if tokenizer != first.tokenizer:
-        remedy = "Only models with one tokenizer can answer together"
-        raise InputError(f"its tokenizer is not that of {beside}", where=directory, remedy=remedy)
+        what = f"its tokenizer is not that of {first_directory}"
+        raise InputError(what, where=directory, remedy="Models of an ensemble need the same tokenizer")
     if other.max_seq_length != first.max_seq_length:
-        what = f"reads {other.max_seq_length} tokens at once, {beside} reads {first.max_seq_length}"
+        what = f"reads {other.max_seq_length} tokens at once, {first_directory} reads {first.max_seq_length}"
         raise InputError(what, where=directory, remedy="Fine-tune both with the same max_seq_length")
     try:
-        first.task.averaged([other.task])
+        first.task.for_ensemble([other.task])
     except InputError as error:
-        raise InputError(f"{error.what}, unlike {beside}", where=directory, remedy=error.remedy) from error
+        what = f"{error.what}, unlike {first_directory}"
+        raise InputError(what, where=directory, remedy=error.remedy) from error
+
+
+def stream_predictions(
+    predictor: Predictor,
+    models: Sequence[Path],
+    examples: Iterable[Any],
+    placement: WorkerPlacement,
+    *,
+    part_size: int = EXAMPLES_PER_PART,
+    total: int | None = None,
+    progress: Progress = SILENT,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield every example with its prediction, in order and in bounded memory.
+
+    Args:
+        predictor: the result of `load_ensemble`, perhaps with other settings of its task.
+        models: the same models, for workers to load.
+
+    Raises:
+        InputError: an example is invalid; those before it may have been yielded.
+        RunError: a worker died.
+    """
+    predict = predictor.predict
+    if not placement.in_process:
+        load = partial(load_ensemble, tuple(models), predictor.task.name, device=placement.device)
+        predict = partial(_predict_in_worker, LoadedPerWorker(load, placement.threads), predictor.task)
+    return predictor.stream(
+        examples,
+        predict=predict,
+        part_size=part_size,
+        workers=placement.workers,
+        total=total,
+        progress=progress,
+    )
+
+
+def _predict_in_worker(
+    predictor: LoadedPerWorker[Predictor], task: AnyTask, examples: Sequence[Any]
+) -> tuple[list[Any], int]:
+    return replace(predictor.get(), task=task).predict(examples)

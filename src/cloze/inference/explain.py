@@ -1,10 +1,9 @@
-"""Which words of a text made a model say what it says: integrated gradients over the word embeddings.
+"""Attribute a prediction to the words of its text: integrated gradients over the word embeddings.
 
-Shapes: T tokens of the text, S steps, C of them at once, D hidden.
+Shapes: T tokens of the text, S steps, C of them in a segment, D hidden.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,67 +11,63 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
-from cloze.model.bert import BertModel
-from cloze.model.packed import Packed
+from cloze.models.batch import to_device
+from cloze.models.encoder import find_encoder, get_encoder
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.text_regression import TextRegression
-from cloze.tasks.texts import LabelledText
-from cloze.text.pieces import CONTINUATION, MASK
-from cloze.text.tokenizer import Encoding
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.special_tokens import CONTINUATION, MASK
+from cloze.tokenization.tokenizer import Encoding
 
-_MAX_TOKENS = 4096
-STEPS = (32, 64, 128, 256, 512)
-"""How often a model reads a text to say why it got its prediction, until the attributions converge."""
-_LARGEST_GAP = 0.01  # of the sum of all attributions without their signs
 _ROUNDING = 1e-5  # of logits in float32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainConfig:
+    """Settings of integrated gradients."""
+
+    steps: tuple[int, ...] = (32, 64, 128, 256, 512)
+    """Numbers of steps to try, until the attributions converge."""
+    max_gap: float = 0.01
+    """Largest convergence gap, as a share of the sum of the absolute attributions."""
+    max_tokens: int = 4096
+    """Tokens that pass through the model at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributions:
-    """What each token adds to an output of a model, from the output for a baseline to that for the text."""
+    """The contribution of each token to the change of an output, from the baseline to the text."""
 
     tokens: tuple[float, ...]
     """[T]."""
     output: float
-    """Of the text."""
+    """For the text."""
     baseline_output: float
 
     @property
     def convergence_gap(self) -> float:
-        """What the attributions sum to, less what they should: 0 with infinitely many steps."""
+        """The sum of the attributions minus the change of the output; 0 with infinitely many steps."""
         return sum(self.tokens) - (self.output - self.baseline_output)
 
-    @property
-    def has_converged(self) -> bool:
-        """Whether the gap is small beside the attributions."""
-        return abs(self.convergence_gap) <= _LARGEST_GAP * sum(map(abs, self.tokens)) + _ROUNDING
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A few points of a line, which go through the model together."""
-
-    alphas: Tensor
-    """How far each is on its way, 0 to 1, [C]."""
-    weights: Tensor
-    """What it counts in the mean over the line, [C]."""
-    num_tokens: int
-    """C times T."""
+    def has_converged(self, max_gap: float) -> bool:
+        """Return whether the gap is at most a share of the absolute attributions."""
+        return abs(self.convergence_gap) <= max_gap * sum(map(abs, self.tokens)) + _ROUNDING
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Line:
-    """The straight line from the word embeddings of a baseline to those of a text, and an output of a model on it.
+class EmbeddingPath:
+    """The straight line from the word embeddings of a baseline to those of a text, and an output along it.
 
     Args:
         model: a head on an encoder, in evaluation mode.
         input_ids: the text, [T].
         token_type_ids: its segments, [T].
-        baseline_ids: a text that says nothing, [T].
-        output: from what the model says of C sequences to one number for each, [C].
+        baseline_ids: an uninformative text, [T].
+        output: maps the model's output for C sequences to one number for each, [C].
     """
 
     model: nn.Module
@@ -81,217 +76,215 @@ class Line:
     baseline_ids: Sequence[int]
     output: Callable[[Tensor], Tensor]
 
-    def stretches(self, steps: int) -> list[Stretch]:
-        """Cut the line into so many points, by the quadrature of Gauss and Legendre."""
+    def segments(self, steps: int, max_tokens: int) -> "list[PathSegment]":
+        """Split the path into points, by Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
         points, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1], where the weights sum to 2
-        alphas, shares = (torch.from_numpy(each).float() for each in ((1 + points) / 2, weights / 2))
-        at_once = max(1, _MAX_TOKENS // len(self.input_ids))
-        return [
-            Stretch(some_alphas, some_shares, len(some_alphas) * len(self.input_ids))
-            for some_alphas, some_shares in zip(
-                torch.split(alphas, at_once), torch.split(shares, at_once), strict=True
-            )
-        ]
-
-    def gradients(self, stretch: Stretch) -> Tensor:
-        """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
-        baseline_TD, text_TD = self._ends()
-        alphas_C, weights_C = (each.to(text_TD)[:, None, None] for each in (stretch.alphas, stretch.weights))
-        line_CTD = baseline_TD + alphas_C * (text_TD - baseline_TD)
-        line_CTD.requires_grad_()
-        outputs_C = self._outputs(line_CTD)
-        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), line_CTD)
-        return (weights_C * gradients_CTD).sum(0)
+        count = max(1, max_tokens // len(self.input_ids))
+        alphas_S, weights_S = (torch.from_numpy(values).float() for values in ((1 + points) / 2, weights / 2))
+        groups = zip(torch.split(alphas_S, count), torch.split(weights_S, count), strict=True)
+        return [PathSegment(self, *group) for group in groups]
 
     def attributions(self, gradients: Sequence[Tensor]) -> Attributions:
-        """Say what each token adds, from the gradients of all stretches."""
-        baseline_TD, text_TD = self._ends()
+        """Return the attribution of each token, from the gradients of all segments."""
+        baseline_TD, text_TD = self.ends()
         with torch.no_grad():
-            baseline_output, text_output = self._outputs(torch.stack([baseline_TD, text_TD])).tolist()
+            baseline_output, text_output = self.outputs(torch.stack([baseline_TD, text_TD])).tolist()
         gradient_TD = sum(gradients, torch.zeros_like(text_TD))
         attributions_T = (gradient_TD * (text_TD - baseline_TD)).sum(-1)
         return Attributions(tuple(attributions_T.tolist()), text_output, baseline_output)
 
-    def _ends(self) -> tuple[Tensor, Tensor]:
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Return the embeddings of baseline and text, [T, D] each."""
         table = self._table
-        both = torch.tensor([list(self.baseline_ids), list(self.input_ids)], device=table.weight.device)
-        baseline_TD, text_TD = table(both).detach()
+        ids_2T = torch.tensor([list(self.baseline_ids), list(self.input_ids)], device=table.weight.device)
+        baseline_TD, text_TD = table(ids_2T).detach()
         return baseline_TD, text_TD
 
-    def _outputs(self, points: Tensor) -> Tensor:
-        """Return [C] of embeddings [C, T, D]."""
-        count = len(points)
-        packed = Packed.from_sequences([self.input_ids] * count, [self.token_type_ids] * count)
-        with _word_embeddings(self._table, points.flatten(0, 1)):
-            return self.output(self.model(packed.to(points.device)).float())
+    def outputs(self, embeddings: Tensor) -> Tensor:
+        """Return the output for each of C sequences of word embeddings [C, T, D]."""
+        count = len(embeddings)
+        batch = collate([self.input_ids] * count, [self.token_type_ids] * count)
+        handle = self._table.register_forward_hook(lambda *_: embeddings.flatten(0, 1))
+        try:
+            return self.output(self.model(to_device(batch, embeddings.device)).float())
+        finally:
+            handle.remove()
 
     @property
     def _table(self) -> nn.Embedding:
-        encoder = self.model.bert
-        assert isinstance(encoder, BertModel)
-        return encoder.embeddings.word_embeddings
+        table: nn.Embedding = get_encoder(self.model).embeddings.word_embeddings
+        return table
 
 
-def integrated_gradients(line: Line, steps: int) -> Attributions:
+@dataclass(frozen=True, slots=True)
+class PathSegment:
+    """A group of points on a path that pass through the model together."""
+
+    path: EmbeddingPath
+    alphas: Tensor
+    """Position of each point on the path, 0 to 1, [C]."""
+    weights: Tensor
+    """Weight of each point in the mean over the path, [C]."""
+
+    @property
+    def num_tokens(self) -> int:
+        """C times T."""
+        return len(self.alphas) * len(self.path.input_ids)
+
+    def gradients(self) -> Tensor:
+        """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
+        baseline_TD, text_TD = self.path.ends()
+        alphas_C11, weights_C11 = (
+            values.to(text_TD)[:, None, None] for values in (self.alphas, self.weights)
+        )
+        points_CTD = baseline_TD + alphas_C11 * (text_TD - baseline_TD)
+        points_CTD.requires_grad_()
+        outputs_C = self.path.outputs(points_CTD)
+        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), points_CTD)
+        return (weights_C11 * gradients_CTD).sum(0)
+
+
+def integrated_gradients(path: EmbeddingPath, steps: int, *, max_tokens: int = 4096) -> Attributions:
     """Attribute an output of a model to the tokens of a text.
 
-    The word embeddings of the text are reached from those of the baseline on a straight line; the gradient of the
-    output is averaged along it and multiplied with the way, and a token's attribution is the sum over its D numbers.
-
-    Args:
-        line: from the baseline to the text.
-        steps: points on the line.
+    The gradient of the output is averaged along the path and multiplied by the difference of its ends; a token's
+    attribution is the sum over its D numbers.
 
     Source:
         Sundararajan et al. 2017, 3 and 5.
     """
-    return line.attributions([line.gradients(stretch) for stretch in line.stretches(steps)])
-
-
-@contextmanager
-def _word_embeddings(table: nn.Embedding, vectors: Tensor) -> Iterator[None]:
-    """Have the table answer with these vectors, whatever it is asked."""
-    handle = table.register_forward_hook(lambda *_: vectors)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return path.attributions([segment.gradients() for segment in path.segments(steps, max_tokens)])
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedWord:
-    """A word, as the tokenizer cuts them, and what it adds to the output."""
+    """A word, as the tokenizer splits them, and its contribution to the output."""
 
     word: str
     segment: str
     """A, the text, or B, the second text of a pair."""
     start: int
-    """Characters into its text."""
+    """Offset in characters in its text."""
     end: int
     attribution: float
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a text got its prediction: the attributions and the gap sum to `output - baseline_output`."""
+    """An explained prediction; attributions and gap sum to `output - baseline_output`."""
 
     explained: str
-    """Whose logit the output is: a label, or the score."""
+    """The label whose logit is the output, or "score"."""
     output: float
     baseline: str
-    """The piece that stands in the place of every word of the baseline."""
+    """The token that replaces every token of the text in the baseline."""
     baseline_output: float
     convergence_gap: float
-    """What the attributions sum to, less what they should."""
+    """The sum of the attributions minus the change of the output."""
     steps: int
     words: tuple[ExplainedWord, ...]
 
 
 def check_explainable(predictor: Predictor) -> None:
-    """Refuse what has no explanation.
+    """Refuse models whose predictions cannot be explained.
 
     Raises:
-        InputError: the task has no logit for a whole text, or several models answer as one.
+        InputError: the task has no logit for a whole text, or the predictor is an ensemble.
     """
     if not isinstance(predictor.task, SequenceClassification | MultiLabel | TextRegression):
-        what = f"the answers of {predictor.task.name} are no labels or scores of whole texts"
+        what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
         raise InputError(what, where="--explain", remedy="Leave it out")
-    if not isinstance(getattr(predictor.model, "bert", None), BertModel):
-        raise InputError("several models answer as one", where="--explain", remedy="Give one --model")
+    if find_encoder(predictor.model) is None:
+        raise InputError("an ensemble cannot be explained", where="--explain", remedy="Give one --model")
 
 
 @dataclass(frozen=True, slots=True)
-class Explaining:
-    """A text and its prediction, of which each word's share is asked.
+class PendingExplanation:
+    """A prediction to explain, and the path of embeddings along which to do it.
 
-    In the baseline every piece but [CLS] and [SEP] is [MASK]: the encoder has learned that this is a word it is not
-    told. ([PAD], which others take, never goes through an encoder that was trained on packed batches.)
+    In the baseline every token but [CLS] and [SEP] is [MASK], which the encoder has learned to read as an unknown word.
+    ([PAD], a common choice, never passes through an encoder that was trained on packed batches.)
     """
 
-    example: LabelledText
+    example: LabeledText
     encoding: Encoding
     explained: str
-    line: Line
+    path: EmbeddingPath
 
     @classmethod
-    def begin(cls, predictor: Predictor, example: LabelledText, prediction: Any) -> "Explaining":
-        """Take up a prediction.
+    def begin(cls, predictor: Predictor, example: LabeledText, prediction: Any) -> "PendingExplanation":
+        """Prepare the explanation of a prediction.
 
         Args:
-            predictor: a model of which `check_explainable` has nothing to say.
-            example: what it was asked.
-            prediction: what it said: a label, of several labels the likeliest, or a score.
+            predictor: a model that passed `check_explainable`.
+            example: its input.
+            prediction: its output; the most probable label, or the score, is explained.
 
         Raises:
             InputError: the text was read in several windows.
         """
         task, tokenizer = predictor.task, predictor.tokenizer
-        if len(task.features(example, tokenizer, max_seq_length=predictor.max_seq_length)) > 1:
-            what = f"longer than {predictor.max_seq_length} tokens: it was read in windows, which have no one logit"
+        if len(predictor.features(example)) > 1:
+            what = (
+                f"longer than {predictor.max_seq_length} tokens: read in windows, which have no common logit"
+            )
             remedy = f"Say --set {task.name}.long_texts=truncate"
             raise InputError(what, where=example.where, remedy=remedy)
         encoding = tokenizer.encode(example.text, example.pair, max_length=predictor.max_seq_length)
-        is_word = [start < end for start, end in encoding.offsets]
         baseline_ids = [
-            tokenizer.mask_id if word else token_id
-            for token_id, word in zip(encoding.input_ids, is_word, strict=True)
+            tokenizer.mask_id if start < end else token_id
+            for token_id, (start, end) in zip(encoding.input_ids, encoding.offsets, strict=True)
         ]
-        name, number = _explained(task, prediction)
-        line = Line(
+        if isinstance(task, TextRegression):
+            explained, logit = "score", 0
+        else:
+            explained = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
+            logit = task.class_names.index(explained)
+        path = EmbeddingPath(
             predictor.model,
             encoding.input_ids,
             encoding.token_type_ids,
             baseline_ids,
-            lambda logits: logits[:, number],
+            lambda logits: logits[:, logit],
         )
-        return cls(example, encoding, name, line)
+        return cls(example, encoding, explained, path)
 
-    def explanation(self, found: Attributions, steps: int) -> Explanation:
-        """Return the attributions by word."""
+    def finish(self, attributions: Attributions, steps: int) -> Explanation:
+        """Return the attributions by word: those of its tokens add up."""
+        words: list[ExplainedWord] = []
+        encoding = self.encoding
+        for token, token_type, (start, end), attribution in zip(
+            encoding.tokens, encoding.token_type_ids, encoding.offsets, attributions.tokens, strict=True
+        ):
+            if start == end:
+                continue
+            text, segment = (self.example.pair, "B") if token_type else (self.example.text, "A")
+            assert text is not None
+            if token.startswith(CONTINUATION) and words and words[-1].segment == segment:
+                start, attribution = words[-1].start, words.pop().attribution + attribution
+            words.append(ExplainedWord(text[start:end], segment, start, end, attribution))
         return Explanation(
             explained=self.explained,
-            output=found.output,
+            output=attributions.output,
             baseline=MASK,
-            baseline_output=found.baseline_output,
-            convergence_gap=found.convergence_gap,
+            baseline_output=attributions.baseline_output,
+            convergence_gap=attributions.convergence_gap,
             steps=steps,
-            words=_words(self.example, self.encoding, found.tokens),
+            words=tuple(words),
         )
 
 
-def explain(predictor: Predictor, example: LabelledText, prediction: Any) -> Explanation:
-    """Say what each word adds to the logit of what was predicted, with as many `STEPS` as it takes to converge.
+def explain(
+    predictor: Predictor, example: LabeledText, prediction: Any, config: ExplainConfig | None = None
+) -> Explanation:
+    """Return the contribution of each word to the logit of a prediction.
 
-    Args, raises: as `Explaining.begin`.
+    Args, raises: as `PendingExplanation.begin`.
     """
-    explaining = Explaining.begin(predictor, example, prediction)
-    for steps in STEPS:
-        found = integrated_gradients(explaining.line, steps)
-        if found.has_converged:
+    config = config or ExplainConfig()
+    pending = PendingExplanation.begin(predictor, example, prediction)
+    for steps in config.steps:
+        attributions = integrated_gradients(pending.path, steps, max_tokens=config.max_tokens)
+        if attributions.has_converged(config.max_gap):
             break
-    return explaining.explanation(found, steps)
-
-
-def _explained(task: Any, prediction: Any) -> tuple[str, int]:
-    """Return the name and the number of the logit that a prediction hangs on."""
-    if isinstance(task, TextRegression):
-        return "score", 0
-    likeliest = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
-    return likeliest, task.class_names.index(likeliest)
-
-
-def _words(
-    example: LabelledText, encoding: Encoding, attributions: Sequence[float]
-) -> tuple[ExplainedWord, ...]:
-    """Join the pieces of each word; their attributions add up."""
-    words: list[ExplainedWord] = []
-    pieces = zip(encoding.tokens, encoding.token_type_ids, encoding.offsets, attributions, strict=True)
-    for token, segment, (start, end), attribution in pieces:
-        if start == end:
-            continue
-        text = example.pair if segment else example.text
-        assert text is not None
-        if token.startswith(CONTINUATION) and words and words[-1].segment == "AB"[segment]:
-            start, attribution = words[-1].start, words.pop().attribution + attribution
-        words.append(ExplainedWord(text[start:end], "AB"[segment], start, end, attribution))
-    return tuple(words)
+    return pending.finish(attributions, steps)

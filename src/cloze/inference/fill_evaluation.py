@@ -1,67 +1,46 @@
-"""How often a model names the word that is left out: sentences with one [MASK], each with its answer."""
+"""Score masked-word prediction on a table of sentences, each with one [MASK] and its answer."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 
+from cloze.data.tables import count_rows, read_rows
 from cloze.errors import InputError
-from cloze.inference.fill import FillMask
+from cloze.inference.fill_mask import FillMask
 from cloze.progress import SILENT, Progress
-from cloze.stores import Place
-from cloze.tasks.tables import count_rows, read_rows
-from cloze.text.pieces import MASK
+from cloze.remote_files import PathOrUrl
+from cloze.tokenization.special_tokens import MASK
 
 _TOP = 5
 
 
-@dataclass(frozen=True, slots=True)
-class FillQuestion:
-    """A sentence with one [MASK], and the word that stood there."""
-
-    text: str
-    answer: str
-    where: str
-
-
-def fill_questions(path: Place) -> Iterator[FillQuestion]:
-    """Yield the questions of a table with the columns text and answer.
-
-    Raises:
-        InputError: no such table, or a text without exactly one [MASK].
-    """
-    for row in read_rows(path, ["text", "answer"]):
-        text = row.required("text")
-        if text.count(MASK) != 1:
-            what = f"{text.count(MASK)} times {MASK} in {text!r}"
-            raise InputError(what, where=row.where, remedy=f"Write {MASK} once, for the word left out")
-        yield FillQuestion(text, row.required("answer"), row.where)
-
-
 def evaluate_fill(
-    fill_mask: FillMask, path: Place, *, progress: Progress = SILENT
+    fill_mask: FillMask, path: PathOrUrl, *, progress: Progress = SILENT
 ) -> tuple[dict[str, float], int]:
-    """Return how often the answer is the likeliest piece, and among the five likeliest; and of how many questions.
+    """Return the scores of a model on a table with the columns text and answer, and the number of questions.
 
-    An answer that is not one piece of the vocabulary cannot be named, and counts as not named; the share of answers
-    that are one is among the scores, and so is what always naming the most frequent answer would score.
+    An answer that is not a single token cannot be predicted and counts as wrong; the share of single-token answers is
+    among the scores, and so is the accuracy of always predicting the most frequent answer.
 
     Raises:
-        InputError: the questions are wrong, or a text has more tokens than the model takes.
+        InputError: there is no such table, or a text has not exactly one [MASK] or too many tokens for the model.
     """
     tokenizer = fill_mask.tokenizer
     ranks: list[int | None] = []
     answers: Counter[tuple[int, ...]] = Counter()
     with progress.bar("filling in", total=count_rows(path), unit="texts") as bar:
-        for question in fill_questions(path):
-            _, *pieces, _ = tokenizer.encode(question.answer).input_ids
-            answers[tuple(pieces)] += 1
+        for row in read_rows(path, ["text", "answer"]):
+            text = row.required("text")
+            if text.count(MASK) != 1:
+                what = f"{text.count(MASK)} times {MASK} in {text!r}"
+                raise InputError(what, where=row.where, remedy=f"Write {MASK} once, in place of the answer")
+            _, *answer, _ = tokenizer.encode(row.required("answer")).input_ids
+            answers[tuple(answer)] += 1
             try:
-                probabilities_V = fill_mask.probabilities(question.text)[0]
+                probabilities_V = fill_mask.probabilities(text)[0]
             except InputError as error:
-                raise InputError(error.what, where=question.where, remedy=error.remedy) from error
-            if len(pieces) == 1 and pieces[0] != tokenizer.unk_id:
-                # of pieces with the same probability the answer stands last: a flat model knows nothing
-                ranks.append(int((probabilities_V >= probabilities_V[pieces[0]]).sum()) - 1)
+                raise InputError(error.what, where=row.where, remedy=error.remedy) from error
+            if len(answer) == 1 and answer[0] != tokenizer.unk_id:
+                # among equal probabilities the answer ranks last: a uniform model knows nothing
+                ranks.append(int((probabilities_V >= probabilities_V[answer[0]]).sum()) - 1)
             else:
                 ranks.append(None)
             bar.advance(1)

@@ -1,74 +1,166 @@
-"""From a directory to a model that answers."""
+"""Load a model and its tokenizer from a checkpoint, and make a batch of texts that must fit the model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar, overload
+from shutil import copyfile
+from typing import Any, TypeVar, overload
 
-from torch import nn
+from torch import Tensor, nn
 
+from cloze import artifacts
+from cloze.arguments import check_path
+from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
-from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertConfig, BertModel
-from cloze.model.checkpoint import load_model
-from cloze.model.layouts import MissingWeightsError
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
+from cloze.models.checkpoint import KIND, load_config, load_model, save_model, verify_checkpoint
+from cloze.models.encoder import Encoder, get_encoder
+from cloze.models.weight_files import load_weights
+from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
-from cloze.text.tokenizer import Encoding, Tokenizer
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.training.precision import resolve_device
+
+_UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def refuse_one_text(texts: Sequence[str], name: str = "texts") -> None:
-    """Refuse one text where several are meant: it would be read letter by letter.
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose files are verified and read once for all the models that are built from it."""
 
-    Raises:
-        InputError: it is one.
-    """
-    if isinstance(texts, str):
-        raise InputError("is one text", where=name, remedy="Give a list of texts")
+    directory: Path
+
+    @classmethod
+    def open(cls, directory: "Path | str | Checkpoint") -> "Checkpoint":
+        """Return the checkpoint in a directory, or the best one of a run.
+
+        Raises:
+            InputError: no model or bundled model has that name, or a run has no checkpoint.
+        """
+        if isinstance(directory, Checkpoint):
+            return directory
+        return cls(resolve_checkpoint(check_path(directory, "directory")))
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor]:
+        """The weights by their Hugging Face names."""
+        verify_checkpoint(self.directory)
+        load_config(self.directory)  # a directory without a model is reported as such, not as missing weights
+        return load_weights(self.directory)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+        return Tokenizer.load(self.directory)
+
+    def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
+        """Return a model in evaluation mode; models on the CPU share their weights."""
+        model = load_model(self.directory, head, verify=False, weights=self.weights)
+        return model.to(resolve_device(device))
 
 
-def encode_whole(config: BertConfig, tokenizer: Tokenizer, text: str, pair: str | None = None) -> Encoding:
-    """Encode a text, or a pair, of which nothing may be cut.
+class LoadedModel:
+    """Mixin of the classes that answer with a model: a short repr, and a method that writes it."""
 
-    Raises:
-        InputError: it has more tokens than the model takes.
-    """
-    encoding = tokenizer.encode(text, pair)
-    if len(encoding) > config.max_position_embeddings:
-        what = f"{len(encoding):,} tokens, the model takes {config.max_position_embeddings}"
-        raise InputError(what, where="text", remedy="Give a shorter text")
-    return encoding
+    __slots__ = ()
+    model: nn.Module
+    tokenizer: Tokenizer
+    directory: Path | None
+    """The checkpoint that the model was loaded from; None for one that was built in memory."""
+
+    def __repr__(self) -> str:
+        """Return class, name, main facts and the number of parameters."""
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        size, unit = next((pair for pair in _UNITS if count >= pair[0]), (1, ""))
+        facts = [*self._facts(), f"{count / size:.1f}{unit} parameters" if unit else f"{count} parameters"]
+        name = [] if self.directory is None else [repr(_model_name(self.directory))]
+        return f"{type(self).__name__}({', '.join([*name, *facts])})"
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Write the model as a checkpoint, with the model card of the one that it was loaded from.
+
+        Args:
+            path: the directory to write.
+            overwrite: replace a directory that cloze wrote.
+
+        Raises:
+            InputError: `path` exists, or a checkpoint cannot hold such a model.
+            RunError: the disk is full or cannot be written.
+        """
+        path = check_path(path, "path")
+        artifacts.check_output_path(path, overwrite=overwrite, inputs=[self.directory])
+        with artifacts.write_directory(path, kind=KIND, overwrite=overwrite) as directory:
+            self._write(directory)
+            if self.directory is not None and (self.directory / artifacts.CARD_FILE).is_file():
+                copyfile(self.directory / artifacts.CARD_FILE, directory / artifacts.CARD_FILE)
+
+    def _facts(self) -> list[str]:
+        return []
+
+    def _write(self, directory: Path) -> None:
+        save_model(directory, self.model, self.tokenizer)
+
+
+def _model_name(checkpoint: Path) -> str:
+    """Return the name of a checkpoint's directory, or of the run that it is in."""
+    path = checkpoint.resolve()
+    for folder in ("checkpoints", "trials"):
+        if path.parent.name == folder:
+            path = path.parents[1]
+    return path.name
 
 
 @overload
-def load(
-    directory: Path | str, head: None = None, *, device: str = "auto"
-) -> tuple[BertModel, Tokenizer]: ...
+def load(directory: Path | str, head: None = None, *, device: str = "auto") -> tuple[Encoder, Tokenizer]: ...
 @overload
 def load(
-    directory: Path | str, head: Callable[[BertModel], Model], *, device: str = "auto"
+    directory: Path | str | Checkpoint, head: Callable[[Encoder], Model], *, device: str = "auto"
 ) -> tuple[Model, Tokenizer]: ...
 def load(
-    directory: Path | str, head: Callable[[BertModel], Model] | None = None, *, device: str = "auto"
-) -> tuple[Model | BertModel, Tokenizer]:
-    """Read a model and its tokenizer from a checkpoint, or from the newest checkpoint of a run.
+    directory: Path | str | Checkpoint, head: Callable[[Encoder], Any] | None = None, *, device: str = "auto"
+) -> tuple[Any, Tokenizer]:
+    """Load a model and its tokenizer from a checkpoint, or from the best checkpoint of a run.
 
     Args:
-        directory: ours or Hugging Face's.
-        head: builds the head on an encoder, as `BertForPreTraining` does; None reads the encoder alone.
+        directory: a checkpoint of cloze or Hugging Face, or a run.
+        head: builds the head on an encoder, such as `BertForPreTraining`; None loads the encoder alone.
         device: cpu, cuda, mps or auto.
 
     Raises:
-        InputError: the directory holds no such model, one that was fine-tuned for another task, or a damaged one.
+        InputError: there is no such model, it is damaged, or it was fine-tuned for another task.
     """
-    checkpoint = resolve_checkpoint(Path(directory))
+    checkpoint = Checkpoint.open(directory)
     try:
-        model = load_model(checkpoint) if head is None else load_model(checkpoint, head)
+        return checkpoint.load_model(head or (lambda encoder: encoder), device=device), checkpoint.tokenizer
     except MissingWeightsError as error:
-        stored = load_task(checkpoint)
-        if stored is None:
+        finetuned = load_task(checkpoint.directory)
+        if finetuned is None:
             raise
-        what = f"a model for the task {stored[0].name!r}: {error.what}"
-        raise InputError(what, where=checkpoint, remedy="Give a pre-trained one") from error
-    return model.to(resolve_device(device)), Tokenizer.load(checkpoint)
+        what = f"a model for the task {finetuned[0].name!r}: {error.what}"
+        raise InputError(what, where=checkpoint.directory, remedy="Give a pre-trained model") from error
+
+
+def encode_untruncated(
+    model: nn.Module, tokenizer: Tokenizer, text: str, pair: str | None = None
+) -> tuple[Encoding, PackedBatch]:
+    """Encode a text or a pair that must fit the model; return it and a batch of it on the model's device.
+
+    Raises:
+        InputError: the text is no str, or has more tokens than the model takes.
+    """
+    encoding = tokenizer.encode(text, pair)
+    limit = get_encoder(model).config.max_position_embeddings
+    if len(encoding) > limit:
+        what = f"{len(encoding):,} tokens, the model takes {limit}"
+        raise InputError(what, where="text", remedy="Give a shorter text")
+    return encoding, batch_of(model, encoding)
+
+
+def batch_of(model: nn.Module, *encodings: Encoding) -> PackedBatch:
+    """Return a batch of encodings on the model's device."""
+    batch = collate([e.input_ids for e in encodings], [e.token_type_ids for e in encodings])
+    return to_device(batch, next(model.parameters()).device)

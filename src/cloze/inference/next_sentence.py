@@ -1,4 +1,4 @@
-"""Does one sentence follow another: the second thing that the encoder was pre-trained to say."""
+"""Predict whether one sentence follows another, with the head of pre-training."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,35 +6,36 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cloze.inference.loading import encode_whole, load
-from cloze.model.bert import Packed
-from cloze.model.heads import BertForNextSentencePrediction
-from cloze.text.tokenizer import Tokenizer
+from cloze.arguments import check_text
+from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
+from cloze.models.heads import BertForNextSentencePrediction
+from cloze.tokenization.tokenizer import Tokenizer
 
 IS_NEXT = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NextSentence:
-    """Tells how likely sentence B is to follow sentence A."""
+@dataclass(frozen=True, slots=True, repr=False)
+class NextSentence(LoadedModel):
+    """Predicts whether sentence B follows sentence A."""
 
     model: BertForNextSentencePrediction
     tokenizer: Tokenizer
+    directory: Path | None = None
 
     @classmethod
-    def load(cls, directory: Path | str, *, device: str = "auto") -> "NextSentence":
-        """Read a pre-trained checkpoint, or the newest one of a run."""
-        return cls(*load(directory, BertForNextSentencePrediction, device=device))
+    def load(cls, directory: Path | str | Checkpoint, *, device: str = "auto") -> "NextSentence":
+        """Load a pre-trained checkpoint, or the best one of a run."""
+        checkpoint = Checkpoint.open(directory)
+        return cls(*load(checkpoint, BertForNextSentencePrediction, device=device), checkpoint.directory)
 
     @torch.inference_mode()
     def __call__(self, sentence_a: str, sentence_b: str) -> float:
         """Return the probability that `sentence_b` follows `sentence_a`.
 
         Raises:
-            InputError: the pair has more tokens than the model takes.
+            InputError: a sentence is no str, or the pair has more tokens than the model takes.
         """
-        encoding = encode_whole(self.model.config, self.tokenizer, sentence_a, sentence_b)
-        device = next(self.model.parameters()).device
-        packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids]).to(device)
-        logits_B2: Tensor = self.model(packed)
+        pair = check_text(sentence_a, "sentence_a"), check_text(sentence_b, "sentence_b")
+        _, batch = encode_untruncated(self.model, self.tokenizer, *pair)
+        logits_B2: Tensor = self.model(batch)
         return float(logits_B2.float().softmax(-1)[0, IS_NEXT])

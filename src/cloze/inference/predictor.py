@@ -1,186 +1,333 @@
-"""A fine-tuned model with its task: examples in, predictions out, any number of them in bounded memory."""
+"""Predict with a fine-tuned model and its task, from examples or, in the classes of a family, from texts."""
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from itertools import islice
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from torch import nn
 
+from cloze.arguments import check_text, check_texts, describe, iterate
 from cloze.errors import InputError
-from cloze.executor import Workers, map_ordered
-from cloze.extras import require
-from cloze.locate import resolve_checkpoint
-from cloze.model.checkpoint import load_config, load_model
-from cloze.model.sentence_transformers import read_sentence_transformer
+from cloze.file_io import read_json
+from cloze.inference.loading import Checkpoint, LoadedModel
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
+from cloze.models.encoder import find_encoder
+from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.optional_dependencies import require
+from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
-from cloze.tasks.config import load_task
+from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import count_truncated, featurize
-from cloze.tasks.predict import outputs_of, predict
+from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
 from cloze.tasks.registry import find_task
+from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
+from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
+from cloze.tasks.tagging import PredictedEntity, Tagging
 from cloze.tasks.task import AnyTask, Array, Task
-from cloze.text.tokenizer import Tokenizer
-from cloze.training.precision import resolve_device
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.tokenizer import Tokenizer
 
 _MAX_TOKENS = 8192
-_EXAMPLES_AT_ONCE = 256  # with all their windows
+_TASK_OF_ARCHITECTURE = {
+    "BertForSequenceClassification": "classification",
+    "BertForTokenClassification": "tagging",
+    "BertForQuestionAnswering": "squad_v1",
+    "BertForMultipleChoice": "multiple-choice",
+}
+"""The task of a model that another program fine-tuned."""
+EXAMPLES_PER_PART = 256
+"""Examples that are predicted at once, each with all its windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores, and what they were computed of."""
+    """Scores, and the predictions that they were computed from."""
 
     scores: dict[str, float]
     answers: list[tuple[Any, Any]]
     """Every example with its prediction."""
 
 
-@dataclass(frozen=True)
-class Predictor:
-    """A model, its tokenizer, and the task that says what goes in and what comes out."""
+@dataclass(frozen=True, repr=False)
+class Predictor(LoadedModel):
+    """A fine-tuned model, its tokenizer, and the task that defines inputs and outputs."""
 
     model: nn.Module
     tokenizer: Tokenizer
     task: AnyTask
     max_seq_length: int
+    directory: Path | None = None
     family: ClassVar[type] = Task
-    """What its task must be."""
-    unfit: ClassVar[str] = ""
-    """What a model for another task is not, in a few words."""
+    """The family of tasks that the class accepts."""
+    default_task: ClassVar[str] = "classification"
+    """The task of a model whose config.json names neither a task nor an architecture."""
 
     @classmethod
-    def load(cls, directory: Path | str, task: str | None = None, *, device: str = "auto") -> Self:
-        """Read a fine-tuned checkpoint, or the best one of a run; also one that transformers wrote.
+    def load(
+        cls, directory: Path | str | Checkpoint, task: str | None = None, *, device: str = "auto"
+    ) -> Self:
+        """Load a fine-tuned checkpoint of cloze or transformers, or the best one of a run.
 
         Args:
             directory: the checkpoint or run.
-            task: the name of what it was fine-tuned for; None takes its word for it. Of a checkpoint that
-                transformers wrote None is classification.
+            task: the name of its task; by default the one it was fine-tuned for. For a model of another program that is
+                the one of its architecture, or else of the class.
             device: cpu, cuda, mps or auto.
 
         Raises:
-            InputError: it was fine-tuned for something else, for nothing, or is damaged.
+            InputError: the model is damaged, not fine-tuned, or fine-tuned for another task.
         """
-        checkpoint = resolve_checkpoint(Path(directory), "best")
-        own, max_seq_length = _task_of(checkpoint, task)
-        if not isinstance(own, cls.family):
-            raise InputError(f"a model for the task {own.name!r}, {cls.unfit}", where=directory)
-        model = load_model(checkpoint, own.head)
-        positions = load_config(checkpoint).max_position_embeddings
+        checkpoint = Checkpoint.open(directory)
+        name = None if task is None else check_text(task, "task")
+        loaded_task, max_seq_length = _load_task(checkpoint.directory, name, cls.default_task)
+        if not isinstance(loaded_task, cls.family):
+            what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
+            remedy = f"Load it with Predictor, or give a model for the task {cls.default_task}"
+            raise InputError(what, where=checkpoint.directory, remedy=remedy)
+        model = checkpoint.load_model(loaded_task.head, device=device)
+        positions = load_config(checkpoint.directory).max_position_embeddings
         max_seq_length = positions if max_seq_length is None else min(max_seq_length, positions)
-        return cls(model.to(resolve_device(device)), Tokenizer.load(checkpoint), own, max_seq_length)
+        return cls(model, checkpoint.tokenizer, loaded_task, max_seq_length, checkpoint.directory)
+
+    def _facts(self) -> list[str]:
+        task = [self.task.name] if type(self) is Predictor else []
+        return [*task, *([f"{len(self.labels)} classes"] if self.labels else [])]
+
+    def _write(self, directory: Path) -> None:
+        if find_encoder(self.model) is None:
+            raise InputError("an ensemble is several models", where="save", remedy="Save each of them")
+        save_finetuned(directory, self.model, self.tokenizer, self.task, max_seq_length=self.max_seq_length)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes or tags of the model, in the order of its logits."""
+        return tuple(self.task.class_names)
 
     def predict(self, examples: Sequence[Any]) -> tuple[list[Any], int]:
-        """Return a prediction for each example, and how many examples were cut."""
+        """Return a prediction for each example, and the number of truncated examples."""
+        examples = list(_iterate_examples(examples))
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
         predictions = predict(self.task, self.model, examples, features, max_tokens=_MAX_TOKENS)
         return predictions, count_truncated(features)
 
     def features(self, example: Any) -> list[Any]:
-        """Return what the model reads of an example: one feature, or as many as it has windows."""
+        """Return the inputs of the model for an example: one feature, or one for each window."""
+        _check_example(example, "example")
         return self.task.features(example, self.tokenizer, max_seq_length=self.max_seq_length)
 
     def outputs(self, features: Sequence[Any]) -> list[Array]:
-        """Return what the model says of each feature, for the task to decode."""
-        found = outputs_of(self.task, self.model, features, max_tokens=_MAX_TOKENS)
-        return [found[number] for number in range(len(features))]
+        """Return the model's output for each feature, which the task decodes."""
+        outputs = compute_outputs(self.task, self.model, features, max_tokens=_MAX_TOKENS)
+        return [outputs[number] for number in range(len(features))]
 
     def stream(
-        self, examples: Iterable[Any], *, total: int | None = None, progress: Progress = SILENT
+        self,
+        examples: Iterable[Any],
+        *,
+        predict: Callable[[Sequence[Any]], tuple[list[Any], int]] | None = None,
+        part_size: int = EXAMPLES_PER_PART,
+        workers: Workers = 1,
+        total: int | None = None,
+        progress: Progress = SILENT,
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield every example with its prediction, in their order; memory does not grow with their number.
+        """Yield every example with its prediction, in order and in bounded memory.
 
         Args:
-            examples: any number.
-            total: about how many, where that is known.
-            progress: where to tell how far it is.
+            examples: any number, about `total`.
+            predict: `self.predict`, or the same in a worker.
+            part_size: examples that are predicted at once.
+            workers: processes or a cluster.
+            total: number of examples, if known.
+            progress: of the examples.
 
         Raises:
-            InputError: an example is wrong; those before it may have been answered.
+            InputError: an example is invalid; those before it may have been yielded.
         """
-        return stream_parts(
-            self.predict, examples, max_seq_length=self.max_seq_length, total=total, progress=progress
-        )
+        remaining = _iterate_examples(examples)
+        pending: deque[Sequence[Any]] = deque()
+
+        def parts() -> Iterator[Sequence[Any]]:
+            while part := list(islice(remaining, part_size)):
+                pending.append(part)
+                yield part
+
+        num_truncated = 0
+        with progress.bar("predicting", total=total, unit="examples") as bar:
+            for predictions, truncated in map_ordered(predict or self.predict, parts(), workers=workers):
+                part = pending.popleft()
+                yield from zip(part, predictions, strict=True)
+                num_truncated += truncated
+                bar.advance(len(part))
+        if num_truncated:
+            limit = self.max_seq_length
+            progress.note(f"{num_truncated:,} examples are longer than {limit} tokens: truncated")
 
     def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
-        """Score predictions for labelled examples, one at least; all are looked at before one is answered.
+        """Score the predictions for at least one labeled example; all are checked before the first prediction.
 
         Raises:
-            InputError: an example is wrong, or a package is missing that scores are computed with.
+            InputError: an example is invalid, or a package that computes the scores is missing.
         """
         require(self.task.libraries, extra="tasks", where=self.task.name)
-        labelled = list(examples)
-        self.task.check_scored(labelled)
-        answers = list(self.stream(labelled, total=len(labelled), progress=progress))
+        labeled = list(_iterate_examples(examples))
+        self.task.check_scorable(labeled)
+        answers = list(self.stream(labeled, total=len(labeled), progress=progress))
         scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
         return Evaluation(scores, answers)
 
 
-def stream_parts(
-    predict: Callable[[Sequence[Any]], tuple[list[Any], int]],
-    examples: Iterable[Any],
-    *,
-    max_seq_length: int,
-    workers: Workers = 1,
-    total: int | None = None,
-    progress: Progress = SILENT,
-) -> Iterator[tuple[Any, Any]]:
-    """Yield every example with its prediction, in their order, by what predicts a part of them.
+class TextClassifier(Predictor):
+    """Predicts the label of a text, and the probability of each label."""
 
-    Args:
-        predict: as `Predictor.predict`, or what does the same in a worker.
-        examples: any number.
-        max_seq_length: what `predict` cuts to, which is told.
-        workers: where it is done.
-        total: about how many examples, where that is known.
-        progress: where to tell how far it is.
+    family = SequenceClassification
+
+    def __call__(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, top_k: int | None = None
+    ) -> list[ClassPrediction]:
+        """Return a prediction for each text; warn if any were truncated.
+
+        Args:
+            texts: any number, or tuples of two texts if the model was fine-tuned on pairs.
+            pairs: the second text of each, if `texts` are no tuples.
+            top_k: number of probabilities to return, the highest first; by default those of all labels, in their order.
+
+        Raises:
+            InputError: `texts` is a str, `pairs` has another length, or `top_k` is not positive.
+        """
+        limit = top_k_limiter(self.task, top_k)
+        items = list(iterate(texts, "texts", "text"))
+        if pairs is None and items and all(isinstance(item, tuple) and len(item) == 2 for item in items):
+            items, pairs = map(list, zip(*items, strict=True))
+        texts = check_texts(items)
+        seconds = [None] * len(texts) if pairs is None else check_texts(pairs, "pairs", paired_with=texts)
+        predictions, num_truncated = self.predict(list(map(LabeledText, texts, seconds)))
+        if num_truncated:
+            what = f"{num_truncated:,} of {len(texts):,} texts are longer than {self.max_seq_length} tokens"
+            warnings.warn(f"{what}: truncated", stacklevel=2)
+        return list(map(limit, predictions))
+
+
+class EntityTagger(Predictor):
+    """Finds the entities of texts of any length, with their character offsets."""
+
+    family = Tagging
+    default_task = "tagging"
+
+    def __call__(self, texts: Sequence[str]) -> list[list[PredictedEntity]]:
+        """Return the entities of each text.
+
+        Raises:
+            InputError: `texts` is a str.
+        """
+        task = self.task
+        assert isinstance(task, Tagging)
+        examples = [task.example(text) for text in check_texts(texts)]
+        predictions, _ = self.predict(examples)
+        return list(map(task.entities, examples, predictions))
+
+
+class QuestionAnswerer(Predictor):
+    """Finds the span of a text that answers a question."""
+
+    family = SpanTask
+    default_task = "squad_v1"
+
+    def __call__(
+        self, questions: Sequence[str], contexts: Sequence[str], *, top_k: int | None = None
+    ) -> list[SpanPrediction]:
+        """Return a prediction for each question.
+
+        Args:
+            questions: any number.
+            contexts: the text for each question, of any length.
+            top_k: number of candidates to return; by default all.
+
+        Raises:
+            InputError: an argument is a str, or the lengths differ.
+        """
+        questions = check_texts(questions, "questions")
+        contexts = check_texts(contexts, "contexts", paired_with=questions)
+        paragraphs = {context: Paragraph(context) for context in contexts}
+        examples = [
+            SpanQuestion(str(number), question, paragraphs[context])
+            for number, (question, context) in enumerate(zip(questions, contexts, strict=True))
+        ]
+        predictions, _ = self.predict(examples)
+        return list(map(top_k_limiter(self.task, top_k), predictions))
+
+
+def read_ahead(examples: Iterable[Any], limit: int = 20_000) -> tuple[Iterator[Any], int | None]:
+    """Read up to `limit` examples, so that an invalid one is reported before the first prediction.
+
+    Returns:
+        All examples, and their number if there are no more than `limit`.
     """
-    rest = iter(examples)
-    under_way: deque[Sequence[Any]] = deque()
-
-    def parts() -> Iterator[Sequence[Any]]:
-        while part := list(islice(rest, _EXAMPLES_AT_ONCE)):
-            under_way.append(part)
-            yield part
-
-    cut = 0
-    with progress.bar("predicting", total=total, unit="examples") as bar:
-        for predictions, cut_here in map_ordered(predict, parts(), workers=workers):
-            part = under_way.popleft()
-            yield from zip(part, predictions, strict=True)
-            cut += cut_here
-            bar.advance(len(part))
-    if cut:
-        progress.note(f"{cut:,} examples are longer than {max_seq_length} tokens: cut")
+    remaining = iter(examples)
+    first = list(islice(remaining, limit + 1))
+    return chain(first, remaining), len(first) if len(first) <= limit else None
 
 
-def _task_of(checkpoint: Path, name: str | None) -> tuple[AnyTask, int | None]:
-    """Return the task that a checkpoint says it is for, or the one called `name`, and its length where known."""
+def find_task_name(directory: Path) -> str | None:
+    """Return the task that a model was fine-tuned for, by cloze or another program; None for a pre-trained model.
+
+    Raises:
+        InputError: the run has no checkpoint, or a file of the checkpoint is damaged.
+    """
+    checkpoint = resolve_checkpoint(directory)
+    if (stored := load_task(checkpoint)) is not None:
+        return stored[0].name
+    config = read_json(checkpoint / CONFIG_FILE) if (checkpoint / CONFIG_FILE).is_file() else {}
+    architecture = str((config.get("architectures") or [""])[0])
+    if architecture == "BertForSequenceClassification":
+        if len(load_labels(checkpoint)) == 1:
+            return "regression"
+        if config.get("problem_type") == "multi_label_classification":
+            return "multi-label"
+    return _TASK_OF_ARCHITECTURE.get(architecture)
+
+
+def _iterate_examples(examples: object) -> Iterator[Any]:
+    for number, example in enumerate(iterate(examples, "examples", "example")):
+        _check_example(example, f"examples[{number}]")
+        yield example
+
+
+def _check_example(example: object, name: str) -> None:
+    if not is_dataclass(example) or isinstance(example, type):
+        remedy = "Read examples with predictor.task.examples(path), or give texts to a class such as TextClassifier"
+        raise InputError(f"{name} is {describe(example)}", remedy=remedy)
+
+
+def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTask, int | None]:
+    """Return the task of a checkpoint, or the one called `name`, and its length if the checkpoint has one."""
     stored = load_task(checkpoint)
     if stored is None:
-        return _foreign_task(find_task(name or "classification"), checkpoint)
+        return _load_external_task(find_task(name or find_task_name(checkpoint) or default), checkpoint)
     task, settings = stored
-    if name not in (None, task.name) and find_task(name).answered_by_any_encoder:
-        return _foreign_task(find_task(name), checkpoint)
-    asked = type(task) if name is None else find_task(name)
-    if asked.trained_as == task.name:
-        return asked(
-            **{field.name: getattr(task, field.name) for field in fields(task)}
-        ), settings.max_seq_length
-    if asked is not type(task):
+    if name in (None, task.name):
+        return task, settings.max_seq_length
+    task_class = find_task(name)
+    if task_class.is_headless:
+        return _load_external_task(task_class, checkpoint)
+    if task_class.trained_as != task.name:
         what = f"a model for the task {task.name!r}, not {name!r}"
         raise InputError(what, where=checkpoint, remedy=f"Say {task.name}, or give another model")
-    return task, settings.max_seq_length
+    task_settings = {field.name: getattr(task, field.name) for field in fields(task)}
+    return task_class(**task_settings), settings.max_seq_length
 
 
-def _foreign_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[AnyTask, int | None]:
-    """Return the task as what other programs write beside a model describes it, and its length where they say it."""
+def _load_external_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[AnyTask, int | None]:
+    """Return a task as the files of another program describe it, and its length if they have one."""
     try:
-        task = task_class().of_checkpoint(checkpoint)
-        found = read_sentence_transformer(checkpoint) if task.answered_by_any_encoder else None
-        return task, None if found is None else found.max_seq_length
+        task = task_class().for_external_checkpoint(checkpoint)
+        config = load_sentence_encoder_config(checkpoint) if task.is_headless else None
+        return task, None if config is None else config.max_seq_length
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task_class.name}"
         raise InputError(error.what, where=error.where or checkpoint, remedy=remedy) from error

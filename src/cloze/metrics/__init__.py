@@ -1,1 +1,1 @@
-"""Official scores."""
+"""Official metrics of the tasks; imports no torch."""

@@ -1,10 +1,9 @@
-"""Scores of entities in tagged words: those of the CoNLL shared tasks' own program, in percent.
+"""Entity metrics of conlleval, the program of the CoNLL shared tasks, in percent.
 
-A tag is a mark and a type, "B-PER", or "O" outside of entities. An entity counts as found where its first word, its
-last word and its type are all right.
+A tag is a prefix and a type, "B-PER", or "O" outside of entities. An entity is correct if its first word, its last word
+and its type are.
 
-Source:
-    conlleval, version 2004-01-26 (Tjong Kim Sang and Buchholz 2000; Tjong Kim Sang and De Meulder 2003).
+Source: conlleval, version 2004-01-26 (Tjong Kim Sang and Buchholz 2000; Tjong Kim Sang and De Meulder 2003).
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ _BOUNDARY = "-X-"
 
 
 class Entity(NamedTuple):
-    """Neighbouring words, from `start` to before `end`."""
+    """Consecutive words, from `start` to before `end`."""
 
     type: str
     start: int
@@ -27,7 +26,7 @@ class Entity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Entities of one type, or of all: those there are, those predicted, and those that are both."""
+    """Numbers of gold, predicted and correct entities, of one type or all."""
 
     gold: int
     predicted: int
@@ -35,24 +34,24 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """The share of the predicted that is correct, in percent; 0 where nothing is predicted."""
+        """In percent; 0 if nothing is predicted."""
         return 100 * self.correct / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of those there are that is found, in percent; 0 where there are none."""
+        """In percent; 0 if there are no entities."""
         return 100 * self.correct / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
-        """`2 precision recall / (precision + recall)`, in percent; 0 where both are."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        """`2 precision recall / (precision + recall)`, in percent; 0 if both are 0."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class EntityScores:
-    """What conlleval prints: `str` gives its words."""
+    """The result of conlleval; `str` returns its printout."""
 
     num_words: int
     num_correct_tags: int
@@ -68,7 +67,7 @@ class EntityScores:
 
     @property
     def accuracy(self) -> float:
-        """The share of words whose tag is right, in percent."""
+        """Share of correct tags, in percent."""
         return 100 * self.num_correct_tags / self.num_words if self.num_words else 0.0
 
     def __str__(self) -> str:
@@ -85,70 +84,66 @@ class EntityScores:
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """Return the entities that the tags of a sentence mark, whatever their scheme, and however broken it is.
+    """Return the entities that the tags of a sentence mark, in any scheme, valid or not.
 
     >>> entities(["I-PER", "I-PER", "B-PER", "O", "S-LOC", "I-ORG"])
     [Entity(type='PER', start=0, end=2), Entity(type='PER', start=2, end=3), Entity(type='LOC', start=4, end=5), \
 Entity(type='ORG', start=5, end=6)]
 
-    An entity begins at B and S, after O, after E and S, and where the type changes; it ends where another begins,
-    and before O.
+    An entity begins at B and S, after O, E and S, and where the type changes; it ends where another begins and at O.
+    L and U of BILOU are E and S.
 
-    Differs:
-        conlleval knows no S, and to it E before B of the same type is one entity; both would spoil IOBES.
+    Differs: conlleval ignores S, and continues an entity from E to B of the same type; both are wrong for IOBES.
     """
-    found = []
-    start, mark_before, type_before = 0, "O", ""
+    marked = []
+    start, prefix_before, type_before = 0, "O", ""
     for i, tag in enumerate([*tags, "O"]):
-        mark, _, type_ = tag.partition("-")
-        starts = mark in ("B", "S") or mark_before in ("O", "E", "S") or type_ != type_before
-        if mark_before != "O" and (starts or mark == "O"):
-            found.append(Entity(type_before, start, i))
-        if starts:
+        prefix, _, type_ = tag.partition("-")
+        begins = prefix in ("B", "S", "U") or prefix_before in ("O", *"ESLU") or type_ != type_before
+        if prefix_before != "O" and (begins or prefix == "O"):
+            marked.append(Entity(type_before, start, i))
+        if begins:
             start = i
-        mark_before, type_before = mark, type_
-    return found
+        prefix_before, type_before = prefix, type_
+    return marked
 
 
 def entity_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> EntityScores:
-    """Compare the tags of sentences with what they should be.
+    """Compare predicted with gold tags, sentence by sentence.
 
     Raises:
-        ValueError: there are not as many predictions as sentences, or as many tags as words.
+        ValueError: the numbers of sentences or words differ.
     """
     num_words = num_correct_tags = 0
-    there: Counter[str] = Counter()
-    claimed: Counter[str] = Counter()
-    correct: Counter[str] = Counter()
-    for true_tags, predicted_tags in zip(gold, predicted, strict=True):
-        num_words += len(true_tags)
-        num_correct_tags += sum(a == b for a, b in zip(true_tags, predicted_tags, strict=True))
-        true, found = entities(true_tags), entities(predicted_tags)
-        there.update(entity.type for entity in true)
-        claimed.update(entity.type for entity in found)
-        correct.update(entity.type for entity in set(true) & set(found))
-    return EntityScores(
-        num_words,
-        num_correct_tags,
-        {name: Counts(there[name], claimed[name], correct[name]) for name in sorted(there | claimed)},
-    )
+    num_gold, num_predicted, num_correct = Counter[str](), Counter[str](), Counter[str]()
+    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
+        num_words += len(gold_tags)
+        num_correct_tags += sum(a == b for a, b in zip(gold_tags, predicted_tags, strict=True))
+        gold_entities, predicted_entities = entities(gold_tags), entities(predicted_tags)
+        num_gold.update(entity.type for entity in gold_entities)
+        num_predicted.update(entity.type for entity in predicted_entities)
+        num_correct.update(entity.type for entity in set(gold_entities) & set(predicted_entities))
+    by_type = {
+        name: Counts(num_gold[name], num_predicted[name], num_correct[name])
+        for name in sorted(num_gold | num_predicted)
+    }
+    return EntityScores(num_words, num_correct_tags, by_type)
 
 
 def conlleval(lines: Iterable[str], *, where: object = "predictions") -> EntityScores:
-    """Score lines as conlleval reads them: the last column is predicted, the one before it is right.
+    """Score lines whose last two columns are the gold and the predicted tag, as conlleval does.
 
-    Columns are one space apart, or one tab; blanks at the end are none, as to Perl. An empty line ends a sentence,
-    and so does one that begins with -X-. A line for -DOCSTART- is a word like any other, as it is to the program.
+    Columns are separated by one space or one tab; trailing white space is ignored. A sentence ends at an empty line and
+    at one that begins with -X-. -DOCSTART- is a word like any other.
 
-    Differs:
-        A tag without a type ("B") counts as in the program, which prints the line of such tags twice.
+    Differs: conlleval prints the line of tags without a type ("B") twice.
 
     Args:
-        lines: as a file gives them.
-        where: the name of the file.
+        lines: the lines of a file.
+        where: name of the file, for errors.
 
     Raises:
-        InputError: a line has fewer than two columns, or not as many as the first.
+        InputError: a line has fewer than two columns, or another number than the first.
     """
     gold: list[list[str]] = [[]]
     predicted: list[list[str]] = [[]]

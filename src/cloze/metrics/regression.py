@@ -1,4 +1,4 @@
-"""Scores of predicted numbers. The correlations are SciPy's (extra `tasks`)."""
+"""Metrics of regression. The correlations are SciPy's (extra `tasks`)."""
 
 from collections.abc import Sequence
 
@@ -7,18 +7,18 @@ import numpy.typing as npt
 
 
 def pearson(values: Sequence[float], predictions: Sequence[float]) -> float:
-    """Return Pearson's correlation, -1 to 1; 0 where all values or all predictions are the same."""
+    """Return Pearson's correlation, -1 to 1; 0 if all values or all predictions are equal."""
     from scipy.stats import pearsonr
 
     true, predicted = _arrays(values, predictions)
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
-    # of numbers far from 0 and close together the mean is not exact, these differences are
+    # the differences are exact where the mean of close numbers far from 0 is not
     return float(pearsonr(true - true[0], predicted - predicted[0])[0])
 
 
 def spearman(values: Sequence[float], predictions: Sequence[float]) -> float:
-    """Return Spearman's correlation of ranks, -1 to 1; 0 where all values or all predictions are the same."""
+    """Return Spearman's correlation of ranks, -1 to 1; 0 if all values or all predictions are equal."""
     from scipy.stats import spearmanr
 
     true, predicted = _arrays(values, predictions)

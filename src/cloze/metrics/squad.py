@@ -1,7 +1,6 @@
-"""Scores of answers to questions on a text: those of SQuAD's official evaluation programs, in percent.
+"""Metrics of SQuAD's official evaluation programs, in percent.
 
-Source:
-    evaluate-v1.1.py and evaluate-v2.0.py of the SQuAD website (Rajpurkar et al. 2016, 2018).
+Source: evaluate-v1.1.py and evaluate-v2.0.py of the SQuAD website (Rajpurkar et al. 2016, 2018).
 """
 
 import re
@@ -16,27 +15,27 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class BestThreshold:
-    """The threshold on "there is no answer" at which a score is highest."""
+    """The threshold on the confidence in "no answer" with the highest score."""
 
     score: float
-    """The mean there, in percent."""
+    """The mean score at the threshold, in percent."""
     threshold: float | None
-    """Questions with more than this get no answer; None: none of them should get one."""
+    """Questions above it have no answer; None: all questions."""
 
 
 def squad_v1_scores(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]) -> dict[str, float]:
     """Return `exact_match` and `f1` as evaluate-v1.1.py does.
 
     Args:
-        answers: of every question, by its id: at least one.
-        predictions: by id; a question without one scores 0.
+        answers: accepted answers by question id, at least one each.
+        predictions: by question id; a missing one scores 0.
     """
     exact = f1 = 0.0
     for question, accepted in answers.items():
         if question in predictions:
             predicted = predictions[question]
             exact += exact_score(accepted, predicted)
-            f1 += f1_score(accepted, predicted, score_of_nothing=0.0)
+            f1 += f1_score(accepted, predicted, empty_score=0.0)
     return {"exact_match": 100.0 * exact / len(answers), "f1": 100.0 * f1 / len(answers)}
 
 
@@ -47,21 +46,21 @@ def squad_v2_scores(
     *,
     na_prob_threshold: float = 1.0,
 ) -> dict[str, float]:
-    """Return `exact`, `f1`, `total`, these of questions with and without an answer, as evaluate-v2.0.py does.
+    """Return `exact`, `f1` and `total` of all questions and of those with and without an answer.
 
     Args:
-        answers: of every question, by its id; none where the text does not answer it.
-        predictions: by id, of every question; "" says that there is no answer.
-        na_probs: how sure it is that there is none, by id, in any unit. With them come the best thresholds.
-        na_prob_threshold: with more than this there is taken to be none, whatever the prediction.
+        answers: accepted answers by question id; may be empty.
+        predictions: by question id; "" is "no answer".
+        na_probs: confidence in "no answer" by question id, on any scale; adds the best thresholds to the result.
+        na_prob_threshold: a higher confidence replaces the prediction by "no answer".
 
     Raises:
-        KeyError: a question has no prediction, or none of its probability.
+        KeyError: a prediction or a confidence is missing.
     """
     exact, f1 = squad_v2_question_scores(answers, predictions)
     has_answer = {question for question, accepted in answers.items() if accepted}
-    sure = dict.fromkeys(answers, 0.0) if na_probs is None else na_probs
-    refused = {question for question in answers if sure[question] > na_prob_threshold}
+    confidences = dict.fromkeys(answers, 0.0) if na_probs is None else na_probs
+    replaced = {question for question in answers if confidences[question] > na_prob_threshold}
     groups: dict[str, Collection[str]] = {
         "": answers,
         "HasAns_": [question for question in answers if question in has_answer],
@@ -70,16 +69,16 @@ def squad_v2_scores(
     scores: dict[str, float] = {}
     for prefix, questions in groups.items():
         if questions:
-            for name, score_of in (("exact", exact), ("f1", f1)):
-                kept = [
-                    float(question not in has_answer) if question in refused else score_of[question]
+            for name, by_question in (("exact", exact), ("f1", f1)):
+                scored = [
+                    float(question not in has_answer) if question in replaced else by_question[question]
                     for question in questions
                 ]
-                scores[f"{prefix}{name}"] = 100.0 * sum(kept) / len(questions)
+                scores[f"{prefix}{name}"] = 100.0 * sum(scored) / len(questions)
             scores[f"{prefix}total"] = len(questions)
     if na_probs is not None:
-        for name, score_of in (("exact", exact), ("f1", f1)):
-            best = best_threshold(score_of, predictions, na_probs, has_answer)
+        for name, by_question in (("exact", exact), ("f1", f1)):
+            best = best_threshold(by_question, predictions, na_probs, has_answer)
             scores[f"best_{name}"] = best.score
             scores[f"best_{name}_thresh"] = 0.0 if best.threshold is None else best.threshold
     return scores
@@ -88,7 +87,7 @@ def squad_v2_scores(
 def squad_v2_question_scores(
     answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return exact match and F1 of every question, 0 to 1, by its id; an answer without words is none."""
+    """Return exact match and F1 of every question by id, 0 to 1; accepted answers without words are ignored."""
     accepted_of = {
         question: [answer for answer in accepted if normalize_answer(answer)] or [""]
         for question, accepted in answers.items()
@@ -106,15 +105,15 @@ def best_threshold(
     na_probs: Mapping[str, float],
     has_answer: Collection[str],
 ) -> BestThreshold:
-    """Find the threshold on `na_probs` at which the mean score is highest; the lowest of several.
+    """Return the threshold on `na_probs` with the highest mean score; the lowest of equals.
 
-    It begins with no question answered, and lets the surest answers in one by one.
+    Starting with no question answered, the predictions are accepted in order of confidence.
 
     Args:
-        scores: of every question, 0 to 1, were its prediction taken.
-        predictions: by id; "" says that there is no answer.
-        na_probs: how sure it is that there is none, by id, in any unit.
-        has_answer: the questions that have an answer.
+        scores: score of each prediction by question id, 0 to 1.
+        predictions: by question id; "" is "no answer".
+        na_probs: confidence in "no answer" by question id, on any scale.
+        has_answer: the questions with an answer.
     """
     total = best_total = float(sum(question not in has_answer for question in scores))
     threshold = None
@@ -129,26 +128,25 @@ def best_threshold(
 
 
 def exact_score(accepted: Sequence[str], predicted: str) -> float:
-    """Return 1 where a prediction says the same as one of the accepted answers, at least one, else 0."""
-    normal = normalize_answer(predicted)
-    return float(any(normalize_answer(answer) == normal for answer in accepted))
+    """Return 1 if a prediction equals an accepted answer after normalization, else 0."""
+    normalized = normalize_answer(predicted)
+    return float(any(normalize_answer(answer) == normalized for answer in accepted))
 
 
-def f1_score(accepted: Sequence[str], predicted: str, *, score_of_nothing: float = 1.0) -> float:
-    """Return the F1 of the words of a prediction, against that of the accepted answers which it fits best.
+def f1_score(accepted: Sequence[str], predicted: str, *, empty_score: float = 1.0) -> float:
+    """Return the word F1 of a prediction and the accepted answer that it matches best.
 
     Args:
         accepted: the answers, at least one.
         predicted: the prediction.
-        score_of_nothing: the score of a prediction without words for an answer without words ("the"): 1, but 0
-            in evaluate-v1.1.py.
+        empty_score: score if prediction and answer both have no words ("the"): 1, but 0 in evaluate-v1.1.py.
     """
     words = Counter(normalize_answer(predicted).split())
-    return max(_f1(Counter(normalize_answer(answer).split()), words, score_of_nothing) for answer in accepted)
+    return max(_f1(Counter(normalize_answer(answer).split()), words, empty_score) for answer in accepted)
 
 
 def normalize_answer(text: str) -> str:
-    """Return a text in lower case, without punctuation and articles, its words one space apart.
+    """Return a text in lower case, without punctuation and articles, its words separated by single spaces.
 
     >>> normalize_answer("The  U.S. of an America")
     'us of america'
@@ -156,9 +154,9 @@ def normalize_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def _f1(answer: Counter[str], predicted: Counter[str], score_of_nothing: float) -> float:
+def _f1(answer: Counter[str], predicted: Counter[str], empty_score: float) -> float:
     if not answer or not predicted:
-        return score_of_nothing if answer == predicted else 0.0
+        return empty_score if answer == predicted else 0.0
     common = (answer & predicted).total()
     if not common:
         return 0.0

@@ -1,34 +1,39 @@
-"""The settings of a pre-training run; every default is the paper's BERT-base."""
+"""The settings of a pre-training run; the defaults are those of the paper's BERT-base."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
-from cloze.corpus.masking import MaskingConfig
-from cloze.corpus.pairs import PairsConfig
-from cloze.model.attention import AttendsTo
-from cloze.model.bert import SIZES, BertConfig
+from cloze.config import check_positive, check_types
+from cloze.data.masking import MaskingConfig
+from cloze.data.pairs import PairsConfig
+from cloze.models.attention import AttendsTo
+from cloze.models.bert import SIZES, BertConfig
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.distribution import DistributionConfig
-from cloze.training.loop import EvaluationConfig
+from cloze.training.config import EvaluationConfig
+from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
 Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
-SET_BESIDE_INIT = ("model.hidden_dropout_prob", "model.attention_probs_dropout_prob", "model.attends_to")
-"""What of the encoder is said where a run goes on from a checkpoint, which has all else."""
-WIDTHS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-"""What tells the released sizes apart."""
+MODEL_OVERRIDES_WITH_INIT = (
+    "model.hidden_dropout_prob",
+    "model.attention_probs_dropout_prob",
+    "model.attends_to",
+)
+"""Model settings that may be set when starting from a checkpoint, which has all others."""
+SIZE_FIELDS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+"""Settings in which the released sizes differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig:
-    """The encoder: a released size, and what shall differ from it."""
+    """The encoder: a released size, and settings that override it."""
 
     size: Size | None = "base"
-    """None: none of the released, the four widths below say it."""
+    """A released size, or None to set the four sizes below."""
     num_hidden_layers: int | None = None
     hidden_size: int | None = None
     num_attention_heads: int | None = None
@@ -39,39 +44,36 @@ class ModelConfig:
     max_position_embeddings: int = 512
     initializer_range: float = 0.02
     attends_to: AttendsTo = "all"
-    """left or right: each token sees itself and that side alone, and learns to name its neighbour on the other side in
-    the place of hidden pieces."""
+    """left or right: each token attends to itself and that side alone, and the model predicts the adjacent token on
+    the other side instead of masked tokens."""
     positions: Literal["learned", "sinusoidal"] = "learned"
-    """sinusoidal: the table of positions is made of waves and does not learn."""
+    """sinusoidal: the position embeddings are sine waves and are not trained."""
 
     def __post_init__(self) -> None:
         self.encoder(vocab_size=1)
 
     def encoder(self, *, vocab_size: int) -> BertConfig:
-        """Return the encoder's architecture for a vocabulary."""
-        given = {name: getattr(self, name) for name in WIDTHS if getattr(self, name) is not None}
-        if self.size is None and len(given) < len(WIDTHS):
-            raise ValueError(f"without a size all of {', '.join(WIDTHS)} must be given")
+        """Return the config of the encoder."""
+        sizes = {name: getattr(self, name) for name in SIZE_FIELDS if getattr(self, name) is not None}
+        if self.size is None and len(sizes) < len(SIZE_FIELDS):
+            raise ValueError(f"without a size, set all of {', '.join(SIZE_FIELDS)}")
+        others = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in (*SIZE_FIELDS, "size", "positions")
+        }
         return replace(
-            BertConfig() if self.size is None else SIZES[self.size],
-            vocab_size=vocab_size,
-            hidden_act=self.hidden_act,
-            hidden_dropout_prob=self.hidden_dropout_prob,
-            attention_probs_dropout_prob=self.attention_probs_dropout_prob,
-            max_position_embeddings=self.max_position_embeddings,
-            initializer_range=self.initializer_range,
-            attends_to=self.attends_to,
-            **given,
+            BertConfig() if self.size is None else SIZES[self.size], vocab_size=vocab_size, **others, **sizes
         )
 
-    def of(self, encoder: BertConfig) -> "ModelConfig":
-        """Return the settings of an encoder that is there, with the dropout of these."""
-        widths = {name: getattr(encoder, name) for name in WIDTHS}
-        fitting = (size for size in get_args(Size) if replace(SIZES[size], **widths) == SIZES[size])
+    def with_architecture(self, encoder: BertConfig) -> "ModelConfig":
+        """Return the settings with the architecture of an existing encoder."""
+        sizes = {name: getattr(encoder, name) for name in SIZE_FIELDS}
+        released = (size for size in get_args(Size) if replace(SIZES[size], **sizes) == SIZES[size])
         return replace(
             self,
-            size=next(fitting, None),
-            **widths,
+            size=next(released, None),
+            **sizes,
             hidden_act=encoder.hidden_act,
             max_position_embeddings=encoder.max_position_embeddings,
             initializer_range=encoder.initializer_range,
@@ -80,26 +82,23 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseConfig:
-    """A stretch of the run with sequences of one maximal length."""
+    """A part of the run with one maximum sequence length."""
 
     max_seq_length: int
-    """[CLS] and both [SEP] included."""
+    """Maximum number of tokens, including [CLS] and both [SEP]."""
     fraction: float
     """Share of the run."""
     batch_size: int = 256
-    """Sequences an optimizer step."""
+    """Sequences per optimizer step."""
     max_predictions_per_seq: int | None = None
-    """Masked pieces a sequence at most; None sets no limit."""
+    """Maximum number of masked tokens per sequence; None sets no limit."""
 
     def __post_init__(self) -> None:
         if self.max_seq_length < 8:
             raise ValueError(f"max_seq_length {self.max_seq_length} is less than 8")
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction {self.fraction} is not in (0, 1]")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size {self.batch_size} is not positive")
-        if self.max_predictions_per_seq is not None and self.max_predictions_per_seq < 1:
-            raise ValueError(f"max_predictions_per_seq {self.max_predictions_per_seq} is not positive")
+        check_positive(self, "batch_size", "max_predictions_per_seq")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,11 +109,10 @@ class GoogleInstancesConfig:
     """
 
     dupe_factor: int = 10
-    """How often the corpus is gone through, each time with other pairs and masks."""
+    """Passes over the corpus, each with other pairs and masks."""
 
     def __post_init__(self) -> None:
-        if self.dupe_factor < 1:
-            raise ValueError(f"dupe_factor {self.dupe_factor} is not positive")
+        check_positive(self, "dupe_factor")
 
 
 PAPER_PHASES = (
@@ -130,18 +128,18 @@ class PretrainConfig:
     data: str
     """The data set that `cloze corpus` wrote."""
     data_sha256: str | None = None
-    """Of its files: filled in when the run begins, and another data set is refused."""
+    """SHA-256 of its files, set at the start of the run; another data set is refused."""
     steps: int | None = None
-    """Optimizer steps; either these or `budget_seconds`."""
+    """Optimizer steps; set either this or `budget_seconds`."""
     budget_seconds: float | None = None
-    """Time to train; phases and learning rate then follow the clock."""
+    """Training time; phases and learning rate then follow the clock."""
     init: str | None = None
-    """A checkpoint to go on from: its encoder and weights, a fresh optimizer. Of `model` the dropout is this run's."""
+    """A checkpoint to start from: its architecture and weights, a new optimizer. Of `model` only dropout applies."""
     old_data: str | None = None
-    """A data set of the text that the checkpoint was trained on, to see what is forgotten of it: its held-out documents
-    are measured, too, as old_masked_lm_loss and so on."""
+    """A data set of the text that the checkpoint was trained on, to measure forgetting: its held-out documents are
+    evaluated, too, as old_masked_lm_loss and so on."""
     license: str = UNKNOWN_LICENSE
-    """Of the weights, for the model card: an identifier such as apache-2.0."""
+    """License of the weights for the model card: an identifier such as apache-2.0."""
     seed: int = 12345
     model: ModelConfig = field(default_factory=ModelConfig)
     phases: tuple[PhaseConfig, ...] = PAPER_PHASES
@@ -150,41 +148,41 @@ class PretrainConfig:
     google_instances: GoogleInstancesConfig | None = None
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     averaging: AveragingConfig | None = None
-    """The weights that are evaluated and saved are a mean over the last steps; None: they are the last ones."""
+    """Evaluate and save the mean of the weights over the last steps; None for the last weights."""
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
     device: str = "auto"
     micro_batch_tokens: int = 4096
-    """Tokens that pass through the model at once: memory depends on it, results only by rounding and by how dropout
-    falls."""
+    """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
+    of dropout."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         check_license(self.license)
         self.distribution.check(
             {"optimizer.muon": self.optimizer.muon is not None, "averaging": self.averaging is not None}
         )
         if (self.steps is None) == (self.budget_seconds is None):
-            raise ValueError("a run takes either steps or a budget: say --steps 10000 or --budget 30m")
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps {self.steps} is not positive")
+            raise ValueError("set either steps or a budget: --steps 10000 or --budget 30m")
+        check_positive(self, "steps")
         if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
             raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
         if self.init is not None and self.model.positions != "learned":
-            raise ValueError("model.positions: a checkpoint to go on from has its own")
+            raise ValueError("model.positions: a checkpoint to start from has its own")
         if self.google_instances is not None:
             self._check_google_instances()
         if self.model.attends_to != "all" and self.masking != MaskingConfig():
             raise ValueError(
-                f"masking: nothing is hidden from what attends to the {self.model.attends_to} alone"
+                f"masking: nothing is masked for an encoder that attends to the {self.model.attends_to} alone"
             )
         if self.model.attends_to != "all" and self.google_instances is not None:
-            raise ValueError("google_instances: they have hidden pieces, model.attends_to wants none")
+            raise ValueError("google_instances: they have masked tokens, which model.attends_to does not use")
         if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
             raise ValueError("the fractions of the phases do not add up to 1")
         longest = max(phase.max_seq_length for phase in self.phases)
-        # that of a checkpoint to go on from is known when it is read
+        # the limit of a checkpoint to start from is known when it is loaded
         if self.init is None and longest > self.model.max_position_embeddings:
             limit = self.model.max_position_embeddings
             raise ValueError(f"max_seq_length {longest} is more than model.max_position_embeddings {limit}")
@@ -196,14 +194,11 @@ class PretrainConfig:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
 
     def _check_google_instances(self) -> None:
-        """Refuse what Google's program does not ask for, or has numbers of its own for."""
+        """Check that no setting differs from the constants of Google's program."""
         if self.masking.initial_masked_lm_prob is not None:
-            raise ValueError(
-                "masking.initial_masked_lm_prob: google_instances are masked before training begins"
-            )
-        own = MaskingConfig()
+            raise ValueError("masking.initial_masked_lm_prob: google_instances are masked before training")
         for name in ("mask_token_prob", "random_token_prob"):
-            if getattr(self.masking, name) != getattr(own, name):
-                raise ValueError(f"masking.{name}: google_instances have {getattr(own, name)}")
+            if getattr(self.masking, name) != (default := getattr(MaskingConfig(), name)):
+                raise ValueError(f"masking.{name}: google_instances have {default}")
         if not self.pairs.next_sentence:
             raise ValueError("pairs.next_sentence: google_instances are always pairs")

@@ -1,188 +1,106 @@
-"""What pre-training learns: the mean loss of the masked words plus the mean loss of the next sentence.
+"""The objective of pre-training: the mean loss of masked words plus the mean loss of next sentences.
 
 Source: Devlin et al. 2019, A.2 ("the sum of the mean masked LM likelihood and the mean next sentence prediction
 likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TypeAlias
+from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
-from cloze.corpus.batches import Cursor, InstanceSource, Integers, PackedBatch, micro_batches, take
-from cloze.corpus.masking import Targets
-from cloze.model.attention import AttendsTo
-from cloze.model.bert import Packed
-from cloze.model.heads import BertForPreTraining
-from cloze.pretraining.config import PhaseConfig
-from cloze.training.checkpoints import Position
-from cloze.training.distribution import World
-from cloze.training.measures import Measures
-from cloze.training.work import StepData
-
-Reals: TypeAlias = npt.NDArray[np.float64]
-
-_ASKED_MORE_OFTEN = 8  # at every place, where 15% of the pieces are hidden
-TARGETS: Mapping[AttendsTo, Targets] = MappingProxyType(
-    {"all": "masked", "left": "next", "right": "previous"}
-)
-"""What an encoder learns by what it sees: hidden pieces, or the neighbour on the side where it does not look."""
+from cloze.data.batch import PretrainingBatch
+from cloze.models.batch import to_device
+from cloze.models.checkpoint import save_model
+from cloze.models.heads import BertForPreTraining, PreTrainingLogits
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricSums
+from cloze.training.objective import Objective
 
 
-def held_out_batches(
-    source: InstanceSource, count: int, attends_to: AttendsTo, micro_batch_tokens: int
-) -> list[PackedBatch]:
-    """Return the first instances of an epoch as batches to be measured; an epoch's plan is in mixed order.
-
-    There are scores over the vocabulary at every place that is asked about: for what looks one way at all of them, so
-    that its batches are the smaller.
-    """
-    tokens = micro_batch_tokens if attends_to == "all" else micro_batch_tokens // _ASKED_MORE_OFTEN
-    return list(micro_batches(source, 0, np.arange(min(source.num_instances(0), count)), tokens))
-
-
-def phases_at(progress: Reals, phases: Sequence[PhaseConfig]) -> Integers:
-    """Return which phase each step belongs to that begins when such a share of the run is over."""
-    ends = np.cumsum([phase.fraction for phase in phases])
-    return np.minimum(np.searchsorted(ends, progress + 1e-9, side="right"), len(phases) - 1)
-
-
-def steps_of_phases(steps: int, phases: Sequence[PhaseConfig]) -> list[int]:
-    """Return how many steps of a run each phase gets: none where it is short and so is the run."""
-    numbers = phases_at(np.arange(steps) / steps, phases)
-    return [int(count) for count in np.bincount(numbers, minlength=len(phases))]
-
-
-@dataclass(frozen=True, slots=True)
-class PretrainingStep(StepData[PackedBatch]):
-    """One step's instances, and the counts that its two means are over."""
-
-    num_predictions: int
-    num_pairs: int
-
-
-@dataclass(frozen=True, slots=True)
-class PretrainingWork:
-    """Masked words and next sentence, as the training loop asks for them.
+class PretrainingObjective(Objective):
+    """Masked words and next sentence.
 
     Args:
-        phases: the stretches of the run, with the source of each one's instances.
-        held_out: batches of held-out instances.
-        unigram_nats: for every piece, minus the logarithm of its share of the training text: what knowing
-            frequencies alone would lose on it.
+        model: the model, on its device.
+        tokenizer: its tokenizer, which is saved with it.
+        held_out: held-out batches to evaluate on.
+        unigram_nats: [V], the loss on each token of a model that knows token frequencies alone.
         next_sentence: whether the instances are pairs.
-        world: the ranks of the run, of which this one has its share of every step.
-        old_held_out: batches of held-out instances of the text that the model knows from before.
+        old_held_out: held-out batches of the text of an earlier run, to measure forgetting.
     """
 
-    phases: Sequence[tuple[PhaseConfig, InstanceSource]]
-    held_out: Sequence[PackedBatch]
-    unigram_nats: Tensor
-    next_sentence: bool
-    world: World
-    old_held_out: Sequence[PackedBatch] = ()
+    model: BertForPreTraining
 
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """The measures whose sum is the loss."""
-        return ("masked_lm_loss", "next_sentence_loss") if self.next_sentence else ("masked_lm_loss",)
+    def __init__(
+        self,
+        model: BertForPreTraining,
+        tokenizer: Tokenizer,
+        *,
+        held_out: Sequence[PretrainingBatch],
+        unigram_nats: Tensor,
+        next_sentence: bool,
+        old_held_out: Sequence[PretrainingBatch] = (),
+    ) -> None:
+        super().__init__(model)
+        self.loss_names = ("masked_lm_loss", "next_sentence_loss") if next_sentence else ("masked_lm_loss",)
+        self.tokenizer = tokenizer
+        self.held_out = held_out
+        self.old_held_out = old_held_out
+        self.device = next(model.parameters()).device
+        self.unigram_nats = unigram_nats.to(self.device)
 
-    def step_data(self, progress: float, position: Position, micro_batch_tokens: int) -> PretrainingStep:
-        """Return the next `batch_size` instances of the phase that `progress` lies in."""
-        number = int(phases_at(np.array(progress), [phase for phase, _ in self.phases]))
-        if number != position.phase:
-            position = Position(phase=number)
-        phase, source = self.phases[number]
-        cursor = Cursor(position.epoch, position.index)
-        parts, after = take(source, cursor, phase.batch_size)
-        batches = [
-            batch
-            for part in _share(parts, self.world)
-            for batch in micro_batches(source, *part, micro_batch_tokens, progress=progress)
-        ]
-        num_tokens, num_predictions, num_pairs = self.world.sums(
-            sum(len(batch.input_ids) for batch in batches),
-            sum(len(batch.masked_lm_ids) for batch in batches),
-            sum(len(batch.next_sentence_labels) for batch in batches),
-        )
-        return PretrainingStep(
-            batches=batches,
-            num_tokens=int(num_tokens),
-            next_position=Position(number, after.epoch, after.position),
-            name=f"phase {number + 1}, epoch {cursor.epoch}, instances from {cursor.position}",
-            num_predictions=int(num_predictions),
-            num_pairs=int(num_pairs),
-        )
+    def forward(self, batch: PretrainingBatch) -> MetricSums:
+        """Return the sums of both losses."""
+        batch = to_device(batch, self.device)
+        sums = self.model.losses(batch)
+        losses = {
+            "masked_lm_loss": (sums.masked_lm_loss_sum, len(batch.masked_lm_ids)),
+            "next_sentence_loss": (sums.next_sentence_loss_sum, len(batch.next_sentence_labels)),
+        }
+        return {name: losses[name] for name in self.loss_names}
 
-    def loss(
-        self, model: nn.Module, batch: PackedBatch, step: StepData[PackedBatch]
-    ) -> tuple[Tensor, Measures]:
-        """Return the batch's share of the step's loss."""
-        assert isinstance(model, BertForPreTraining)
-        assert isinstance(step, PretrainingStep)
-        sums = model.losses(
-            self._packed(batch),
-            self._tensor(batch.masked_lm_positions),
-            self._tensor(batch.masked_lm_ids),
-            self._tensor(batch.next_sentence_labels),
-        )
-        loss = sums.masked_lm_loss_sum / max(step.num_predictions, 1)
-        measures = {"masked_lm_loss": (sums.masked_lm_loss_sum.detach(), len(batch.masked_lm_ids))}
-        if self.next_sentence:
-            loss = loss + sums.next_sentence_loss_sum / step.num_pairs
-            measures["next_sentence_loss"] = (
-                sums.next_sentence_loss_sum.detach(),
-                len(batch.next_sentence_labels),
-            )
-        return loss, measures
+    def evaluation_step(self, batch: PretrainingBatch) -> PreTrainingLogits:
+        """Return the logits of a batch on the device."""
+        logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
+        return logits
 
-    def evaluate(self, model: nn.Module) -> Iterator[Measures]:
-        """Measure losses and accuracies, and what a unigram model would lose: the same pairs and masks each time."""
-        assert isinstance(model, BertForPreTraining)
-        for batch in self.held_out:
-            measures = self._measure(model, batch)
-            unigram_nats = self.unigram_nats[self._tensor(batch.masked_lm_ids)]
-            yield {**measures, "masked_lm_unigram_loss": (unigram_nats.sum(), len(unigram_nats))}
-        for batch in self.old_held_out:
-            yield {f"old_{name}": measure for name, measure in self._measure(model, batch).items()}
+    def evaluate(self) -> Iterator[MetricSums]:
+        """Yield losses, accuracies and the unigram loss of held-out batches."""
+        for held_out in self.held_out:
+            batch = to_device(held_out, self.device)
+            unigram_nats = self.unigram_nats[batch.masked_lm_ids]
+            yield {**self._metrics(batch), "masked_lm_unigram_loss": (unigram_nats.sum(), len(unigram_nats))}
+        for held_out in self.old_held_out:
+            batch = to_device(held_out, self.device)
+            yield {f"old_{name}": metric for name, metric in self._metrics(batch).items()}
 
-    def merit(self, measured: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the loss with its sign changed."""
-        return (-measured["loss"],)
+    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+        """Return the negative loss."""
+        return (-metrics["loss"],)
 
-    def _measure(self, model: BertForPreTraining, batch: PackedBatch) -> Measures:
-        logits = model(self._packed(batch), self._tensor(batch.masked_lm_positions))
-        ids_P = self._tensor(batch.masked_lm_ids)
-        masked = _loss_and_accuracy("masked_lm", logits.masked_lm_logits, ids_P)
-        if not self.next_sentence:
-            return masked
-        labels_B = self._tensor(batch.next_sentence_labels)
-        return {**masked, **_loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)}
+    def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return losses and accuracies by short names, without sums and constants."""
+        shown = {
+            "mlm_loss": "masked_lm_loss",
+            "mlm_accuracy": "masked_lm_accuracy",
+            "old_mlm_loss": "old_masked_lm_loss",
+            "nsp_loss": "next_sentence_loss",
+            "nsp_accuracy": "next_sentence_accuracy",
+        }
+        return {short: metrics[name] for short, name in shown.items() if name in metrics}
 
-    def _packed(self, batch: PackedBatch) -> Packed:
-        return Packed.from_arrays(
-            batch.input_ids, batch.token_type_ids, batch.position_ids, batch.cu_seqlens
-        ).to(self.world.device)
+    def save_model(self, directory: Path, model: nn.Module) -> None:
+        """Write config, weights and tokenizer."""
+        save_model(directory, model, self.tokenizer)
 
-    def _tensor(self, array: object) -> Tensor:
-        return torch.as_tensor(array).to(self.world.device, non_blocking=True)
-
-
-def _share(parts: Sequence[tuple[int, Integers]], world: World) -> list[tuple[int, Integers]]:
-    """Return the instances of a rank: of the whole batch, not of each part, so that all ranks have as many."""
-    shares = []
-    before = 0
-    for epoch, positions in parts:
-        share = positions[(world.rank - before) % world.size :: world.size]
-        if len(share):
-            shares.append((epoch, share))
-        before += len(positions)
-    return shares
+    def _metrics(self, batch: PretrainingBatch) -> MetricSums:
+        logits = self.evaluation_step(batch)
+        metrics = _loss_and_accuracy("masked_lm", logits.masked_lm_logits, batch.masked_lm_ids)
+        if "next_sentence_loss" in self.loss_names:
+            labels_B = batch.next_sentence_labels
+            metrics |= _loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)
+        return metrics
 
 
 def _loss_and_accuracy(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:

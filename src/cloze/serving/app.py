@@ -1,4 +1,4 @@
-"""The application: the door, the routes, and the engine behind them."""
+"""The FastAPI application: middleware, routes, and the batcher that they share."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -6,17 +6,17 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from cloze.serving.about import VERSION, about
-from cloze.serving.answer_routes import answer_routes
-from cloze.serving.door import Door
-from cloze.serving.embedding_routes import embedding_routes
-from cloze.serving.engine import Engine
+from cloze.serving import embedding_routes, explorer_routes, task_routes
+from cloze.serving.batcher import Batcher
 from cloze.serving.errors import add_error_handlers
-from cloze.serving.explorer import explorer
+from cloze.serving.info_routes import VERSION, info_routes
 from cloze.serving.limits import Limits
 from cloze.serving.metrics import Metrics
-from cloze.serving.models import ServedModel
-from cloze.serving.service import Service
+from cloze.serving.middleware import RequestMiddleware
+from cloze.serving.routes import add_routes
+from cloze.serving.served_model import ServedModel
+
+ROUTES = (*embedding_routes.ROUTES, *task_routes.ROUTES, *explorer_routes.ROUTES)
 
 
 def create_app(
@@ -31,36 +31,36 @@ def create_app(
     """Return an application that serves models.
 
     Args:
-        models: by the names that requests give them, the default one first.
-        limits: what it takes.
-        threads: of the computation.
-        api_key: what requests have to know; None lets everybody in.
-        runs: directories of runs that the page may watch, by their names.
-        hosts: what requests may call this host; None is anything.
+        models: by the names that requests use, the default first.
+        limits: of requests and of the queue.
+        threads: of torch, in the thread that computes.
+        api_key: required of requests; None admits everybody.
+        runs: run directories whose curves the page shows, by name.
+        hosts: accepted values of the Host header; None accepts any.
     """
-    engine = Engine(limits, threads=threads)
+    batcher = Batcher(limits, threads=threads)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        engine.close()
+        batcher.close()
 
     app = FastAPI(
         title="cloze",
-        description="All that a BERT answers.",
+        description="BERT models over HTTP.",
         version=VERSION,
         lifespan=lifespan,
         redoc_url=None,
         docs_url=None,  # its files would come from another host
     )
-    metrics = Metrics(engine)
-    app.state.engine = engine
-    app.include_router(about(models, engine, limits, metrics))
-    service = Service(models, engine)
-    app.include_router(embedding_routes(service))
-    app.include_router(answer_routes(service))
-    app.include_router(explorer(service, runs))
+    app.state.batcher = batcher
+    metrics = Metrics(batcher)
+    app.include_router(info_routes(models, batcher, limits, metrics))
+    add_routes(app, ROUTES, models, batcher)
+    app.include_router(explorer_routes.page_routes(runs or {}))
     add_error_handlers(app)
     metrics.name_routes(app.openapi()["paths"])
-    app.add_middleware(Door, engine=engine, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts)
+    app.add_middleware(
+        RequestMiddleware, batcher=batcher, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts
+    )
     return app

@@ -1,196 +1,318 @@
-"""The routes of text-embeddings-inference, and OpenAI's: vectors, labels, ranks, pieces.
+"""Routes of text-embeddings-inference and of OpenAI: vectors, labels, rankings, tokens.
 
 Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference, embeddings.
 """
 
 import base64
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import APIRouter
-from starlette.responses import Response
+from pydantic import BaseModel, Field
 
 from cloze.errors import InputError
-from cloze.inference.embed import Vectors
-from cloze.serving import schema
-from cloze.serving.errors import documented
-from cloze.serving.models import ServedModel
-from cloze.serving.service import Service, example, listed, respond
-from cloze.tasks.multi_label import LabelSet
-from cloze.tasks.sequence_classification import Prediction
-from cloze.text.tokenizer import Tokenizer
+from cloze.inference.embedder import Vectors
+from cloze.serving.batcher import Batcher
+from cloze.serving.limits import MAX_INPUTS
+from cloze.serving.routes import (
+    Route,
+    as_list,
+    estimate_tokens,
+    in_one_turn,
+    predict_examples,
+    text_example,
+)
+from cloze.serving.schema import (
+    IdLists,
+    Ids,
+    ModelRequest,
+    OnlyFalse,
+    StrictModel,
+    Text,
+    TextOrPair,
+    Texts,
+    TextsRequest,
+    TruncationOptions,
+)
+from cloze.serving.served_model import ServedModel
+from cloze.tokenization.tokenizer import Tokenizer
 
 
-def embedding_routes(service: Service) -> APIRouter:
-    """Return the routes that other servers have, too."""
-    router = APIRouter(responses=documented())
-    _add_vectors(router, service)
-    _add_scores(router, service)
-    _add_pieces(router, service)
-    return router
+class EmbedRequest(TextsRequest, TruncationOptions):
+    """Texts to embed."""
+
+    normalize: bool | None = True
+    """Scale vectors to length 1."""
+    dimensions: int | None = Field(default=None, ge=1)
+    """Keep only the first so many numbers of each vector."""
 
 
-def _add_vectors(router: APIRouter, service: Service) -> None:
-    @router.post("/embed", response_model=list[list[float]])
-    async def embed(request: schema.EmbedRequest) -> Response:
-        """Return a vector for each text."""
-        served = service.find(request.model, "embed")
-        _check_dimensions(served, request.dimensions)
-        texts: list[str | list[int]] = listed(request.inputs)
-        await service.refuse_long(served.refuse_cut_texts, listed(request.inputs), truncate=request.truncate)
-        found = await service.batched(served.embed, texts, [[text] for text in texts])
-        vectors = _shortened(np.stack([each.vector for each in found]), request.dimensions)
-        return respond(vectors if request.normalize is False else _normalized(vectors))
+async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) -> Vectors:
+    """Return a vector for each text."""
+    _check_dimensions(served, request.dimensions)
+    texts = as_list(request.inputs)
+    vectors, _ = await _embed(served, texts, batcher, truncate=request.truncate)
+    vectors = np.ascontiguousarray(vectors[:, : request.dimensions])
+    return vectors if request.normalize is False else _normalize(vectors)
 
-    @router.post("/embed_all", response_model=list[list[list[float]]])
-    async def embed_all(request: schema.EmbedAllRequest) -> Response:
-        """Return a vector for each token of each text, [CLS] and [SEP] included."""
-        served = service.find(request.model, "embed")
-        texts = listed(request.inputs)
-        await service.refuse_long(served.refuse_cut_texts, texts, truncate=request.truncate)
-        return respond(await service.batched(served.embedder.embed_tokens, texts, [[text] for text in texts]))
 
-    @router.post("/similarity", response_model=list[float])
-    async def similarity(request: schema.SimilarityRequest) -> Response:
-        """Return the cosine of the text's vector and that of each sentence."""
-        served = service.find(request.model, "embed")
-        compared = [request.inputs.source_sentence, *request.inputs.sentences]
-        truncate = request.parameters.truncate if request.parameters else True
-        await service.refuse_long(served.refuse_cut_texts, compared, truncate=truncate)
-        texts: list[str | list[int]] = [*compared]
-        found = await service.batched(served.embed, texts, [[text] for text in texts])
-        vectors = _normalized(np.stack([each.vector for each in found]))
-        return respond(vectors[1:] @ vectors[0])
+class EmbedAllRequest(TextsRequest, TruncationOptions):
+    """Texts whose tokens are embedded."""
 
-    @router.post("/v1/embeddings", response_model=schema.OpenAIAnswer)
-    async def openai_embeddings(request: schema.OpenAIRequest) -> Response:
-        """Return a vector of length 1 for each text or list of token ids."""
-        served = service.find(request.model, "embed")
-        _check_dimensions(served, request.dimensions)
-        asked = request.input
-        inputs = [asked] if isinstance(asked, str) or isinstance(asked[0], int) else asked
-        found = await service.batched(served.embed, inputs, [[each] for each in inputs])
-        vectors = _normalized(_shortened(np.stack([each.vector for each in found]), request.dimensions))
-        tokens = sum(each.num_tokens for each in found)
-        as_base64 = request.encoding_format == "base64"
-        return respond(
-            {
-                "object": "list",
-                "model": served.name,
-                "data": [
-                    {"object": "embedding", "index": i, "embedding": _base64(own) if as_base64 else own}
-                    for i, own in enumerate(vectors)
-                ],
-                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-            }
+
+async def embed_all(served: ServedModel, request: EmbedAllRequest, batcher: Batcher) -> list[Vectors]:
+    """Return a vector for each token of each text, [CLS] and [SEP] included."""
+    texts = as_list(request.inputs)
+    if request.truncate is False:
+        await batcher.run(lambda: served.check_text_lengths(texts))
+    tokens = [estimate_tokens(text) for text in texts]
+    return await batcher.run_batched(served.embedder.embed_tokens, texts, tokens=tokens)
+
+
+class SimilarityInputs(StrictModel):
+    """A text and the sentences to compare it with."""
+
+    source_sentence: Text
+    sentences: Texts
+
+
+class SimilarityRequest(ModelRequest):
+    """Texts to compare by the cosine of their vectors."""
+
+    inputs: SimilarityInputs
+    parameters: TruncationOptions | None = None
+
+
+async def similarity(served: ServedModel, request: SimilarityRequest, batcher: Batcher) -> Vectors:
+    """Return the cosine of the text's vector and that of each sentence."""
+    texts = [request.inputs.source_sentence, *request.inputs.sentences]
+    truncate = request.parameters.truncate if request.parameters else True
+    vectors, _ = await _embed(served, texts, batcher, truncate=truncate)
+    vectors = _normalize(vectors)
+    cosines: Vectors = vectors[1:] @ vectors[0]
+    return cosines
+
+
+class OpenAIRequest(ModelRequest):
+    """Texts or token ids to embed, in the format of OpenAI's clients."""
+
+    input: Text | Texts | Ids | IdLists
+    encoding_format: Literal["float", "base64"] | None = "float"
+    dimensions: int | None = Field(default=None, ge=1)
+    user: str | None = None
+
+
+class OpenAIVector(BaseModel):
+    """A vector as numbers, or as base64 of their bytes (float32, little-endian)."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """Number of tokens that were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class OpenAIAnswer(BaseModel):
+    """Vectors."""
+
+    object: Literal["list"]
+    model: str
+    data: list[OpenAIVector]
+    usage: Usage
+
+
+async def openai_embeddings(served: ServedModel, request: OpenAIRequest, batcher: Batcher) -> dict[str, Any]:
+    """Return a vector of length 1 for each text or list of token ids."""
+    _check_dimensions(served, request.dimensions)
+    inputs: Any = request.input
+    if isinstance(inputs, str) or isinstance(inputs[0], int):
+        inputs = [inputs]
+    vectors, num_tokens = await _embed(served, inputs, batcher, truncate=True)
+    vectors = _normalize(vectors[:, : request.dimensions])
+    rows: list[Any] = list(vectors)
+    if request.encoding_format == "base64":
+        rows = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
+    return {
+        "object": "list",
+        "model": served.name,
+        "data": [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)],
+        "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens},
+    }
+
+
+class PredictRequest(ModelRequest, TruncationOptions):
+    """One text; a list of two texts, which are a pair; or a list of lists of one or two texts."""
+
+    inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
+    raw_scores: OnlyFalse | None = None
+    """Scores are always probabilities, or the predicted number of a regression."""
+    top_k: int | None = Field(default=None, ge=1)
+    """Maximum number of labels; by default all."""
+
+
+class LabelScore(BaseModel):
+    """A label and its score."""
+
+    label: str
+    score: float
+
+
+async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher) -> list[Any]:
+    """Return the labels of each text or pair with their probabilities, the most probable first."""
+    inputs: Any = request.inputs
+    is_one = isinstance(inputs, str) or (len(inputs) == 2 and isinstance(inputs[0], str))
+    predictions = await _predict(served, [inputs] if is_one else inputs, batcher, truncate=request.truncate)
+    limits = [limit for limit in (request.top_k, served.max_classes) if limit is not None]
+    labels = [_label_scores(prediction)[: min(limits, default=None)] for prediction in predictions]
+    return labels[0] if is_one else labels
+
+
+class RerankRequest(ModelRequest, TruncationOptions):
+    """A query and passages."""
+
+    query: Text
+    texts: Texts
+    raw_scores: OnlyFalse | None = None
+    return_text: bool | None = False
+
+
+class RankedText(BaseModel):
+    """A passage, by its index in the request, and its relevance to the query."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+async def rerank(served: ServedModel, request: RerankRequest, batcher: Batcher) -> list[dict[str, Any]]:
+    """Return the passages, the most relevant to the query first."""
+    pairs = [[request.query, text] for text in request.texts]
+    scores = await _predict(served, pairs, batcher, truncate=request.truncate)
+    order = sorted(range(len(scores)), key=lambda i: -scores[i])
+    return [
+        {"index": i, "score": scores[i], **({"text": request.texts[i]} if request.return_text else {})}
+        for i in order
+    ]
+
+
+class TokenizeRequest(TextsRequest):
+    """Texts to tokenize."""
+
+    add_special_tokens: bool | None = True
+
+
+class Token(BaseModel):
+    """A token: characters `start` to `stop` (exclusive) of the text; null for special tokens."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
+
+
+def tokenize(served: ServedModel, request: TokenizeRequest) -> list[list[dict[str, Any]]]:
+    """Return the tokens of each text."""
+    tokenizer, special_ids = served.tokenizer, _special_ids(served.tokenizer)
+    ends = slice(None) if request.add_special_tokens is not False else slice(1, -1)
+    tokenized = []
+    for text in as_list(request.inputs):
+        encoding = tokenizer.encode(text)
+        tokens = list(zip(encoding.input_ids, encoding.tokens, encoding.offsets, strict=True))
+        tokenized.append(
+            [
+                {
+                    "id": token_id,
+                    "text": token,
+                    "special": token_id in special_ids,
+                    "start": start if start < stop else None,
+                    "stop": stop if start < stop else None,
+                }
+                for token_id, token, (start, stop) in tokens[ends]
+            ]
         )
+    return tokenized
 
 
-def _add_scores(router: APIRouter, service: Service) -> None:
-    @router.post("/predict", response_model=list[schema.LabelScore] | list[list[schema.LabelScore]])
-    async def predict(request: schema.PredictRequest) -> Response:
-        """Return the labels of each text or pair with their probabilities, the likeliest first."""
-        served = service.find(request.model, "predict")
-        given: Any = request.inputs
-        is_one = isinstance(given, str) or (len(given) == 2 and isinstance(given[0], str))
-        examples = [example(each) for each in ([given] if is_one else given)]
-        texts = [(each.text, each.pair) for each in examples]
-        await service.refuse_long(served.refuse_cut_examples, examples, truncate=request.truncate)
-        predictions = await service.in_windows(served.predictions, examples, texts)
-        found = [_labels(prediction) for prediction in predictions]
-        return respond(found[0] if is_one else found)
+class DecodeRequest(ModelRequest):
+    """Token ids to convert to text."""
 
-    @router.post("/rerank", response_model=list[schema.Ranked])
-    async def rerank(request: schema.RerankRequest) -> Response:
-        """Return the passages in the order in which they fit the query."""
-        served = service.find(request.model, "rerank")
-        pairs: list[tuple[str, str | None]] = [(request.query, text) for text in request.texts]
-        examples = [example([request.query, text]) for text in request.texts]
-        await service.refuse_long(served.refuse_cut_examples, examples, truncate=request.truncate)
-        scores = await service.in_windows(served.predictions, examples, pairs)
-        order = sorted(range(len(scores)), key=lambda i: -scores[i])
-        texts = request.texts if request.return_text else None
-        return respond(
-            [{"index": i, "score": scores[i], **({} if texts is None else {"text": texts[i]})} for i in order]
-        )
+    ids: Ids | IdLists
+    skip_special_tokens: bool | None = True
 
 
-def _add_pieces(router: APIRouter, service: Service) -> None:
-    @router.post("/tokenize", response_model=list[list[schema.Token]])
-    async def tokenize(request: schema.TokenizeRequest) -> Response:
-        """Return the pieces of each text."""
-        tokenizer = service.find(request.model, "embed").tokenizer
-        with_specials = request.add_special_tokens is not False
-        texts = listed(request.inputs)
-        return respond(
-            await service.engine.run(
-                lambda: [_tokens(tokenizer, text, with_specials=with_specials) for text in texts]
-            )
-        )
+def decode(served: ServedModel, request: DecodeRequest) -> list[str]:
+    """Return the text of each list of token ids."""
+    tokenizer, ids = served.tokenizer, request.ids
+    lists: Any = ids if isinstance(ids[0], list) else [ids]
+    skipped = _special_ids(tokenizer) if request.skip_special_tokens is not False else frozenset()
+    if any(i >= tokenizer.vocab_size for ids in lists for i in ids):
+        raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
+    return [tokenizer.decode([i for i in ids if i not in skipped]) for ids in lists]
 
-    @router.post("/decode", response_model=list[str])
-    async def decode(request: schema.DecodeRequest) -> Response:
-        """Return the text of each list of ids."""
-        tokenizer = service.find(request.model, "embed").tokenizer
-        ids: Any = request.ids
-        lists: list[list[int]] = ids if isinstance(ids[0], list) else [ids]
-        left_out = _specials(tokenizer) if request.skip_special_tokens is not False else frozenset()
 
-        def decoded() -> list[str]:
-            if any(i >= tokenizer.vocab_size for own in lists for i in own):
-                raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
-            return [tokenizer.decode([i for i in own if i not in left_out]) for own in lists]
+async def _embed(
+    served: ServedModel, inputs: list[Any], batcher: Batcher, *, truncate: bool | None
+) -> tuple[Vectors, int]:
+    """Return a vector for each text or list of ids, [N, D], and the number of tokens that were read."""
+    if truncate is False:
+        await batcher.run(lambda: served.check_text_lengths(inputs))
+    tokens = [estimate_tokens(text) for text in inputs]
+    embedded = await batcher.run_batched(served.embed, inputs, tokens=tokens)
+    return np.stack([text.vector for text in embedded]), sum(text.num_tokens for text in embedded)
 
-        return respond(await service.engine.run(decoded))
+
+async def _predict(
+    served: ServedModel, inputs: list[Any], batcher: Batcher, *, truncate: bool | None
+) -> list[Any]:
+    """Return the prediction for each text or pair."""
+    examples = [text_example(texts) for texts in inputs]
+    if truncate is False:
+        await batcher.run(lambda: served.check_example_lengths(examples))
+    tokens = [estimate_tokens(example.text, example.pair) for example in examples]
+    return await predict_examples(served, examples, batcher, tokens=tokens)
 
 
 def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:
     if dimensions is not None and dimensions > served.embedder.width:
-        what = f"{dimensions}, the vectors of {served.name!r} have {served.embedder.width}"
+        what = (
+            f"{dimensions} is more than {served.embedder.width}, the width of the vectors of {served.name!r}"
+        )
         raise InputError(what, where="dimensions")
 
 
-def _shortened(vectors: Vectors, dimensions: int | None) -> Vectors:
-    return vectors if dimensions is None else np.ascontiguousarray(vectors[:, :dimensions])
-
-
-def _normalized(vectors: Vectors) -> Vectors:
+def _normalize(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     normalized: npt.NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-12))
     return normalized
 
 
-def _base64(vector: Vectors) -> str:
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
-
-
-def _labels(prediction: Prediction | LabelSet | float) -> list[dict[str, Any]]:
-    """Return labels with their scores, the highest first; of a regression its one score."""
+def _label_scores(prediction: Any) -> list[dict[str, Any]]:
+    """Return labels with their scores, the highest first; for a regression its one score."""
     if isinstance(prediction, float):
         return [{"label": "score", "score": prediction}]
     ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
     return [{"label": label, "score": score} for label, score in ranked]
 
 
-def _specials(tokenizer: Tokenizer) -> frozenset[int]:
+def _special_ids(tokenizer: Tokenizer) -> frozenset[int]:
     return frozenset(
         (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id)
     )
 
 
-def _tokens(tokenizer: Tokenizer, text: str, *, with_specials: bool) -> Sequence[dict[str, Any]]:
-    encoding = tokenizer.encode(text)
-    pieces = list(zip(encoding.input_ids, encoding.tokens, encoding.offsets, strict=True))
-    specials = _specials(tokenizer)
-    return [
-        {
-            "id": token_id,
-            "text": token,
-            "special": token_id in specials,
-            "start": start if start < stop else None,
-            "stop": stop if start < stop else None,
-        }
-        for token_id, token, (start, stop) in (pieces if with_specials else pieces[1:-1])
-    ]
+ROUTES = (
+    Route("/embed", "embed", embed, EmbedRequest, list[list[float]]),
+    Route("/embed_all", "embed", embed_all, EmbedAllRequest, list[list[list[float]]]),
+    Route("/similarity", "embed", similarity, SimilarityRequest, list[float]),
+    Route("/v1/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
+    Route("/predict", "predict", predict, PredictRequest, list[LabelScore] | list[list[LabelScore]]),
+    Route("/rerank", "rerank", rerank, RerankRequest, list[RankedText]),
+    Route("/tokenize", "embed", in_one_turn(tokenize), TokenizeRequest, list[list[Token]]),
+    Route("/decode", "embed", in_one_turn(decode), DecodeRequest, list[str]),
+)

@@ -1,10 +1,10 @@
-"""What a server says when it does not answer: `{"error": …, "error_type": …}`, in one line.
+"""Error responses: `{"error": …, "error_type": …}`, in one line.
 
-The codes and types are those of text-embeddings-inference where it has them.
+The status codes and types are those of text-embeddings-inference where it has them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from fastapi import FastAPI, Request
@@ -14,102 +14,103 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from cloze.errors import ClozeError
-from cloze.serving.engine import ComputationFailed, DeadlineExceeded, Overloaded
-from cloze.serving.limits import MOST_CHARACTERS, MOST_INPUTS
+from cloze.serving.batcher import ComputationFailed, DeadlineExceeded, Overloaded
+from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS
 
 ErrorType: TypeAlias = Literal[
     "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
 ]
 
-_MOST_SHOWN = 500
+_MAX_MESSAGE_CHARACTERS = 500
 _RETRY_SECONDS = 1
 
 
 class ErrorBody(BaseModel):
-    """Why there is no answer."""
+    """The reason why a request failed."""
 
     error: str
     error_type: ErrorType
 
 
-_MEANINGS = {
-    400: "No input",
-    401: "No key, or a wrong one",
-    408: "The request did not arrive in time",
-    413: "Larger than the limits that /info states",
-    415: "Not JSON",
-    422: "Not what the route takes",
-    424: "The computation failed",
-    429: "Too many requests wait: come again",
-    503: "The server is being stopped",
-    504: "The request waited too long",
+_ERRORS: dict[int, tuple[ErrorType, str]] = {
+    400: ("Empty", "No input"),
+    401: ("Unauthorized", "No key, or a wrong one"),
+    408: ("Timeout", "The request did not arrive in time"),
+    413: ("Validation", "Larger than the limits in /info"),
+    415: ("Validation", "Not JSON"),
+    422: ("Validation", "Not a valid request for this route"),
+    424: ("Backend", "The computation failed"),
+    429: ("Overloaded", "Too many requests are queued: try again later"),
+    503: ("Unhealthy", "The server is shutting down"),
+    504: ("Timeout", "The request waited too long"),
 }
+"""Documented status codes, with their types and descriptions."""
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what the OpenAPI description says of refusals, all of them where none is named."""
-    return {
-        status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses or _MEANINGS
-    }
+class Refused(Exception):  # noqa: N818 (nothing is wrong but the request)
+    """A request that gets an error response before a route sees it."""
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
 
 
-def refusal(
-    status: int, error: str, error_type: ErrorType, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Return an answer that is none."""
-    line = " ".join(error.split())[:_MOST_SHOWN]
-    return Response(
-        json.dumps({"error": line, "error_type": error_type}), status, headers, media_type="application/json"
-    )
+def documented_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI descriptions of error responses; by default of all."""
+    return {status: {"model": ErrorBody, "description": _ERRORS[status][1]} for status in statuses or _ERRORS}
+
+
+def error_response(status: int, error: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error response."""
+    line = " ".join(error.split())[:_MAX_MESSAGE_CHARACTERS]
+    kind = "NotFound" if status in (404, 405) else _ERRORS.get(status, ("Validation",))[0]
+    body = json.dumps({"error": line, "error_type": kind})
+    return Response(body, status, headers, media_type="application/json")
 
 
 def overloaded() -> Response:
-    """Return the answer to who comes when the queue is full."""
-    what = "too many requests wait for the model: come again"
-    return refusal(429, what, "Overloaded", {"Retry-After": str(_RETRY_SECONDS)})
+    """Return the response to requests that find the queue full."""
+    what = "too many requests are queued: try again later"
+    return error_response(429, what, {"Retry-After": str(_RETRY_SECONDS)})
+
+
+def shutting_down() -> Response:
+    """Return the response to requests that arrive while the server stops."""
+    return error_response(503, "the server is shutting down")
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Have an application tell errors of its routes in our form."""
+    """Convert the exceptions of an application's routes to error responses."""
+    responses: dict[type[Exception], Callable[[Any], Response]] = {
+        RequestValidationError: lambda error: _invalid(error.errors()),
+        HTTPException: lambda error: error_response(error.status_code, str(error.detail), error.headers),
+        ClozeError: lambda error: error_response(422, str(error)),
+        Overloaded: lambda _: overloaded(),
+        DeadlineExceeded: lambda _: error_response(504, "the request waited too long for the model"),
+        ComputationFailed: lambda error: error_response(424, f"the computation failed: {error}"),
+    }
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        return _invalid(error.errors())
+    def handler(respond: Callable[[Any], Response]) -> Callable[[Request, Exception], Awaitable[Response]]:
+        async def handle(_: Request, error: Exception) -> Response:
+            return respond(error)
 
-    @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
-        kind: ErrorType = "NotFound" if error.status_code in (404, 405) else "Validation"
-        return refusal(error.status_code, str(error.detail), kind, error.headers)
+        return handle
 
-    @app.exception_handler(ClozeError)
-    async def wrong_input(_: Request, error: ClozeError) -> Response:
-        return refusal(422, str(error), "Validation")
-
-    @app.exception_handler(Overloaded)
-    async def full(_: Request, __: Overloaded) -> Response:
-        return overloaded()
-
-    @app.exception_handler(DeadlineExceeded)
-    async def late(_: Request, __: DeadlineExceeded) -> Response:
-        return refusal(504, "the request waited too long for the model", "Timeout")
-
-    @app.exception_handler(ComputationFailed)
-    async def failed(_: Request, error: ComputationFailed) -> Response:
-        return refusal(424, f"the computation failed: {error}", "Backend")
+    for error, respond in responses.items():
+        app.add_exception_handler(error, handler(respond))
 
 
 def _invalid(errors: Sequence[Any]) -> Response:
-    """Tell what is wrong with a request; of the branches of a union the one that came nearest."""
+    """Return one of several validation errors; for a union the branch that matched furthest."""
     for error in errors:
         context = error.get("ctx", {})
-        if context.get("max_length") in (MOST_INPUTS, MOST_CHARACTERS):
-            return refusal(413, _line(error), "Validation")
+        if context.get("max_length") in (MAX_INPUTS, MAX_CHARACTERS):
+            return error_response(413, _message(error))
         if error["type"] == "too_short" and not context["actual_length"]:
-            return refusal(400, _line(error), "Empty")
+            return error_response(400, _message(error))
     deepest = max(errors, key=lambda error: len(error["loc"]))
-    return refusal(422, _line(deepest), "Validation")
+    return error_response(422, _message(deepest))
 
 
-def _line(error: Any) -> str:
+def _message(error: Any) -> str:
     place = ".".join(str(part) for part in error["loc"][1:] if "[" not in str(part)) or "body"
     return f"{place}: {error['msg']}"

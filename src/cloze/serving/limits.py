@@ -1,35 +1,37 @@
-"""What a server takes, and what it refuses before any work is done.
+"""Limits on requests and on the queue, checked before any work is done.
 
 The numbers are those of text-embeddings-inference where it has them.
 """
 
 from dataclasses import dataclass
 
-MOST_INPUTS = 32
-"""Texts, or pairs of texts, of a request."""
-MOST_CHARACTERS = 100_000
-"""Of a text."""
-MOST_CANDIDATES = 50_000
-"""For the blanks of a request, together."""
+MAX_INPUTS = 32
+"""Texts, or pairs of texts, in a request."""
+MAX_CHARACTERS = 100_000
+"""Characters of a text."""
+MAX_CANDIDATES = 50_000
+"""Candidates for all [MASK]s of a request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Stated by /info."""
+    """Limits that a server can change; /info lists them under these names."""
 
     body_bytes: int = 2_000_000
-    """Of a request."""
+    """Maximum size of a request."""
     json_depth: int = 64
-    """Lists and objects within each other."""
+    """Maximum nesting of lists and objects."""
     waiting_requests: int = 256
-    """Requests that wait for the model; who comes later is told to come again."""
+    """Maximum number of queued requests; further requests get 429."""
     waiting_tokens: int = 262_144
-    """Their tokens, estimated; a single request may have more, where no other waits."""
+    """Maximum number of queued tokens, estimated; a single request may exceed it when the queue is empty."""
     batch_tokens: int = 4096
-    """Tokens, estimated, of requests that go through the model together."""
+    """Maximum number of tokens, estimated, that pass through the model together."""
     deadline_seconds: float = 30.0
-    """From when a request waits for the model until it is given up."""
+    """Maximum time from queueing to the result; later requests get 504."""
     body_seconds: float = 10.0
-    """In which a request has to arrive."""
+    """Maximum time for a request to arrive; later ones get 408."""
+    classes: int | None = None
+    """Maximum number of classes of a prediction; None returns all."""
     drain_seconds: float = 10.0
-    """In which requests under way are answered when the server is told to stop."""
+    """Time to finish open requests when the server stops."""

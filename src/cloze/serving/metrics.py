@@ -1,4 +1,4 @@
-"""What the server counts, as Prometheus reads it."""
+"""Counters and histograms for Prometheus."""
 
 from collections.abc import Collection
 
@@ -11,16 +11,16 @@ from prometheus_client import (
     generate_latest,
 )
 
-from cloze.serving.engine import Engine
+from cloze.serving.batcher import Batcher
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """Requests by route and answer, how long they took, and what waits."""
+    """Requests by route and status, their latency, and the length of the queue."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, batcher: Batcher) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "cloze_requests", "Requests answered", ("route", "status"), registry=self._registry
@@ -33,23 +33,23 @@ class Metrics:
             registry=self._registry,
         )
         for name, text, value in (
-            ("cloze_waiting_requests", "Requests that wait for the model", lambda: engine.waiting_requests),
-            ("cloze_waiting_tokens", "Their tokens, estimated", lambda: engine.waiting_tokens),
-            ("cloze_batches", "Times that the model was run", lambda: engine.batches),
+            ("cloze_waiting_requests", "Requests that wait for the model", lambda: batcher.waiting_requests),
+            ("cloze_waiting_tokens", "Their tokens, estimated", lambda: batcher.waiting_tokens),
+            ("cloze_batches", "Times that the model was run", lambda: batcher.batches),
         ):
             Gauge(name, text, registry=self._registry).set_function(value)
         self._routes: frozenset[str] = frozenset()
 
     def name_routes(self, routes: Collection[str]) -> None:
-        """Say which paths are counted by their names; all others are one, or whoever asks would fill the memory."""
+        """Set the paths with a label of their own; all others share one, so that memory stays bounded."""
         self._routes = frozenset(routes)
 
     def count(self, path: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Record an answered request."""
         route = path if path in self._routes else "other"
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all of it."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -1,1 +1,1 @@
-"""Fine-tuning: what there is to learn (tasks, over a few families) and how it is learned."""
+"""Fine-tuning on labeled data: tasks, their families and benchmarks, runs and predictions."""

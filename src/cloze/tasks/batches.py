@@ -1,19 +1,19 @@
-"""Which features go through the model together."""
+"""Order and batches of features: epochs, held-out examples, samples."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from cloze.corpus.hashing import mix
+from cloze.data.hashing import mix
 
 Indices = npt.NDArray[np.int64]
 
-_EPOCH_ORDER, _HELD_OUT, _SUBSET = 21, 22, 23  # which of the random numbers of a data set is meant
+_EPOCH_ORDER, _HELD_OUT, _SUBSET = 21, 22, 23  # purposes of random numbers
 
 
-def by_length(num_tokens: Sequence[int], max_tokens: int) -> Iterator[Indices]:
-    """Cut features into batches of at most `max_tokens` tokens, the longest first, like lengths together."""
+def batch_by_length(num_tokens: Sequence[int], max_tokens: int) -> Iterator[Indices]:
+    """Yield the indices of batches of at most `max_tokens` tokens, of similar lengths, the longest first."""
     order = np.argsort(-np.asarray(num_tokens, np.int64), kind="stable")
     start = tokens = 0
     for i, index in enumerate(order.tolist()):
@@ -25,21 +25,21 @@ def by_length(num_tokens: Sequence[int], max_tokens: int) -> Iterator[Indices]:
         yield order[start:]
 
 
-def epoch_order(count: int, *, seed: int, epoch: int) -> Indices:
-    """Return `count` things shuffled: the same order for the same seed and epoch."""
+def shuffled_indices(count: int, *, seed: int, epoch: int) -> Indices:
+    """Return `count` indices in the random order of a seed and epoch."""
     return np.argsort(mix(seed, _EPOCH_ORDER, epoch, np.arange(count)), kind="stable")
 
 
-def held_out(count: int, fraction: float, *, seed: int) -> npt.NDArray[np.bool_]:
-    """Choose a share of `count` things, one at least: the same ones for the same seed."""
+def held_out_mask(count: int, fraction: float, *, seed: int) -> npt.NDArray[np.bool_]:
+    """Choose a random share of `count` items, at least one, determined by the seed."""
     order = np.argsort(mix(seed, _HELD_OUT, np.arange(count)), kind="stable")
     chosen = np.zeros(count, np.bool_)
     chosen[order[: max(1, round(count * fraction))]] = True
     return chosen
 
 
-def subset(count: int, size: int, *, seed: int) -> list[int]:
-    """Choose `size` of `count` things, in their order: a smaller choice is a part of every larger one."""
+def sample_indices(count: int, size: int, *, seed: int) -> list[int]:
+    """Choose `size` of `count` indices, in order; a smaller sample is part of every larger one."""
     order = np.argsort(mix(seed, _SUBSET, np.arange(count)), kind="stable")
     chosen: list[int] = np.sort(order[:size]).tolist()
     return chosen

@@ -1,30 +1,29 @@
 """CoLA: is this sentence acceptable English?"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
-from cloze.stores import Place
+from cloze.data.files import read_lines
+from cloze.data.tables import is_tsv
+from cloze.remote_files import PathOrUrl
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task
-from cloze.tasks.tables import is_tsv, read_lines
-from cloze.tasks.texts import Columns, LabelledText, read_texts
+from cloze.tasks.texts import Columns, LabeledText, read_texts
 
 _HEADER = ("source", "label", "mark", "sentence")
 
 
 @register_task("cola")
-@dataclass(frozen=True, kw_only=True)
 class CoLA(GlueClassification):
-    """A sentence, 1 where linguists take it as acceptable. Its training and dev files have no first line of names."""
+    """A sentence; 1 is acceptable to linguists. The training and dev files have no header."""
 
-    data_format: ClassVar[str] = "GLUE's TSV: source, label, the linguists' mark, sentence"
-    source: ClassVar[str] = "Warstadt et al. 2018; GLUE"
-    columns: ClassVar[Columns] = Columns("sentence")
-    main_metric: ClassVar[str] = "matthews"
-    metrics: ClassVar[tuple[str, ...]] = ("matthews", "accuracy")
-    libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
+    data_format = "GLUE's TSV: source, label, the linguists' mark, sentence"
+    source = "Warstadt et al. 2018; GLUE"
+    columns = Columns("sentence")
+    main_metric = "matthews"
+    metrics = ("matthews", "accuracy")
+    libraries = ("sklearn",)
 
-    def _rows(self, path: Place, *, labelled: bool) -> Iterator[LabelledText]:
-        has_names = not is_tsv(path) or self.columns.text in next(read_lines(path), ("", ""))[0].split("\t")
-        return read_texts(path, self.columns, labelled=labelled, header=None if has_names else _HEADER)
+    def rows(self, path: PathOrUrl, *, labeled: bool) -> Iterator[LabeledText]:
+        """Read the rows of a table, with or without a header."""
+        has_header = not is_tsv(path) or self.columns.text in next(read_lines(path), ("", ""))[0].split("\t")
+        return read_texts(path, self.columns, labeled=labeled, header=None if has_header else _HEADER)

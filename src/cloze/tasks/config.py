@@ -1,6 +1,6 @@
-"""The settings of a fine-tuning run; every default is the paper's or Google's for GLUE.
+"""The settings of a fine-tuning run; the defaults are the paper's or Google's for GLUE.
 
-In TOML the run's settings stand at the top, `task` among them, and the task's own in a table of the task's name:
+In TOML the settings of the run and `task` come first, those of the task in a table of its name:
 
     task = "classification"
     model = "pretrained"
@@ -11,17 +11,21 @@ In TOML the run's settings stand at the top, `task` among them, and the task's o
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from torch import nn
+
 from cloze import config as configuration
 from cloze.errors import InputError
-from cloze.model.checkpoint import TASK_FILE
+from cloze.model_paths import LOG, resolve_checkpoint
+from cloze.models.checkpoint import TASK_FILE, load_config, save_model
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
+from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.distribution import DistributionConfig
+from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
@@ -31,13 +35,9 @@ DEV_FRACTION = 0.1
 Config = TypeVar("Config")
 
 
-def _optimizer() -> OptimizerConfig:
-    return OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GridConfig:
-    """Settings to try, each with each; what is empty stays as the run's."""
+    """Values to try in all combinations; an empty setting keeps the value of the run."""
 
     batch_sizes: tuple[int, ...] = ()
     learning_rates: tuple[float, ...] = ()
@@ -47,7 +47,7 @@ class GridConfig:
         for name in ("batch_sizes", "learning_rates", "epochs"):
             values = getattr(self, name)
             if any(value <= 0 for value in values) or len(set(values)) < len(values):
-                raise ValueError(f"{name} {list(values)} are not positive and each another")
+                raise ValueError(f"{name} {list(values)} must be positive and distinct")
 
 
 PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2, 3, 4))
@@ -61,55 +61,62 @@ class FinetuneConfig:
     model: str
     """The checkpoint or run to start from."""
     train: str
-    """The data to learn from: a file, or a directory with files that the task knows by name."""
+    """Training data: a file, or a directory with files of the task's names."""
     dev: str | None = None
-    """The data to be scored on, likewise; where there are none, a share of `train` is held out."""
+    """Dev data to score on; without them a share of `train` is held out."""
     dev_fraction: float = DEV_FRACTION
-    """That share."""
+    """The held-out share."""
     train_examples: int | None = None
-    """Learn from so many examples, drawn at random, for a learning curve; None: from all."""
+    """Train on this many random examples, for a learning curve; None uses all."""
     data_sha256: str | None = None
-    """The SHA-256 of the data: filled in when the run begins, and other data are refused."""
+    """SHA-256 of the data, set at the start of the run; other data are refused."""
     epochs: int = 3
-    """How often each example is seen."""
+    """Passes over the training data."""
     budget_seconds: float | None = None
-    """Time to train at most: where the epochs would take longer, the schedule follows the clock."""
+    """Maximum training time: if the epochs take longer, the schedule follows the clock."""
     batch_size: int = 32
-    """Sequences an optimizer step; of a text in windows each is one."""
+    """Sequences per optimizer step; each window of a text is one."""
     max_seq_length: int = 128
-    """Tokens of a sequence, [CLS] and [SEP] included; longer texts are cut."""
+    """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""
     license: str = UNKNOWN_LICENSE
-    """Of the weights, for the model card: an identifier such as apache-2.0."""
+    """License of the weights for the model card: an identifier such as apache-2.0."""
     seed: int = 12345
-    """Of head, dropout and the order of the data."""
+    """Seed of head, dropout and the order of the data."""
     seeds: int = 1
-    """Runs, each with the next seed."""
-    grid: GridConfig = field(default_factory=GridConfig)
-    """Settings to try, each with every seed."""
-    optimizer: OptimizerConfig = field(default_factory=_optimizer)
+    """Number of runs, each with the next seed."""
+    grid: GridConfig = GridConfig()
+    """Values to try, each combination with every seed."""
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
+    )
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluations_per_epoch: int = 1
-    """How often the dev data are scored; the best checkpoint is that of the best score."""
+    """Evaluations on the dev data per epoch; the best score decides the best checkpoint."""
     best_metric: str | None = None
-    """What that score is, for epochs and for several runs; None: the task's main one."""
+    """The score that decides, for checkpoints and runs; None uses the task's main score."""
     log_every_steps: int = 10
     distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
     device: str = "auto"
     micro_batch_tokens: int = 4096
-    """Tokens that pass through the model at once: memory depends on it, results only by rounding and by how dropout
-    falls."""
+    """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
+    of dropout."""
 
     def __post_init__(self) -> None:
+        configuration.check_types(self)
         check_license(self.license)
         self.distribution.check({"optimizer.muon": self.optimizer.muon is not None})
-        for name in ("epochs", "batch_size", "seeds", "evaluations_per_epoch", "log_every_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)} is not positive")
-        if self.train_examples is not None and self.train_examples < 1:
-            raise ValueError(f"train_examples {self.train_examples} is not positive")
-        if self.budget_seconds is not None and self.budget_seconds <= 0:
-            raise ValueError(f"budget_seconds {self.budget_seconds} is not positive")
+        for name in (
+            "epochs",
+            "batch_size",
+            "seeds",
+            "evaluations_per_epoch",
+            "log_every_steps",
+            "train_examples",
+            "budget_seconds",
+        ):
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ValueError(f"{name} {value} is not positive")
         if not 0 < self.dev_fraction < 1:
             raise ValueError(f"dev_fraction {self.dev_fraction} is not between 0 and 1")
         if self.max_seq_length < 8:
@@ -122,11 +129,11 @@ class FinetuneConfig:
         if self.seed + self.seeds > 2**31:
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
 
-    def metric_of(self, task: AnyTask) -> str:
-        """Return the name of the score that chooses.
+    def selection_metric(self, task: AnyTask) -> str:
+        """Return the name of the score that decides the best checkpoint.
 
         Raises:
-            InputError: the task has none that may, of that name.
+            InputError: the task has no such score.
         """
         if self.best_metric is None:
             return task.main_metric
@@ -137,13 +144,13 @@ class FinetuneConfig:
 
     @property
     def has_trials(self) -> bool:
-        """Whether it asks for several runs."""
+        """Whether there are several runs."""
         return self.seeds > 1 or self.grid != GridConfig()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskSettings:
-    """What prediction must know of the fine-tuning: `task.toml` in a checkpoint, beside the task's own table."""
+    """Settings of fine-tuning that prediction needs: `task.toml` in a checkpoint has them and those of the task."""
 
     max_seq_length: int
 
@@ -151,75 +158,98 @@ class TaskSettings:
 def load_finetuning(
     task: str | None = None, path: Path | None = None, overrides: Iterable[str] = ()
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Build a task and its run's settings from their defaults, then a TOML file, then overrides.
+    """Return a task and the settings of its run from defaults, then a TOML file, then overrides.
 
     Args:
-        task: the task's name; None where the file has it.
+        task: name of the task; None takes it from the file.
         path: a TOML file, such as a run's `run.toml`.
-        overrides: `key=value` texts; the task's own keys are called `classification.text_column` and so on.
+        overrides: `key=value`; settings of the task are named as in `classification.text_column`.
 
     Raises:
-        InputError: no such task, a key that nobody reads, a wrong type, a value out of range.
+        InputError: no such task, an unknown key, a wrong type, a value out of range.
     """
     overrides = list(overrides)
-    where = configuration.name_of(path, overrides)
-    return finetuning_from_table(task, configuration.read_table(path, overrides), where=where)
+    where = configuration.describe_source(path, overrides)
+    return finetuning_from_dict(task, configuration.read_dict(path, overrides), where=where)
 
 
-def finetuning_from_table(
-    task: str | None, given: dict[str, Any], *, where: str
+def finetuning_from_dict(
+    task: str | None, settings: dict[str, Any], *, where: str
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Build a task and its run's settings from their defaults and a table, as `load_finetuning` reads it from a file.
+    """Return a task and the settings of its run from defaults and a dictionary.
 
     Raises:
-        InputError: as there.
+        InputError: as for `load_finetuning`.
     """
-    task_class = _find_task(given, task, where)
-    table = configuration.read_table(overrides=task_class.defaults)
-    configuration.merge(table, given)
-    return _build(task_class, FinetuneConfig, table, where)
+    task_class = _find_task(settings, task, where)
+    table = configuration.read_dict(overrides=task_class.defaults)
+    configuration.merge_dicts(table, settings)
+    task_settings, config = _build(task_class, FinetuneConfig, table, where)
+    return task_settings, config if "max_seq_length" in settings else _with_fitting_length(config)
+
+
+def _with_fitting_length(config: FinetuneConfig) -> FinetuneConfig:
+    """Return the settings with the default length, or that of the model if it takes fewer tokens."""
+    try:
+        positions = load_config(resolve_checkpoint(Path(config.model))).max_position_embeddings
+    except (InputError, OSError):  # reported when the run starts
+        return config
+    if not 8 <= positions < config.max_seq_length:
+        return config
+    LOG.info("max_seq_length %d: %s takes no more tokens", positions, config.model)
+    return replace(config, max_seq_length=positions)
 
 
 def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
-    """Return the task that a checkpoint was fine-tuned for; None where it does not say."""
+    """Return the task of a fine-tuned checkpoint; None for other checkpoints."""
     path = checkpoint / TASK_FILE
     if not path.is_file():
         return None
-    table = configuration.read_table(path)
+    table = configuration.read_dict(path)
     return _build(_find_task(table, None, str(path)), TaskSettings, table, str(path))
 
 
-def with_settings(task: AnyTask, overrides: Iterable[str], *, is_trained: bool = False) -> AnyTask:
-    """Return a task with other settings of its own, as in `classification.text_column=review`.
+def with_task_settings(task: AnyTask, overrides: Iterable[str], *, is_trained: bool = False) -> AnyTask:
+    """Return a task with changed settings, as in `classification.text_column=review`.
 
     Args:
-        task: as it is.
-        overrides: its settings by name.
-        is_trained: whether it is that of a model, whose weights some settings belong to.
+        task: the task.
+        overrides: `key=value`.
+        is_trained: whether it is the task of a model, whose weights depend on some settings.
 
     Raises:
-        InputError: a key that nobody reads, a wrong type, a value out of range, or a setting of the weights.
+        InputError: an unknown key, a wrong type, a value out of range, or a setting that the weights depend on.
     """
-    table = configuration.read_table(overrides=overrides)
-    own = table.pop(task.name, {})
-    if table or not isinstance(own, Mapping):
-        what = f"{', '.join(table) or task.name} is no setting of the task"
+    table = configuration.read_dict(overrides=overrides)
+    settings = table.pop(task.name, {})
+    if table or not isinstance(settings, Mapping):
+        what = f"{', '.join(table) or task.name} is not a setting of the task"
         raise InputError(what, where="--set", remedy=f"Write {task.name}.KEY=VALUE")
-    if is_trained and (learned := [name for name in own if name in task.learned_settings]):
-        what = f"{task.name}.{learned[0]} is what the model was trained with"
-        raise InputError(what, where="--set", remedy="Leave it out, or fine-tune another")
-    return configuration.from_table(type(task), own, where="--set", prefix=f"{task.name}.", default=task)
+    if is_trained and (fixed := [name for name in settings if name in task.model_settings]):
+        what = f"{task.name}.{fixed[0]} cannot change after training"
+        raise InputError(what, where="--set", remedy="Leave it out, or fine-tune another model")
+    return configuration.from_dict(type(task), settings, where="--set", prefix=f"{task.name}.", default=task)
 
 
 def to_toml(task: AnyTask, config: FinetuneConfig | TaskSettings) -> str:
-    """Write a task and settings as TOML that reads back to equal ones."""
-    own = "\n" + configuration.to_toml(task)
-    own = own.replace("\n[", f"\n[{task.name}.").strip("\n")
-    return f'task = "{task.name}"\n{configuration.to_toml(config)}\n[{task.name}]\n{own}\n'
+    """Return a task and settings as TOML."""
+    table = "\n" + configuration.to_toml(task)
+    table = table.replace("\n[", f"\n[{task.name}.").strip("\n")
+    return f'task = "{task.name}"\n{configuration.to_toml(config)}\n[{task.name}]\n{table}\n'
+
+
+def save_finetuned(
+    directory: Path, model: nn.Module, tokenizer: Tokenizer, task: AnyTask, *, max_seq_length: int
+) -> None:
+    """Write config, weights, tokenizer and task into the directory of a checkpoint."""
+    save_model(directory, model, tokenizer, labels=task.class_names, problem_type=task.problem_type)
+    task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
+    settings = to_toml(task, TaskSettings(max_seq_length=max_seq_length))
+    (directory / TASK_FILE).write_text(settings, encoding="utf-8")
 
 
 def _find_task(table: dict[str, Any], task: str | None, where: str) -> type[AnyTask]:
-    """Take the task's name out of a table, where it must be `task` unless that is None."""
+    """Remove the name of the task from a table, check it against `task`, and return the class."""
     named = table.pop("task", task)
     if named is None or (task is not None and named != task):
         what = "no task is named" if named is None else f"is for the task {named!r}, not {task!r}"
@@ -230,8 +260,8 @@ def _find_task(table: dict[str, Any], task: str | None, where: str) -> type[AnyT
 def _build(
     task_class: type[AnyTask], config: type[Config], table: dict[str, Any], where: str
 ) -> tuple[AnyTask, Config]:
-    own = table.pop(task_class.name, {})
-    if not isinstance(own, Mapping):
-        raise InputError(f"{task_class.name} must be a table, not {own!r}", where=where)
-    task = configuration.from_table(task_class, own, where=where, prefix=f"{task_class.name}.")
-    return task, configuration.from_table(config, table, where=where)
+    settings = table.pop(task_class.name, {})
+    if not isinstance(settings, Mapping):
+        raise InputError(f"{task_class.name} must be a table, not {settings!r}", where=where)
+    task = configuration.from_dict(task_class, settings, where=where, prefix=f"{task_class.name}.")
+    return task, configuration.from_dict(config, table, where=where)

@@ -1,114 +1,170 @@
-"""Files of tagged words, as the CoNLL shared tasks have them.
+"""Files of tagged words in the format of the CoNLL shared tasks, and in that of Universal Dependencies, CoNLL-U.
 
-A line is a word with its columns. An empty line ends a sentence, a line that begins with -DOCSTART- a document.
+A line is a word with its columns. An empty line ends a sentence; a line that begins with -DOCSTART- starts a document.
+Before a sentence there may be comments, which begin with #.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from itertools import chain
 from typing import NamedTuple
 
+from cloze.data.files import Line, read_lines
 from cloze.errors import InputError
-from cloze.stores import Place
-from cloze.tasks.tables import read_lines
-from cloze.tasks.tag_schemes import SchemeFinder, is_tag
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.tag_schemes import SchemeDetector, is_tag
+from cloze.text_encoding import refuse_carriage_return
 
-_DOCUMENT = "-DOCSTART-"
-_ALONE = "Mark where documents begin, or read sentences alone with --set TASK.context=sentence"
+DOCUMENT = "-DOCSTART-"
 _MAX_WORDS = 100_000
-_APART = "Columns are a tab apart throughout the file, or spaces"
-_PLAIN = "; of plain text say it with --set TASK.running_text=true"
+_EMPTY_LINE_REMEDY = "An empty line ends a sentence"
+_SEPARATOR_REMEDY = "Columns are a tab apart throughout the file, or spaces"
+_KEY_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=|new(doc|par)\b|(begin|end) document\b).*")
+_WORD_NAMES = ("word", "words", "token", "tokens", "form", "text")
+_TAG_NAMES = re.compile(r"(\w+[ _])?(tags?|labels?|entity|ner|u?pos)", re.IGNORECASE)
+_CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
+_CONLLU_COLUMNS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Words, with their tags as the file has them where they are known."""
+    """Words, and their tags as in the file where they are known."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
     file: str = "text"
-    first_line: int = 1
+    first_line: int | None = 1
+    """None: `file` is the place of all words."""
     offsets: tuple[tuple[int, int], ...] | None = None
-    """Of words of a running text: the first character of each, and the one after its last."""
+    """First character of each word and the one after its last, in plain text."""
     columns: int = 1
-    """Of the file."""
+    """Number of columns of the file."""
+    lines: tuple[int, ...] = ()
+    """Lines of the words, if others are between them."""
 
     def where(self, word: int) -> str:
         """Return file and line of a word."""
-        return f"{self.file}:{self.first_line + word}"
+        if self.first_line is None:
+            return self.file
+        return f"{self.file}:{self.lines[word] if self.lines else self.first_line + word}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedText:
+    """An example of a tagging task: a sentence, or the sentences of a document."""
+
+    sentences: tuple[Sentence, ...]
+    text: str | None = None
+    """The plain text that the words are from."""
+    document: str | None = None
+    """File and line of the document that a sentence is from."""
+
+    def text_and_offsets(self) -> tuple[str, list[list[tuple[int, int]]]]:
+        """Return the text, and the character offsets of the words of each sentence.
+
+        The text of words in columns has a space between words and a line per sentence.
+        """
+        if self.text is not None:
+            return self.text, [list(sentence.offsets or ()) for sentence in self.sentences]
+        offsets: list[list[tuple[int, int]]] = []
+        start = 0
+        for sentence in self.sentences:
+            offsets.append([])
+            for word in sentence.words:
+                offsets[-1].append((start, start + len(word)))
+                start += len(word) + 1
+        return "\n".join(" ".join(sentence.words) for sentence in self.sentences), offsets
 
 
 @dataclass(frozen=True, slots=True)
 class ConllColumns:
-    """Which columns hold what, counted from 0, or backwards from -1."""
+    """The columns to read, counted from 0, or from -1 backwards."""
 
     word: int = 0
     tag: int | None = -1
-    """None: tags are not looked at."""
-    most: int | None = None
-    """A line with more is none of words and their columns; None: there may be any number."""
+    """None: tags are ignored."""
+    task: str = "tagging"
+    """Name of the task, for remedies."""
+    is_conllu: bool = False
+    """Leave out ranges of words and empty nodes, and read FORM and UPOS unless other columns are chosen."""
 
 
-def read_sentences(path: Place, columns: ConllColumns, *, check_tags: bool = True) -> Iterator[Sentence]:
+def read_sentences(
+    path: PathOrUrl,
+    columns: ConllColumns,
+    *,
+    schemes: SchemeDetector | None = None,
+    check_tags: bool = True,
+    lines: Iterable[Line] | None = None,
+) -> Iterator[Sentence]:
     """Yield the sentences of a file, and an empty one for every -DOCSTART-.
 
-    Columns are a tab apart where the first word's line has one, else one space or more.
+    Columns are separated by a tab if the first word's line has one, else by spaces.
 
     Args:
-        path: the file; it may be compressed, and - is stdin.
-        columns: those that are read.
-        check_tags: refuse tags that are of no scheme, or of several.
+        path: the file.
+        columns: the columns to read.
+        schemes: receives the tags, and decides which are valid.
+        check_tags: whether tags must be valid.
+        lines: the lines of the file, if they are read already.
 
     Raises:
-        InputError: a line is wrong, or there are no words.
+        InputError: a line is invalid, there are no words, or tags are in no scheme or several and `check_tags` is set.
     """
-    schemes = SchemeFinder()
-    checks_tags = check_tags and columns.tag is not None
+    schemes = schemes or SchemeDetector(columns.task)
+    check_tags = check_tags and columns.tag is not None
     rows: list[_Row] = []
     is_empty = True
-    for row in _rows(path, columns):
+    for row in _rows(read_lines(path) if lines is None else lines, columns):
         if isinstance(row, _Row):
-            if checks_tags and not is_tag(row.tag):
-                remedy = "Tags are O, or B, I, E or S with a type, as in B-PER"
-                raise InputError(f"{row.tag!r} is no tag", where=row.where, remedy=remedy)
             rows.append(row)
             if len(rows) > _MAX_WORDS:
                 what = f"over {_MAX_WORDS:,} words without an empty line"
-                raise InputError(what, where=row.where, remedy="An empty line ends a sentence")
+                raise InputError(what, where=row.where, remedy=_EMPTY_LINE_REMEDY)
             continue
         if rows:
-            sentence = _sentence(rows, columns)
-            if sentence.tags is not None:
-                schemes.add(sentence.tags, sentence.where)
+            words = tuple(row.word for row in rows)
+            tags = None if columns.tag is None else tuple(row.tag for row in rows)
+            file = rows[0].where.rpartition(":")[0]
+            numbers = tuple(int(row.where.rpartition(":")[2]) for row in rows)
+            has_gaps = numbers[-1] - numbers[0] >= len(rows)
+            sentence = Sentence(
+                words, tags, file, numbers[0], columns=rows[0].columns, lines=numbers if has_gaps else ()
+            )
+            if check_tags:
+                schemes.add(tags or (), sentence.where)
             yield sentence
             rows, is_empty = [], False
-        if row is _Mark.DOCUMENT:
+        if row == DOCUMENT:
             yield Sentence(())
     if is_empty:
         raise InputError("holds no words", where=path)
-    if checks_tags:
-        schemes.found()
+    if check_tags:
+        schemes.scheme()
 
 
 def read_documents(
-    path: Place, columns: ConllColumns, *, must_be_marked: bool = False
+    path: PathOrUrl,
+    columns: ConllColumns,
+    *,
+    must_be_marked: bool = False,
+    schemes: SchemeDetector | None = None,
+    lines: Iterable[Line] | None = None,
 ) -> Iterator[tuple[Sentence, ...]]:
-    """Yield the documents of a file; a sentence before the first -DOCSTART- is one of its own.
-
-    Args:
-        path: as of `read_sentences`.
-        columns: likewise.
-        must_be_marked: refuse several sentences before the first -DOCSTART-, whose documents nobody knows.
+    """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own.
 
     Raises:
-        InputError: as `read_sentences`, or documents are not marked.
+        InputError: as in `read_sentences`, or several sentences are not marked although they must be.
     """
     sentences: list[Sentence] = []
     is_marked = False
-    for number, sentence in enumerate(read_sentences(path, columns)):
+    for number, sentence in enumerate(read_sentences(path, columns, schemes=schemes, lines=lines)):
         if must_be_marked and not is_marked and sentence.words and number:
-            what = f"no line with {_DOCUMENT} before it: nobody knows which sentences belong together"
-            raise InputError(what, where=sentence.where(0), remedy=_ALONE)
+            what = f"no line with {DOCUMENT} before it, so its document is unknown"
+            remedy = "Mark where documents begin, or read sentences alone with"
+            remedy = f"{remedy} --set {columns.task}.context=sentence"
+            raise InputError(what, where=sentence.where(0), remedy=remedy)
         if sentence.words:
             sentences.append(sentence)
         if sentences and not (is_marked and sentence.words):
@@ -126,60 +182,87 @@ class _Row(NamedTuple):
     columns: int
 
 
-class _Mark(Enum):
-    SENTENCE = auto()
-    """Ends here, if there is one."""
-    DOCUMENT = auto()
-    """Begins here."""
-
-
-def _rows(path: Place, columns: ConllColumns) -> Iterator[_Row | _Mark]:
-    """Yield the lines of a file; the last one ends a sentence."""
-    separator, width = None, 0
-    for text, where in read_lines(path):
+def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
+    """Yield the rows of a file, "" at the end of a sentence, and -DOCSTART- at the start of a document."""
+    head = []
+    lines = iter(lines)
+    for line in lines:
+        head.append(line)
+        if line[0].strip(" \t") and not line[0].startswith(("#", DOCUMENT)):
+            break
+    separator = "\t" if head and "\t" in head[-1][0] else " "
+    width = len(split_columns(head[-1][0], separator)) if head else 0
+    is_checked, is_before_sentence = False, True
+    for text, where in chain(head, lines):
         if not text.strip(" \t"):
-            yield _Mark.SENTENCE
+            yield ""
+            is_before_sentence = True
             continue
-        if text.replace("\t", " ").split(" ")[0] == _DOCUMENT:
-            yield _Mark.DOCUMENT
+        refuse_carriage_return(text, where=where, what="a line of columns")
+        if text.replace("\t", " ").split(" ")[0] == DOCUMENT:
+            yield DOCUMENT
+            is_before_sentence = True
             continue
-        separator = separator or ("\t" if "\t" in text else " ")
-        cells = text.split("\t") if separator == "\t" else [cell for cell in text.split(" ") if cell]
-        width = width or _checked_width(cells, columns, where)
+        cells = split_columns(text, separator)
+        if is_before_sentence and text.startswith("#") and _is_comment(text, cells, columns, width):
+            continue
+        is_before_sentence = False
+        if columns.is_conllu and _CONLLU_ID.fullmatch(cells[0]) and not cells[0].isdigit():
+            continue  # a range of words, or an empty node
+        if not is_checked:
+            columns, width, is_checked = _check_columns(cells, columns, where), len(cells), True
         if len(cells) != width:
-            what = f"{_counted(len(cells), 'column')}, the first line has {width}"
-            raise InputError(what, where=where, remedy=f"{_APART}{'' if columns.tag is not None else _PLAIN}")
+            what = f"{_count_columns(len(cells))}, the first line has {width}"
+            remedy = _SEPARATOR_REMEDY
+            if columns.tag is None:
+                remedy += f"; read plain text with --set {columns.task}.format=text"
+            raise InputError(what, where=where, remedy=remedy)
         if not cells[columns.word].strip():
-            raise InputError("the word is empty", where=where, remedy="An empty line ends a sentence")
+            raise InputError("the word is empty", where=where, remedy=_EMPTY_LINE_REMEDY)
         yield _Row(cells[columns.word], "" if columns.tag is None else cells[columns.tag], where, width)
-    yield _Mark.SENTENCE
+    yield ""
 
 
-def _sentence(rows: Sequence[_Row], columns: ConllColumns) -> Sentence:
-    file, _, first_line = rows[0].where.rpartition(":")
-    return Sentence(
-        tuple(row.word for row in rows),
-        None if columns.tag is None else tuple(row.tag for row in rows),
-        file,
-        int(first_line),
-        columns=rows[0].columns,
+def split_columns(text: str, separator: str) -> list[str]:
+    """Return the cells of a line; several spaces separate as one does."""
+    return text.split("\t") if separator == "\t" else [cell for cell in text.split(" ") if cell]
+
+
+def is_conllu(lines: Sequence[str]) -> bool:
+    """Return whether lines are those of CoNLL-U: ten columns, the first a number, and comments."""
+    rows = [line.split("\t") for line in lines if line.strip() and not line.startswith("#")]
+    return bool(rows) and all(
+        len(row) == _CONLLU_COLUMNS and _CONLLU_ID.fullmatch(row[0]) is not None for row in rows
     )
 
 
-def _checked_width(cells: list[str], columns: ConllColumns, where: str) -> int:
+def _is_comment(text: str, cells: list[str], columns: ConllColumns, width: int) -> bool:
+    """Return whether a line before a sentence is a comment, not a word that begins with #."""
+    is_row = len(cells) == width
+    if columns.is_conllu or _KEY_COMMENT.fullmatch(text):
+        return not (is_row and columns.tag is not None and is_tag(cells[-1]))
+    return not is_row and text[1:2] in ("", " ", "\t")
+
+
+def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> ConllColumns:
+    """Check the first row, and return the columns of the file; those of CoNLL-U are by default FORM and UPOS."""
     width = len(cells)
-    if columns.most is not None and width > columns.most:
-        what = f"{_counted(width, 'column')}, the training data had {columns.most}"
-        raise InputError(what, where=where, remedy=f"{_APART}{_PLAIN}")
+    if columns.is_conllu:
+        word, tag = columns.word or 1, 3 if columns.tag == -1 else columns.tag
+        columns = ConllColumns(word, tag, columns.task, is_conllu=True)
     for name, column in (("word", columns.word), ("tag", columns.tag)):
         if column is not None and not -width <= column < width:
-            what = f"{_counted(width, 'column')}, {name}_column is {column}"
+            what = f"{_count_columns(width)}, {name}_column is {column}"
             raise InputError(what, where=where, remedy="Columns are counted from 0, or from -1 backwards")
     if columns.tag is not None and columns.tag % width == columns.word % width:
-        what = f"{_counted(width, 'column')}: words and tags cannot both be in one"
+        what = f"{_count_columns(width)}: words and tags cannot share one"
         raise InputError(what, where=where, remedy="Give a word and its tag a line, a tab or a space apart")
-    return width
+    names_words = cells[columns.word].lower() in _WORD_NAMES
+    if columns.tag is not None and names_words and _TAG_NAMES.fullmatch(cells[columns.tag]):
+        remedy = "Leave it out: tail -n +2 OLD > NEW"
+        raise InputError("the first line names the columns", where=where, remedy=remedy)
+    return columns
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("s" if count != 1 else "")
+def _count_columns(count: int) -> str:
+    return f"{count} column" + ("s" if count != 1 else "")

@@ -1,82 +1,71 @@
 """Cranfield: which abstracts on aerodynamics answer an engineer's question?"""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
+from cloze.data.files import read_lines
 from cloze.errors import InputError
-from cloze.stores import Place, below, folder_of
-from cloze.tasks.bm25 import bm25_order
+from cloze.remote_files import PathOrUrl, join_path, parent_of
+from cloze.tasks.bm25 import bm25_ranking
 from cloze.tasks.passage_ranking import PassageRanking, RankedText
 from cloze.tasks.registry import register_task
-from cloze.tasks.tables import read_lines
-from cloze.tasks.task import Split
 
 _DOCUMENTS, _QUERIES = "cran.all.1400.xml", "cran.qry.xml"
 
 
 @register_task("cranfield")
-@dataclass(frozen=True, kw_only=True)
 class Cranfield(PassageRanking):
-    """The candidates for a query are BM25's best; relevant abstracts that are none of them count as not found."""
+    """The candidates for a query are BM25's best; relevant abstracts among the others count as not retrieved."""
 
-    data_format: ClassVar[str] = f"TREC judgements, with {_DOCUMENTS} and {_QUERIES} beside them"
-    source: ClassVar[str] = "Cleverdon 1967"
-    libraries: ClassVar[tuple[str, ...]] = ("bm25s",)
-    defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=256",)
-    file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = MappingProxyType(
-        {"train": ("train.trec.txt",), "dev": ("dev.trec.txt",)}
-    )
+    data_format = f"TREC judgments, with {_DOCUMENTS} and {_QUERIES} beside them"
+    source = "Cleverdon 1967"
+    libraries = ("bm25s",)
+    defaults = ("max_seq_length=256",)
+    train_files = ("train.trec.txt",)
+    dev_files = ("dev.trec.txt",)
 
     candidates: int = 50
-    """Abstracts that are put in order for each query."""
+    """Number of abstracts ranked for each query."""
 
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[RankedText]:
-        """Read judgements, and for each query that has some its candidates, the best of BM25 first."""
-        judgements = _read_judgements(path)
-        folder = folder_of(path)
-        queries = _read_texts(below(folder, _QUERIES), "top", "title")
-        passages = _read_texts(below(folder, _DOCUMENTS), "doc", "text")
-        for number, relevance in judgements.items():
-            for document, where in relevance.places.items():
-                if not (number <= len(queries) and 1 <= document <= len(passages)):
-                    what = f"judges document {document} for query {number}"
-                    there = f"There are {len(passages):,} documents and {len(queries):,} queries"
-                    raise InputError(what, where=where, remedy=there)
-        order = bm25_order([queries[number - 1] for number in judgements], passages)
-        for (number, relevance), best in zip(judgements.items(), order, strict=True):
-            judged = tuple(each for each in relevance.of.values() if each > 0)
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[RankedText]:
+        """Read judgments, and yield the candidates of each judged query in BM25's order."""
+        judgments = _read_judgments(path)
+        directory = parent_of(path)
+        queries = _read_texts(join_path(directory, _QUERIES), "top", "title")
+        passages = _read_texts(join_path(directory, _DOCUMENTS), "doc", "text")
+        for query, judged in judgments.items():
+            for document, where in judged.lines.items():
+                if not (query <= len(queries) and 1 <= document <= len(passages)):
+                    what = f"judges document {document} for query {query}"
+                    counts = f"There are {len(passages):,} documents and {len(queries):,} queries"
+                    raise InputError(what, where=where, remedy=counts)
+        ranking = bm25_ranking([queries[query - 1] for query in judgments], passages)
+        for (query, judged), best in zip(judgments.items(), ranking, strict=True):
+            relevant = tuple(relevance for relevance in judged.relevance.values() if relevance > 0)
             for index in best[: self.candidates].tolist():
+                label = str(judged.relevance.get(index + 1, 0)) if labeled else None
                 yield RankedText(
-                    queries[number - 1],
-                    passages[index],
-                    str(relevance.of.get(index + 1, 0)) if labelled else None,
-                    relevance.where,
-                    judged,
-                    (number, index + 1),
+                    queries[query - 1], passages[index], label, judged.where, relevant, (query, index + 1)
                 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Relevance:
-    """What the judgements say of a query."""
+class _Judgments:
+    """The judged documents of a query, by number."""
 
     where: str
-    """Of the first."""
-    of: dict[int, int]
-    """By the number of the document."""
-    places: dict[int, str]
-    """The line of each."""
+    """Line of the first judgment."""
+    relevance: dict[int, int] = field(default_factory=dict)
+    lines: dict[int, str] = field(default_factory=dict)
 
 
-def _read_judgements(path: Place) -> dict[int, _Relevance]:
-    """Read lines of query, a zero, document, relevance.
+def _read_judgments(path: PathOrUrl) -> dict[int, _Judgments]:
+    """Read lines of query, 0, document, relevance.
 
-    Queries are numbered from 1 by their position in the file of queries; the <num> there is another number.
+    Queries are numbered from 1 in the order of the query file; its <num> is another number.
     """
-    judgements: dict[int, _Relevance] = {}
+    judgments: dict[int, _Judgments] = {}
     for line, where in read_lines(path):
         if not line.strip():
             continue
@@ -86,21 +75,21 @@ def _read_judgements(path: Place) -> dict[int, _Relevance]:
             raise InputError("not four whole numbers: query, 0, document, relevance", where=where) from None
         if query < 1:
             raise InputError(f"query {query}: they are numbered from 1", where=where)
-        own = judgements.setdefault(query, _Relevance(where, {}, {}))
-        own.of[document], own.places[document] = max(relevance, 0), where
-    if not judgements:
-        raise InputError("holds no judgements", where=path)
-    return judgements
+        judged = judgments.setdefault(query, _Judgments(where))
+        judged.relevance[document], judged.lines[document] = max(relevance, 0), where
+    if not judgments:
+        raise InputError("holds no judgments", where=path)
+    return judgments
 
 
-def _read_texts(path: Place, element: str, part: str) -> list[str]:
-    """Return the text of a part of every element, white space made single spaces."""
+def _read_texts(path: PathOrUrl, element: str, part: str) -> list[str]:
+    """Return the text of a part of every element, with white space normalized."""
     text = "\n".join(line for line, _ in read_lines(path) if not line.startswith("<?xml"))
     try:
         root = ElementTree.fromstring(f"<file>{text}</file>")
     except ElementTree.ParseError as error:
         raise InputError(f"not XML: {error}", where=path) from error
-    found = [each.findtext(part) or "" for each in root.iter(element)]
-    if not found:
+    texts = [node.findtext(part) or "" for node in root.iter(element)]
+    if not texts:
         raise InputError(f"holds no <{element}>", where=path)
-    return [" ".join(text.split()) for text in found]
+    return [" ".join(text.split()) for text in texts]

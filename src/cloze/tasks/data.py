@@ -1,176 +1,164 @@
-"""The data of a fine-tuning run: found, read, split and tokenized before anything is learned."""
+"""The data of a fine-tuning run: finding files, reading, splitting and tokenizing them."""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from cloze.corpus.streams import file_sha256
+from cloze.data.files import file_sha256
 from cloze.errors import InputError
 from cloze.progress import Progress
-from cloze.stores import Place, as_place, below, is_file, is_folder
-from cloze.tasks.batches import held_out, subset
+from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
+from cloze.tasks.batches import held_out_mask, sample_indices
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
 from cloze.tasks.features import count_truncated, featurize
+from cloze.tasks.labels import describe_classes
 from cloze.tasks.task import AnyTask, Split
-from cloze.text.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 
 Features: TypeAlias = list[list[Any]]
-"""Of each example, its features."""
+"""The features of each example."""
 
-_SUBSET_SEED = 0  # parts are the same for every baseline and every model: scores compare
-_SPLIT_SEED = 0  # the dev examples are the same for every seed of a run: scores compare
+_SUBSET_SEED = 0  # the same samples for every baseline and model, so that scores compare
+_SPLIT_SEED = 0  # the same dev examples for every seed of a run, so that scores compare
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledData:
-    """The examples of a run, to learn from and to be scored on, and their features."""
+class LabeledData:
+    """Training and dev examples, and their features."""
 
     train: list[Any]
     train_features: Features
     dev: list[Any]
     dev_features: Features
 
+    @property
+    def flat_train_features(self) -> list[Any]:
+        """The features of all training examples."""
+        return [feature for features in self.train_features for feature in features]
 
-def find_data(task: AnyTask, path: Place, split: Split) -> Place:
-    """Return the file of a split: `path` itself, or the one in that directory that has a name the task knows.
+
+def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
+    """Return the file of a split: `path` itself, or the file in that directory with one of the task's names.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such file.
     """
-    if not is_folder(path):
-        return as_place(path)
-    found = _find_in(task, path, split)
-    if found is None:
-        what = f"no {' nor '.join(task.file_names[split])} in this directory"
+    if not is_directory(path):
+        return to_path_or_url(path)
+    file = _find_in(task, path, split)
+    if file is None:
+        what = f"no {' nor '.join(task.file_names(split))} in this directory"
         raise InputError(what, where=path, remedy="Name the file itself")
-    return found
+    return file
 
 
-def _find_in(task: AnyTask, folder: Place, split: Split) -> Place | None:
-    files = (below(folder, name) for name in task.file_names[split])
+def _find_in(task: AnyTask, folder: PathOrUrl, split: Split) -> PathOrUrl | None:
+    files = (join_path(folder, name) for name in task.file_names(split))
     return next((file for file in files if is_file(file)), None)
 
 
 def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | None]:
-    """Return the files to learn from and to be scored on; a directory to learn from may have both.
+    """Return the training and dev files; a directory of training data may have both.
 
     Raises:
-        InputError: one that is named is not there.
+        InputError: a file does not exist.
     """
-    train_file = str(find_data(task, train, "train"))
+    train_file = str(find_split_file(task, train, "train"))
     if dev is not None:
-        return train_file, str(find_data(task, dev, "dev"))
-    beside = _find_in(task, train, "dev") if is_folder(train) else None
-    return train_file, None if beside is None else str(beside)
+        return train_file, str(find_split_file(task, dev, "dev"))
+    dev_file = _find_in(task, train, "dev") if is_directory(train) else None
+    return train_file, None if dev_file is None else str(dev_file)
 
 
-def with_files(task: AnyTask, config: FinetuneConfig) -> FinetuneConfig:
-    """Return the settings with files in the place of directories, and with what identifies their content.
+def resolve_files(task: AnyTask, config: FinetuneConfig) -> tuple[FinetuneConfig, dict[str, str]]:
+    """Return the settings with files in the place of directories and `data_sha256`, and the SHA-256 of each file.
 
     Raises:
-        InputError: a file is not there, or not the one that the settings were made for.
+        InputError: a file does not exist, or is not the one that the settings were made for.
     """
     train, dev = find_files(task, config.train, config.dev)
-    digest = hashlib.sha256()
-    for name in (train, dev):
-        if name is not None:
-            if not is_file(name):
-                raise InputError("no such file", where=name)
-            digest.update(bytes.fromhex(file_sha256(name)))
-    found = digest.hexdigest()
-    if config.data_sha256 not in (None, found):
-        remedy = "Give the run its data back, or leave data_sha256 out of a new run's settings"
+    hashes = {}
+    for name in filter(None, (train, dev)):
+        if not is_file(name):
+            raise InputError("no such file", where=name)
+        hashes[name] = file_sha256(name)
+    digests = [bytes.fromhex(hashes[name]) for name in filter(None, (train, dev))]
+    digest = hashlib.sha256(b"".join(digests)).hexdigest()
+    if config.data_sha256 not in (None, digest):
+        remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
         raise InputError("not the data that the settings were made for", where=train, remedy=remedy)
-    return replace(config, train=train, dev=dev, data_sha256=found)
+    return replace(config, train=train, dev=dev, data_sha256=digest), hashes
 
 
-def read_data(
+def load_data(
     task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
-) -> tuple[AnyTask, LabelledData]:
-    """Read and check every example; return the task with what the training data tell of it.
+) -> tuple[AnyTask, LabeledData]:
+    """Read and check every example; return the task fitted to the training data, and the data.
 
     Raises:
-        InputError: a line is wrong, or there is nothing to learn from or to be scored on.
+        InputError: a line is wrong, or there are no training or dev examples.
     """
-    dev_file = None if config.dev is None else as_place(config.dev)
-    task, train, dev = read_examples(task, as_place(config.train), dev_file, dev_fraction=config.dev_fraction)
-    if config.train_examples is not None:
-        train = part_of(train, config.train_examples, where=config.train)
-    for note in task.notes(tokenizer):
-        progress.note(note)
-    data = LabelledData(
-        train,
-        _featurize(task, train, tokenizer, config, "training", progress),
-        dev,
-        _featurize(task, dev, tokenizer, config, "dev", progress),
+    dev_file = None if config.dev is None else to_path_or_url(config.dev)
+    task, train, dev = read_examples(
+        task, to_path_or_url(config.train), dev_file, dev_fraction=config.dev_fraction
     )
-    return task, data
+    if config.train_examples is not None:
+        train = sample_examples(train, config.train_examples, where=config.train)
+    if counts := task.count_classes(train):
+        progress.note(describe_classes(counts))
+    for note in task.notes(train, tokenizer):
+        progress.note(note)
+    features = []
+    limit = config.max_seq_length
+    for name, examples in (("training", train), ("dev", dev)):
+        features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
+        if cut := count_truncated(features[-1]):
+            progress.note(f"{cut:,} of {len(examples):,} {name} examples are longer than {limit} tokens: cut")
+    return task, LabeledData(train, features[0], dev, features[1])
 
 
 def read_examples(
-    task: AnyTask, train_file: Place, dev_file: Place | None, *, dev_fraction: float = DEV_FRACTION
+    task: AnyTask, train_file: PathOrUrl, dev_file: PathOrUrl | None, *, dev_fraction: float = DEV_FRACTION
 ) -> tuple[AnyTask, list[Any], list[Any]]:
-    """Return the task with what the training data tell of it, and the examples to learn from and to be scored on.
+    """Return the task fitted to the training data, the training examples, and the dev examples.
 
     Args:
-        task: whose files they are.
-        train_file: the data to learn from.
-        dev_file: the data to be scored on; where there are none, a share of the others is held out.
-        dev_fraction: that share.
+        task: the task.
+        train_file: training data.
+        dev_file: dev data; None holds out a share of the training data.
+        dev_fraction: the held-out share.
 
     Raises:
-        InputError: a line is wrong, or there is nothing to learn from.
+        InputError: a line is wrong, or there are no training examples.
     """
     train = list(task.examples(train_file))
-    task = task.fitted(train)
+    task = task.fit_labels(train)
+    train = task.with_class_labels(train)
     if dev_file is not None:
         dev = list(task.examples(dev_file))
-        task.check_scored(dev)
+        task.check_scorable(dev)
         return task, train, dev
-    is_dev = _is_held_out(task, train, dev_fraction)
-    dev = [example for example, out in zip(train, is_dev, strict=True) if out]
-    train = [example for example, out in zip(train, is_dev, strict=True) if not out]
+    split_groups = [task.split_group(example) for example in train]
+    groups = [number if group is None else group for number, group in enumerate(split_groups)]
+    distinct = list(dict.fromkeys(groups))
+    is_dev = dict(zip(distinct, held_out_mask(len(distinct), dev_fraction, seed=_SPLIT_SEED), strict=True))
+    dev = [example for example, group in zip(train, groups, strict=True) if is_dev[group]]
+    train = [example for example, group in zip(train, groups, strict=True) if not is_dev[group]]
     if not train:
         remedy = "Give more examples, of more than one document or query, or a file with --dev"
-        raise InputError("nothing is left to learn from", where=train_file, remedy=remedy)
-    task.check_scored(dev)
+        raise InputError("no training examples are left", where=train_file, remedy=remedy)
+    task.check_scorable(dev)
     return task, train, dev
 
 
-def part_of(train: Sequence[Any], size: int, *, where: object) -> list[Any]:
-    """Return `size` training examples, drawn at random and the same each time: a smaller part is in every larger one.
+def sample_examples(train: Sequence[Any], size: int, *, where: object) -> list[Any]:
+    """Return `size` random training examples, always the same ones; a smaller sample is part of every larger one.
 
     Raises:
-        InputError: there are fewer.
+        InputError: there are fewer examples.
     """
     if size > len(train):
-        what = f"{size:,} training examples were asked for, there are {len(train):,}"
+        what = f"there are {len(train):,} training examples, fewer than train_examples {size:,}"
         raise InputError(what, where=where)
-    return [train[i] for i in subset(len(train), size, seed=_SUBSET_SEED)]
-
-
-def _is_held_out(task: AnyTask, examples: Sequence[Any], fraction: float) -> list[bool]:
-    """Choose a share of the texts that the examples were taken from, at least one."""
-    origins = [task.origin(example) for example in examples]
-    texts = [number if origin is None else origin for number, origin in enumerate(origins)]
-    different = list(dict.fromkeys(texts))
-    is_chosen = held_out(len(different), fraction, seed=_SPLIT_SEED)
-    chosen = {text for text, out in zip(different, is_chosen, strict=True) if out}
-    return [text in chosen for text in texts]
-
-
-def _featurize(
-    task: AnyTask,
-    examples: Sequence[Any],
-    tokenizer: Tokenizer,
-    config: FinetuneConfig,
-    what: str,
-    progress: Progress,
-) -> Features:
-    """Tokenize examples, and say how many were cut."""
-    limit = config.max_seq_length
-    features = featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress)
-    if cut := count_truncated(features):
-        progress.note(f"{cut:,} of {len(examples):,} {what} examples are longer than {limit} tokens: cut")
-    return features
+    return [train[i] for i in sample_indices(len(train), size, seed=_SUBSET_SEED)]

@@ -1,134 +1,73 @@
-"""The family of tasks that tell a label by the vectors of an encoder that does not learn.
+"""Classification with a frozen encoder: a logistic regression on its vectors.
 
-Shapes: B sequences, D hidden, C classes.
+Shapes: B sequences, N training sequences, D hidden, C classes.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cloze.errors import InputError
-from cloze.model.bert import BertModel
-from cloze.model.frozen_vectors import BertForFeatureClassification, PackedVectors, frozen_vectors
-from cloze.model.pooling import Pooling
-from cloze.progress import Progress
-from cloze.tasks.batches import by_length
+from cloze.models.encoder import Encoder
+from cloze.models.frozen_encoder import BertForFeatureClassification, frozen_vectors
+from cloze.models.pooling import Pooling
+from cloze.tasks.features import TextFeature
+from cloze.tasks.registry import register_task
 from cloze.tasks.sequence_classification import SequenceClassification
-from cloze.tasks.task import Array, TargetBatch
-from cloze.tasks.texts import TextFeature
+from cloze.tasks.task import TaskBatch
+from cloze.tasks.texts import CustomTexts
 
 _MAX_ITERATIONS = 1000
-_UNSEEN = -30.0  # logits of the others sum to 0, so the largest of them is more
+_UNSEEN_BIAS = -30.0
+"""Bias of a class without examples. The other logits sum to 0, so the largest of them is higher."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class FrozenFeature(TextFeature):
-    """A feature with what the encoder says of it, [D]."""
+@register_task("feature-classification")
+class FeatureClassification(CustomTexts, SequenceClassification):
+    """A logistic regression on the vectors of a frozen encoder. It takes seconds on a CPU.
 
-    vector: Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureClassification(SequenceClassification):
-    """A logistic regression on vectors of a frozen encoder: seconds on a CPU.
-
-    The vectors are brought to mean 0 and deviation 1; the regression is scikit-learn's with its defaults, on them.
-    Both become one dense layer. Nothing is drawn at random: every seed gives the same model.
+    The vectors are standardized to mean 0 and deviation 1; scikit-learn fits the regression with its defaults. The
+    head is one dense layer that does both. There is no randomness: all seeds give the same model.
     """
 
-    libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
-    is_solved: ClassVar[bool] = True
-    encoder_learns: ClassVar[bool] = False
-    learned_settings: ClassVar[tuple[str, ...]] = (
-        *SequenceClassification.learned_settings,
-        "layer",
-        "pooling",
-    )
+    data_format = "TSV, CSV, JSON lines or Parquet: a text, or two, and a label"
+    source = "your own data; Devlin et al. 2019, 5.3, with a linear model"
+    libraries = ("sklearn",)
+    has_closed_form = True
+    trains_encoder = False
+    model_settings: ClassVar[tuple[str, ...]] = (*SequenceClassification.model_settings, "layer", "pooling")
 
     layer: int = -1
     """From 1; 0 is the embeddings, -1 the last."""
     pooling: Pooling = "mean"
-    """How the layer's vectors become one."""
+    """Pooling of the layer's vectors."""
 
-    def head(
-        self, bert: BertModel, *, generator: torch.Generator | None = None
-    ) -> BertForFeatureClassification:
-        """Return the encoder, frozen, with a dense layer on its vectors."""
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the frozen encoder with a dense layer on its vectors."""
         return BertForFeatureClassification(
-            bert,
-            num_labels=len(self.labels),
-            layer=self.layer,
-            pooling=self.pooling,
-            generator=generator,
+            bert, num_labels=len(self.labels), layer=self.layer, pooling=self.pooling, generator=generator
         )
 
-    def prepared(
-        self,
-        features: list[list[TextFeature]],
-        encoder: Callable[[], BertModel],
-        *,
-        max_tokens: int,
-        progress: Progress,
-    ) -> list[list[TextFeature]]:
-        """Return features that know their vectors."""
-        bert = encoder()
-        device = next(bert.parameters()).device
-        flat = [feature for own in features for feature in own]
-        vectors_ND = np.empty((len(flat), bert.config.hidden_size), np.float32)
-        with progress.bar("encoding", total=len(flat), unit="sequences") as bar:
-            for indices in by_length([feature.num_tokens for feature in flat], max_tokens):
-                packed = self.batch([flat[i] for i in indices]).packed.to(device)
-                with torch.no_grad():
-                    found = frozen_vectors(bert, packed, layer=self.layer, pooling=self.pooling)
-                vectors_ND[indices] = found.cpu().numpy()
-                bar.advance(len(indices))
-        rest = iter(vectors_ND)
-        return [
-            [FrozenFeature(f.input_ids, f.token_type_ids, f.target, f.is_truncated, next(rest)) for f in own]
-            for own in features
-        ]
-
-    def batch(self, features: Sequence[TextFeature]) -> TargetBatch:
-        """Pack sequences in the order given, with what the encoder says where that is known."""
-        batch = super().batch(features)
-        known = [feature.vector for feature in features if isinstance(feature, FrozenFeature)]
-        if not known:
-            return batch
-        packed = batch.packed
-        vectors_BD = torch.from_numpy(np.stack(known))
-        return replace(
-            batch,
-            packed=PackedVectors(
-                packed.input_ids,
-                packed.token_type_ids,
-                packed.position_ids,
-                packed.cu_seqlens,
-                packed.runs,
-                vectors_BD,
-            ),
-        )
+    def frozen_states(self, encoder: Encoder, batch: TaskBatch) -> Tensor:
+        """Return the encoder's vectors of the sequences, [B, D]."""
+        return frozen_vectors(encoder, batch, layer=self.layer, pooling=self.pooling)
 
     def solve(self, model: nn.Module, features: Sequence[TextFeature]) -> None:
-        """Fit the logistic regression.
-
-        Raises:
-            InputError: the features have one label only.
-        """
+        """Fit the logistic regression."""
         from sklearn.linear_model import LogisticRegression
 
         assert isinstance(model, BertForFeatureClassification)
-        vectors_ND = np.array([f.vector for f in features if isinstance(f, FrozenFeature)], np.float64)
+        vectors_ND = np.array([feature.states for feature in features], np.float64)
         targets_N = np.array([feature.target for feature in features])
         if len(set(targets_N.tolist())) < 2:
             what = f"every example to learn from has the label {self.labels[targets_N[0]]!r}"
             raise InputError(what, where=self.name, remedy="Give more examples")
         mean_D, deviation_D = vectors_ND.mean(0), vectors_ND.std(0)
-        same_in_all_texts_D = deviation_D < 1e-6 * np.abs(mean_D) + 1e-12  # but for rounding
-        deviation_D[same_in_all_texts_D] = 1.0
+        is_constant_D = deviation_D < 1e-6 * np.abs(mean_D) + 1e-12  # up to rounding
+        deviation_D[is_constant_D] = 1.0
         regression = LogisticRegression(max_iter=_MAX_ITERATIONS).fit(
             (vectors_ND - mean_D) / deviation_D,
             targets_N,
@@ -137,12 +76,12 @@ class FeatureClassification(SequenceClassification):
         weight_CD = regression.coef_ / deviation_D
         bias_C = regression.intercept_ - weight_CD @ mean_D
         if len(regression.classes_) == 2:
-            # one row, of the second class: as a softmax it is half of it, and minus half
+            # one row, the logit of the second class: as a softmax, half of it and minus half
             weight_CD = np.concatenate([-weight_CD, weight_CD]) / 2
             bias_C = np.concatenate([-bias_C, bias_C]) / 2
         dense = model.logistic_regression
         with torch.no_grad():
             dense.weight.zero_()
-            dense.bias.fill_(_UNSEEN)
+            dense.bias.fill_(_UNSEEN_BIAS)
             dense.weight[regression.classes_] = torch.from_numpy(weight_CD).to(dense.weight)
             dense.bias[regression.classes_] = torch.from_numpy(bias_C).to(dense.bias)

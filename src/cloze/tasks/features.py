@@ -1,25 +1,81 @@
-"""Examples to features, all of them at once."""
+"""From texts to features: token sequences of limited length, truncated or cut into windows.
+
+Shapes: P tokens of a text.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
-from cloze.tasks.task import BatchT, ExampleT, Feature, FeatureT, PredictionT, Task
-from cloze.text.tokenizer import Tokenizer
+from cloze.tasks.task import Array, ExampleT, Feature, FeatureT, PredictionT, Task, TaskBatch
+from cloze.tokenization.tokenizer import Tokenizer
+
+LongTexts: TypeAlias = Literal["truncate", "windows"]
+"""How texts over `max_seq_length` are read."""
+Target: TypeAlias = int | float | list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TextSequence:
+    """The tokens of a text or a pair, with [CLS] and [SEP]."""
+
+    input_ids: list[int]
+    token_type_ids: list[int]
+    is_truncated: bool
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens, [CLS] and [SEP] included."""
+        return len(self.input_ids)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TextFeature:
+    """The sequences that one output is computed from, and the target where it is known."""
+
+    sequences: tuple[TextSequence, ...]
+    target: Target | None
+    states: Array | None = None
+    """The vector of a frozen encoder, [D]."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all sequences."""
+        return sum(sequence.num_tokens for sequence in self.sequences)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether any sequence was truncated."""
+        return any(sequence.is_truncated for sequence in self.sequences)
+
+
+def pack(features: Sequence[TextFeature], targets: npt.NDArray[Any]) -> TaskBatch:
+    """Pack the sequences of features in the given order."""
+    sequences = [sequence for feature in features for sequence in feature.sequences]
+    batch = collate([s.input_ids for s in sequences], [s.token_type_ids for s in sequences])
+    states = [feature.states for feature in features if feature.states is not None]
+    return TaskBatch.extend(
+        batch,
+        targets=targets,
+        counts=tuple(len(feature.sequences) for feature in features),
+        states=np.stack(states) if states else None,
+    )
 
 
 def featurize(
-    task: Task[ExampleT, FeatureT, BatchT, PredictionT],
+    task: Task[ExampleT, FeatureT, PredictionT],
     examples: Sequence[ExampleT],
     tokenizer: Tokenizer,
     *,
     max_seq_length: int,
     progress: Progress = SILENT,
 ) -> list[list[FeatureT]]:
-    """Return the features of each example.
-
-    Raises:
-        InputError: an example is wrong; the first such is named.
-    """
+    """Return the features of each example."""
     features = []
     with progress.bar("tokenizing", total=len(examples), unit="examples") as bar:
         for example in examples:
@@ -29,5 +85,126 @@ def featurize(
 
 
 def count_truncated(features: Sequence[Sequence[Feature]]) -> int:
-    """Return how many examples lost some of their text."""
-    return sum(any(feature.is_truncated for feature in own) for own in features)
+    """Return the number of examples with a truncated feature."""
+    return sum(any(feature.is_truncated for feature in of_example) for of_example in features)
+
+
+def encode_text(
+    tokenizer: Tokenizer,
+    text: str,
+    pair: str | None = None,
+    *,
+    max_seq_length: int,
+    long_texts: LongTexts = "truncate",
+) -> list[TextSequence]:
+    """Tokenize a text or a pair into one sequence, or into windows if it is too long and `long_texts` is "windows".
+
+    Truncation removes tokens from the end of the longer text first (google-research/bert run_classifier.py:557
+    @eedf571). Windows overlap by half. In a pair the longer text is cut into windows; the shorter one is repeated
+    in each and limited to half of the tokens.
+    """
+    encoding = tokenizer.encode(text, pair)
+    is_long = len(encoding) > max_seq_length
+    if not is_long or long_texts == "truncate":
+        if is_long:
+            encoding = tokenizer.encode(text, pair, max_length=max_seq_length)
+        return [TextSequence(encoding.input_ids, encoding.token_type_ids, is_long)]
+    if pair is None:
+        windows = half_overlapping_windows(encoding.input_ids[1:-1], max_seq_length - 2)
+        return [_add_special_tokens(tokenizer, window, None, is_truncated=False) for window in windows]
+    a_end = encoding.token_type_ids.count(0) - 1
+    a, b = encoding.input_ids[1:a_end], encoding.input_ids[a_end + 1 : -1]
+    size = max_seq_length - 3
+    shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
+    kept = shorter[: size // 2]
+    is_truncated = len(kept) < len(shorter)
+    windows = half_overlapping_windows(longer, size - len(kept))
+    pairs = [(kept, window) if shorter is a else (window, kept) for window in windows]
+    return [_add_special_tokens(tokenizer, *texts, is_truncated=is_truncated) for texts in pairs]
+
+
+def encode_choices(
+    tokenizer: Tokenizer,
+    prompt: str,
+    choices: Sequence[str],
+    *,
+    max_seq_length: int,
+    long_texts: LongTexts,
+) -> list[list[TextSequence]]:
+    """Tokenize a prompt, or each of its windows, with every choice."""
+    sequences = [
+        encode_text(tokenizer, prompt, choice, max_seq_length=max_seq_length)[0] for choice in choices
+    ]
+    if long_texts == "truncate" or not any(sequence.is_truncated for sequence in sequences):
+        return [sequences]
+    size = max_seq_length - 3
+    prompt_ids, *choice_ids = (tokenizer.encode(text).input_ids[1:-1] for text in (prompt, *choices))
+    max_choice = max(size // 2, size - len(prompt_ids))
+    windows = half_overlapping_windows(prompt_ids, size - min(max(map(len, choice_ids)), max_choice))
+    return [
+        [
+            _add_special_tokens(tokenizer, window, ids[:max_choice], is_truncated=len(ids) > max_choice)
+            for ids in choice_ids
+        ]
+        for window in windows
+    ]
+
+
+def _add_special_tokens(
+    tokenizer: Tokenizer, a: list[int], b: list[int] | None, *, is_truncated: bool
+) -> TextSequence:
+    """Put [CLS] and [SEP] around the tokens of one text or two."""
+    input_ids = [tokenizer.cls_id, *a, tokenizer.sep_id]
+    token_type_ids = [0] * len(input_ids)
+    if b is not None:
+        input_ids += [*b, tokenizer.sep_id]
+        token_type_ids += [1] * (len(b) + 1)
+    return TextSequence(input_ids, token_type_ids, is_truncated)
+
+
+def half_overlapping_windows(ids: list[int], size: int) -> list[list[int]]:
+    """Cut tokens into windows that overlap by half.
+
+    >>> half_overlapping_windows([1, 2, 3, 4, 5, 6, 7], 4)
+    [[1, 2, 3, 4], [3, 4, 5, 6], [5, 6, 7]]
+    """
+    return [ids[window] for window in sliding_windows(len(ids), size, max(size // 2, 1))]
+
+
+def sliding_windows(num_tokens: int, size: int, stride: int) -> list[slice]:
+    """Cut a text into windows of `size` tokens, each `stride` tokens after the one before.
+
+    >>> sliding_windows(7, size=4, stride=2)
+    [slice(0, 4, None), slice(2, 6, None), slice(4, 7, None)]
+
+    Source: google-research/bert run_squad.py:301 @eedf571.
+
+    Differs: an empty text has one empty window instead of none.
+    """
+    windows = [slice(0, min(num_tokens, size))]
+    while windows[-1].stop < num_tokens:
+        start = windows[-1].start + min(size, stride)
+        windows.append(slice(start, min(start + size, num_tokens)))
+    return windows
+
+
+def max_context_windows(windows: Sequence[slice]) -> npt.NDArray[np.int64]:
+    """Return for each token the index of the window with the most context around it, [P].
+
+    The context is the distance to the nearer end of the window. Ties go to the longer window, then to the first.
+
+    >>> max_context_windows(sliding_windows(7, size=4, stride=2)).tolist()
+    [0, 0, 0, 1, 1, 2, 2]
+
+    Source: google-research/bert run_squad.py:429 @eedf571.
+    """
+    best_P = np.zeros(windows[-1].stop, np.int64)
+    best_score_P = np.full(windows[-1].stop, -np.inf)
+    # one by one: a table of all windows by all tokens is too large for a novel
+    for index, window in enumerate(windows):
+        left = np.arange(window.stop - window.start)
+        score = np.minimum(left, left[::-1]) + 0.01 * len(left)
+        is_better = score > best_score_P[window]
+        best_score_P[window] = np.where(is_better, score, best_score_P[window])
+        best_P[window] = np.where(is_better, index, best_P[window])
+    return best_P

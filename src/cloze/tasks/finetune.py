@@ -1,6 +1,6 @@
-"""Fine-tuning from labelled data to scores: one run, or several over seeds and settings."""
+"""Fine-tuning from labeled data to scores: one run, or several over seeds and a grid."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -8,26 +8,25 @@ from typing import Any
 import torch
 
 from cloze import artifacts
-from cloze.config import to_table
+from cloze.arguments import check_path, check_type
+from cloze.config import to_dict
+from cloze.data.batch import DataPosition
 from cloze.errors import InputError
-from cloze.executor import Workers
-from cloze.extras import require
-from cloze.locate import resolve_checkpoint
-from cloze.model.checkpoint import load_model
+from cloze.models.checkpoint import load_model
+from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
-from cloze.tasks.config import FinetuneConfig, load_finetuning
-from cloze.tasks.data import with_files
-from cloze.tasks.run import begin_directory, begin_run, precompute, prepare, resume_run
-from cloze.tasks.task import AnyTask
-from cloze.tasks.trials import make_trials, trials_of
-from cloze.tasks.work import FinetuningWork
-from cloze.training.checkpoints import Position, newest_checkpoint
-from cloze.training.cost import Workload
-from cloze.training.distribution import World, join_world
+from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
+from cloze.tasks.data import find_files
+from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of_report
+from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
+from cloze.tasks.run import precompute_features, prepare_data, train_and_score
+from cloze.tasks.task import AnyTask, Scores, Task
+from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
-from cloze.training.plan import MemoryPlan, Rehearsal, RunPlan, Stretch, evaluation_seconds, plan_memory
+from cloze.training.plan import PlannedPhase, Rehearsal, RunPlan
 from cloze.training.precision import resolve_device, resolve_dtype
-from cloze.training.workers import Workplace, find_workplace
+from cloze.training.run import create_run_directory, is_run, run_settings_file
+from cloze.training.workers import place_workers
 
 
 def finetune(
@@ -37,217 +36,187 @@ def finetune(
     *,
     workers: Workers = 1,
     overwrite: bool = False,
+    resume: bool = False,
     progress: Progress = SILENT,
-) -> dict[str, float]:
+) -> Scores:
     """Fine-tune a model on a task; under torchrun, on all of its ranks.
 
     All data are read, checked and tokenized before the first step.
 
     Args:
-        task: what is learned, with its settings.
-        config: how; `run.toml` keeps both.
-        run: directory of the run. Where there are several, over seeds or a grid, each has its own in `trials`.
-        workers: where several runs are made: one after the other in this process, or side by side in processes of a
-            machine without an accelerator, or on a cluster, each with the threads that it has there.
-        overwrite: replace the run that is there.
-        progress: where to tell how far it is.
+        task: the task, with its settings.
+        config: the settings of the run; `run.toml` keeps both.
+        run: directory of the run. Several runs, over seeds or a grid, have their directories in its `trials`.
+        workers: where several runs are made: one after the other in this process, in processes of a machine without
+            an accelerator, or on a cluster, each with the threads that it has there.
+        overwrite: replace an existing run.
+        resume: continue an existing run, with its own settings.
+        progress: receives progress messages.
 
     Returns:
-        The scores of the best checkpoint, of all runs, on the dev data, as `scores.json` keeps them.
+        The scores on the dev data of the best checkpoint of all runs.
 
     Raises:
         InputError: a setting, a line of the data or the model to start from is wrong; nothing was written.
-        Interrupted: SIGINT or SIGTERM came, and the state was saved.
+        Interrupted: SIGINT or SIGTERM arrived, and the state was saved.
         RunError: the loss stayed infinite or NaN, the disk is full, or a rank or a worker was lost.
 
     Source:
         Devlin et al. 2019, 4; google-research/bert run_classifier.py @eedf571.
 
     Differs:
-        The last batch of an epoch has what is left, where Google's code fills it from the next epoch.
+        The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
-    run = Path(run)
-    workplace = _workplace(config, workers)
-    with join_world(workplace.device_here) as world:
-        progress = progress if world.is_first else SILENT
-        if world.restarts and world.by_first(lambda: _is_run_of(task, with_files(task, config), run)):
-            return _resume(task, with_files(task, config), run, world, workplace, progress)
-        inputs = [config.model, config.train, config.dev]
-        world.by_first(
-            lambda: artifacts.refuse_existing(
-                run, overwrite=overwrite, inputs=inputs, resume_hint=", go on with --resume"
-            )
-        )
-        check_task(task)
-        _check_trials(task, config)
-        config = with_files(task, config)
-        start = resolve_checkpoint(Path(config.model))
-        prepared = prepare(task, config, start, world, progress)
-        if not config.has_trials:
-            return begin_run(precompute(prepared, config, progress), config, run, progress)
-        load_model(prepared.start)  # so that one which cannot be read is found before anything is written
-        world.by_first(lambda: begin_directory(prepared.task, config, run))
-        return make_trials(prepared, config, run, workplace, progress)
+    report = finetune_with_report(
+        task, config, run, workers=workers, overwrite=overwrite, resume=resume, progress=progress
+    )
+    return scores_of_report(report)
 
 
-def _workplace(config: FinetuneConfig, workers: Workers) -> Workplace:
-    """Return where runs are made.
+def finetune_with_report(
+    task: AnyTask,
+    config: FinetuneConfig,
+    run: Path,
+    *,
+    workers: Workers = 1,
+    overwrite: bool = False,
+    resume: bool = False,
+    progress: Progress = SILENT,
+) -> dict[str, Any]:
+    """Fine-tune as `finetune` does, and return the content of `scores.json`, or of `trials.json` of several runs.
 
     Raises:
-        InputError: there is only one for several workers, or they cannot have the device.
+        InputError: as for `finetune`.
     """
-    if workers != 1 and not config.has_trials:
-        remedy = "Ask for several with --seeds or --grid, or leave --workers and --executor out"
-        raise InputError("one run is made in this process", where="workers", remedy=remedy)
-    return find_workplace(workers, config.device, items=sum(map(len, trials_of(config).values())))
-
-
-def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
-    """Return whether a run was begun with these settings: torchrun repeats its command, which then goes on."""
-    if not (run / artifacts.RUN_CONFIG).is_file():
-        return False
-    begun, settings = load_finetuning(path=run / artifacts.RUN_CONFIG)
-    return type(begun) is type(task) and settings == config
+    check_type(task, Task, "task", remedy='Give a task, as in cloze.tasks.registry.find_task("cola")()')
+    check_type(config, FinetuneConfig, "config", remedy="Give a cloze.FinetuneConfig")
+    run = check_path(run, "run")
+    placement = _place_runs(config, workers)
+    with init_distributed(placement.local_device) as context:
+        progress = progress if context.is_rank_zero else SILENT
+        resume = bool(context.restarts) and context.run_on_rank_zero(lambda: _is_run_of(task, config, run))
+        if resume:
+            task, config = load_finetuning(path=run_settings_file(run, verb="finetune"))
+        else:
+            inputs, hint = [config.model, config.train, config.dev], ", continue with --resume"
+            context.run_on_rank_zero(
+                lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
+            )
+        return _make_runs(task, config, run, context, placement, progress, resume=resume)
 
 
 def resume_finetuning(
     run: Path, task_name: str | None = None, *, workers: Workers = 1, progress: Progress = SILENT
-) -> dict[str, float]:
-    """Go on with a run from its newest checkpoint that is whole, with the settings it was started with.
+) -> dict[str, Any]:
+    """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`; return its report.
 
     Args:
         run: directory of the run.
-        task_name: what it must be for; None takes its word for it.
-        workers: as of `finetune`, but not necessarily those that it was begun with.
-        progress: where to tell how far it is.
+        task_name: the task that it must be for; None accepts any.
+        workers: as for `finetune`; they may differ from those that started the run.
+        progress: receives progress messages.
 
     Raises:
-        InputError: `run` is not a run of `finetune`, or is for another task, or its data are not those it began with.
+        InputError: `run` is not a run of `finetune`, is for another task, or its data or an immutable setting has
+            changed.
     """
     run = Path(run)
-    if not (run / artifacts.RUN_CONFIG).is_file():
-        what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
-        raise InputError(what, where=run, remedy="Leave out --resume")
-    task, config = load_finetuning(task_name, run / artifacts.RUN_CONFIG)
-    workplace = _workplace(config, workers)
-    with join_world(workplace.device_here) as world:
-        progress = progress if world.is_first else SILENT
-        return _resume(task, with_files(task, config), run, world, workplace, progress)
+    task, config = load_finetuning(task_name, run_settings_file(run, verb="finetune"))
+    placement = _place_runs(config, workers)
+    with init_distributed(placement.local_device) as context:
+        progress = progress if context.is_rank_zero else SILENT
+        return _make_runs(task, config, run, context, placement, progress, resume=True)
 
 
-def _resume(
-    task: AnyTask, config: FinetuneConfig, run: Path, world: World, workplace: Workplace, progress: Progress
-) -> dict[str, float]:
-    check_task(task)
-    start = resolve_checkpoint(Path(config.model))
-    if config.has_trials:
-        prepared = prepare(task, config, start, world, progress)
-        return make_trials(prepared, config, run, workplace, progress)
-    model = world.by_first(lambda: newest_checkpoint(run, progress)) or start
-    prepared = precompute(prepare(task, config, model, world, progress), config, progress)
-    return resume_run(prepared, config, run, progress)
+def _make_runs(
+    task: AnyTask,
+    config: FinetuneConfig,
+    run: Path,
+    context: DistributedContext,
+    placement: WorkerPlacement,
+    progress: Progress,
+    *,
+    resume: bool,
+) -> dict[str, Any]:
+    prepared = prepare_data(task, config, context, progress)
+    if not config.has_trials:
+        prepared = precompute_features(prepared, progress)
+        return train_and_score(prepared, prepared.config, run, progress, resume=resume)
+    if not resume:
+        load_model(prepared.start)  # one that cannot be read is found before anything is written
+        settings = to_toml(prepared.task, prepared.config)
+        context.run_on_rank_zero(lambda: create_run_directory(run, settings))
+    return run_trials(prepared, run, placement, progress)
 
 
-@dataclass(frozen=True, slots=True)
-class DataReport:
-    """What a run would learn from."""
-
-    train_examples: int
-    dev_examples: int
-    train_sequences: int
-    longest: int
-    """Tokens of the longest sequence, or of those that are scored together."""
-    settings: dict[str, Any]
-    """The task's own, with what the training data tell of it."""
-
-
-def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> DataReport:
-    """Read, check and tokenize all data as `finetune` does, and stop there.
+def _place_runs(config: FinetuneConfig, workers: Workers) -> WorkerPlacement:
+    """Return where runs are made.
 
     Raises:
-        InputError: a setting or a line of the data is wrong; the first such is named.
+        InputError: there is one run for several workers, or workers cannot use the device.
     """
-    check_task(task)
-    _check_trials(task, config)
-    config = with_files(task, config)
-    world = World(resolve_device(config.device))
-    prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
-    sequences = [feature for own in prepared.data.train_features for feature in own]
-    return DataReport(
-        len(prepared.data.train),
-        len(prepared.data.dev),
-        len(sequences),
-        max(sequence.num_tokens for sequence in sequences),
-        to_table(prepared.task),
-    )
+    if workers != 1 and not config.has_trials:
+        remedy = "Ask for several with --seeds or --grid, or leave --workers and --executor out"
+        raise InputError("one run is made in this process", where="workers", remedy=remedy)
+    return place_workers(workers, config.device, items=sum(map(len, expand_grid(config).values())))
+
+
+def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
+    """Return whether a run has these settings: after a failure torchrun repeats the command, which then resumes."""
+    if not is_run(run):
+        return False
+    saved_task, saved = load_finetuning(path=run / artifacts.RUN_CONFIG)
+    train, dev = find_files(task, config.train, config.dev)
+    config = replace(config, train=train, dev=dev, data_sha256=saved.data_sha256)
+    return type(saved_task) is type(task) and saved == config
+
+
+def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> dict[str, Any]:
+    """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings.
+
+    Raises:
+        InputError: a setting or a line of the data is wrong; the message names the first.
+    """
+    prepared = prepare_data(task, config, DistributedContext(resolve_device(config.device)), progress)
+    features = prepared.data.flat_train_features
+    return {
+        "train_examples": len(prepared.data.train),
+        "dev_examples": len(prepared.data.dev),
+        "train_sequences": len(features),
+        "longest": max(feature.num_tokens for feature in features),
+        "classes": prepared.task.count_classes(prepared.data.train),
+        "settings": to_dict(prepared.task),
+    }
 
 
 def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
-    """Say whether a run fits in memory and how long it will take, from a few micro-batches; nothing is written.
+    """Estimate memory and time of a run from a few micro-batches; nothing is written.
 
-    Of several runs, over seeds or a grid, the first tells of the others, but for their epochs.
+    For several runs the first one is timed; their epochs may differ.
 
     Raises:
-        InputError: as `finetune`; or the encoder does not learn, so that there is little to plan.
+        InputError: as for `finetune`; or the task does not train the encoder.
     """
-    check_task(task)
-    if not task.encoder_learns:
-        raise InputError("its encoder does not learn: there is little to plan", where=task.name)
-    config = with_files(task, config)
-    world = World(resolve_device(config.device))
-    prepared = prepare(task, config, resolve_checkpoint(Path(config.model)), world, progress)
-    prepared = precompute(prepared, config, progress)
-    trials = [trial for own in trials_of(config).values() for trial in own]
+    if not task.trains_encoder:
+        raise InputError("the encoder is not trained: there is little to plan", where=task.name)
+    context = DistributedContext(resolve_device(config.device))
+    prepared = precompute_features(prepare_data(task, config, context, progress), progress)
+    config = prepared.config
+    trials = [trial for runs in expand_grid(config).values() for trial in runs]
     epochs = fmean(trial.epochs for trial in trials)
-    dtype = resolve_dtype(config.precision, world.device)
-    available = available_memory(world.device)
+    available = available_memory(context.device)
     generator = torch.Generator().manual_seed(config.seed)
-    encoder = load_model(prepared.start)
-    model = prepared.task.head(encoder, generator=generator).to(world.device)
-    work = FinetuningWork(task=prepared.task, data=prepared.data, config=trials[0], world=world)
-    step = work.step_data(0.0, Position(), config.micro_batch_tokens)
-    micro_batches = [Workload.of_packed(batch.packed) for batch in step.batches]
-    rehearsal = Rehearsal(model, work, config.optimizer, dtype)
-
-    def memory() -> MemoryPlan:
-        return plan_memory(
-            model, encoder.config, micro_batches, dtype, rehearsal.optimizer, available=available
-        )
-
-    stretches: tuple[Stretch, ...] = ()
-    if memory().fits:
-        progress.note("timing steps")
-        seconds = rehearsal.step_seconds(step)
-        steps = round(epochs * work.steps_per_epoch)
-        if config.budget_seconds is not None:
-            steps = min(steps, int(config.budget_seconds / seconds))
-        stretches = (Stretch(f"{epochs:g} epochs", steps, step.num_tokens, seconds),)
-    dev_tokens = sum(feature.num_tokens for own in prepared.data.dev_features for feature in own)
-    evaluations = epochs * config.evaluations_per_epoch + 1  # and the best checkpoint's
-    return RunPlan(
-        device=str(world.device),
-        dtype=str(dtype).removeprefix("torch."),
-        memory=memory(),
-        stretches=stretches,
-        evaluation_seconds=evaluations * evaluation_seconds(dev_tokens, stretches),
+    model = prepared.task.head(load_model(prepared.start), generator=generator).to(context.device)
+    objective = FinetuningObjective(model, prepared.task, prepared.data, trials[0], prepared.tokenizer)
+    batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, trials[0], context)
+    step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
+    dev_tokens = sum(feature.num_tokens for group in prepared.data.dev_features for feature in group)
+    evaluations = epochs * config.evaluations_per_epoch + 1  # and one of the best checkpoint
+    dtype = resolve_dtype(config.precision, context.device)
+    return Rehearsal(objective, config.optimizer, dtype, available=available).plan(
+        [PlannedPhase(f"{epochs:g} epochs", step, round(epochs * batches.steps_per_epoch))],
+        config.budget_seconds,
+        evaluation_tokens=evaluations * dev_tokens,
         runs=len(trials),
+        progress=progress,
     )
-
-
-def check_task(task: AnyTask) -> None:
-    """Refuse a task that nothing can be learned of, or scored.
-
-    Raises:
-        InputError: it has no data of its own, or an optional package is not installed.
-    """
-    if task.trained_as is not None:
-        remedy = f"Fine-tune {task.trained_as}: its models answer {task.name}, too"
-        raise InputError("has no data to learn from", where=task.name, remedy=remedy)
-    require(task.libraries, extra="tasks", where=task.name)
-
-
-def _check_trials(task: AnyTask, config: FinetuneConfig) -> None:
-    """Refuse several runs of what is computed and has no chance in it: they would all be the same."""
-    if task.is_solved and config.has_trials:
-        remedy = "Leave out --seeds and --grid"
-        raise InputError("is the same for every seed and rate", where=task.name, remedy=remedy)

@@ -1,171 +1,219 @@
-"""Your own texts, or pairs of texts, with any number of labels each, none included.
+"""Classification with any number of labels for a text or a pair.
 
 Shapes: B sequences, C classes.
 """
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
+import numpy.typing as npt
 from torch import Tensor, nn
 
+from cloze.data.tables import Column, Row, as_text, parse_list
 from cloze.errors import InputError
-from cloze.metrics.classification import set_scores
-from cloze.model.bert import BertModel
-from cloze.model.heads import BertForSequenceClassification
-from cloze.stores import Place
-from cloze.tasks.probabilities import sigmoid
+from cloze.metrics.classification import multilabel_scores
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.features import Target, TextFeature
+from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, warn_of_similar_classes
 from cloze.tasks.registry import register_task
-from cloze.tasks.tables import Column, Row
-from cloze.tasks.task import Array, TargetBatch, check_labels
-from cloze.tasks.texts import Columns, LabelledText, OwnTexts, Target, TextFeature, TextTask, read_texts
-from cloze.training.measures import Measures
+from cloze.tasks.task import Outputs, Scores, TaskBatch, check_unique, sigmoid, unknown_label
+from cloze.tasks.texts import Columns, CustomTexts, LabeledText, TextTask, read_texts
+from cloze.training.metric_sums import MetricSums
+
+_FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSet:
-    """The labels that are likelier than the threshold, and what the model gives each."""
+class LabelSetPrediction:
+    """The labels above the threshold, and the probabilities of all."""
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]
 
 
 @register_task("multi-label")
-@dataclass(frozen=True, kw_only=True)
-class MultiLabel(OwnTexts, TextTask[LabelSet]):
+class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
     """A sigmoid for each label, from the pooled [CLS]."""
 
-    data_format: ClassVar[str] = "as classification, a cell with several labels parted by a comma, or a list"
-    source: ClassVar[str] = "your own data"
-    main_metric: ClassVar[str] = "micro_f1"
+    data_format = "as classification: a cell with labels parted by a comma, a list, or a 0/1 column per label"
+    source = "your own data"
+    main_metric = "micro_f1"
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
-    learned_settings: ClassVar[tuple[str, ...]] = ("labels",)
-    problem_type: ClassVar[str | None] = "multi_label_classification"
+    model_settings: ClassVar[tuple[str, ...]] = ("labels",)
+    ranked_field = "probabilities"
+    problem_type = "multi_label_classification"
 
     label_column: str = "labels"
+    label_columns: tuple[str, ...] = ()
+    """A column for each label, with 1 in the rows that have it, instead of `label_column`."""
     separator: str = ","
-    """What parts the labels of a cell; white space around them is left out."""
+    """Separates the labels of a cell; white space around them is removed."""
     labels: tuple[str, ...] = ()
-    """In the order of the classes; none given, they are found in the training data and sorted."""
+    """In the order of the classes; by default those of the training data, sorted."""
     threshold: float = 0.5
-    """A label is given where its probability is higher."""
+    """Predict the labels with a higher probability."""
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold {self.threshold} is not between 0 and 1")
         if not self.separator:
             raise ValueError("separator is empty")
-        check_labels(self.labels)
+        check_unique(self.labels)
 
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
-        """Read the rows of a table; without labels also a plain text, a text a line."""
-        columns = Columns(self.text_column, self.pair_column, self.label_column)
-        return read_texts(path, columns, labelled=labelled, read_label=self._joined)
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
+        """Read the rows of a table; without labels also plain text, one text a line."""
+        columns = Columns(self.text_column, self.pair_column, self.label_column, self.label_columns)
+        return read_texts(
+            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
+        )
 
-    def _joined(self, row: Row, column: Column) -> str:
-        """Return the labels of a row in one text, where JSON and Parquet may have a list of them."""
-        if not isinstance(row.cells[column], list):
-            return row.text(column)
-        labels = row.texts(column)
-        if wrong := [label for label in labels if self.separator in label]:
-            remedy = "Choose another with --set multi-label.separator=…"
-            raise InputError(f"label {wrong[0]!r} holds the separator", where=row.where, remedy=remedy)
+    def read_label(self, row: Row, column: Column) -> str:
+        """Return the labels of a row as one text."""
+        if self.label_columns:
+            return self._join(self._of_flags([row.cells[name] for name in self.label_columns], row), row)
+        value = row.cells[column]
+        if isinstance(value, str) and value.strip()[:1] in tuple("[({"):
+            value = parse_list(value)
+            if value is None:
+                what = f"the cell {column!r} is {row.text(column)[:40]!r}, a list that cannot be read"
+                remedy = f"Write its labels with {self.separator!r} between them, or as JSON"
+                raise InputError(what, where=row.where, remedy=remedy)
+        if isinstance(value, list):
+            return self._join(self._of_list(value, row, column), row)
+        if isinstance(value, str) and not value.strip():
+            return ""
+        labels = super().read_label(row, column).split(self.separator)
+        return self._join([label.strip() for label in labels], row)
+
+    def _of_list(self, values: list[Any], row: Row, column: Column) -> list[str]:
+        """Return the labels in a list: their names, or 0 or 1 for each label of the task."""
+        is_flags = len(values) > 1 and all(value in (0, 1) for value in values)
+        if is_flags and len(values) == len(self.labels):
+            return self._of_flags(values, row)
+        if is_flags and not self.labels:
+            what = f"{column!r} is {values}, 0 or 1 for each label, and the labels have no names"
+            remedy = f'Name them in this order: --set {self.name}.labels=["…", "…"]'
+            raise InputError(what, where=row.where, remedy=remedy)
+        labels = [as_text(value) or "" for value in values]
+        is_mixed = len({isinstance(value, str) for value in values}) > 1
+        if is_mixed or any(label in {"", *PLACEHOLDERS} - {*self.labels} for label in labels):
+            what = f"{column!r} is {json.dumps(values, default=str)[:40]}, not a list of labels"
+            raise InputError(what, where=row.where)
+        return labels
+
+    def _of_flags(self, values: list[Any], row: Row) -> list[str]:
+        """Return the labels with a 1, out of 0 or 1 for each."""
+        names = self.label_columns or self.labels
+        flags = [_FLAGS.get(str(value).strip().lower()) for value in values]
+        for name, value, flag in zip(names, values, flags, strict=True):
+            if flag is None:
+                what = f"{name!r} is {value!r}, not 0 or 1"
+                raise (MissingLabelError if str(value) in ("", *PLACEHOLDERS) else InputError)(
+                    what, where=row.where
+                )
+        return [name for name, flag in zip(names, flags, strict=True) if flag]
+
+    def _join(self, labels: Sequence[str], row: Row) -> str:
+        if invalid := [label for label in labels if self.separator in label]:
+            remedy = f"Choose another with --set {self.name}.separator=…"
+            raise InputError(f"label {invalid[0]!r} holds the separator", where=row.where, remedy=remedy)
+        if unknown := [label for label in labels if label and self.labels and label not in self.labels]:
+            raise unknown_label(unknown[0], self.labels, row.where)
         return self.separator.join(labels)
 
-    def fitted(self, examples: Sequence[LabelledText]) -> Self:
-        """Return the task with the labels that the examples have.
-
-        Raises:
-            InputError: there are none.
-        """
-        labels = self.labels or tuple(sorted(frozenset().union(*map(self._labels_of, examples))))
-        if not labels:
-            raise InputError("no row has a label", where=examples[0].where.rpartition(":")[0])
-        return replace(self, labels=labels)
-
-    def _labels_of(self, example: LabelledText) -> frozenset[str]:
+    def _split_labels(self, example: LabeledText) -> frozenset[str]:
         labels = (label.strip() for label in (example.label or "").split(self.separator))
         return frozenset(label for label in labels if label)
+
+    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+        """Return the task with the labels of the examples."""
+        labels = self.labels or self.label_columns
+        labels = labels or tuple(sorted(frozenset().union(*map(self._split_labels, examples))))
+        where = examples[0].where.rpartition(":")[0]
+        if not labels:
+            raise InputError("no row has a label", where=where)
+        warn_of_similar_classes(labels, where)
+        return replace(self, labels=labels)
+
+    def count_classes(self, examples: Sequence[LabeledText]) -> dict[str, int]:
+        """Return the number of examples with each label."""
+        counts = Counter(label for example in examples for label in self._split_labels(example))
+        return {label: counts[label] for label in self.labels}
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The labels."""
         return self.labels
 
-    def with_classes(self, names: tuple[str, ...]) -> Self:
-        """Return the task with the labels that a model names."""
+    def with_class_names(self, names: tuple[str, ...]) -> Self:
+        """Return the task with a model's labels."""
         if not names:
             raise InputError("no classifier: config.json names no labels")
         return replace(self, labels=names)
 
-    def target(self, example: LabelledText) -> list[int]:
-        """Return the numbers of the labels that the example has, in the task's order."""
-        own = self._labels_of(example)
-        if unknown := sorted(own - set(self.labels)):
-            what = f"label {unknown[0]!r} is none of the task's"
-            raise InputError(what, where=example.where, remedy=f"It knows {', '.join(self.labels[:10])}")
-        return [number for number, label in enumerate(self.labels) if label in own]
+    def target(self, example: LabeledText) -> list[int]:
+        """Return the indices of the example's labels."""
+        labels = self._split_labels(example)
+        if unknown := sorted(labels - set(self.labels)):
+            raise unknown_label(unknown[0], self.labels, example.where)
+        return [index for index, label in enumerate(self.labels) if label in labels]
 
-    def check_scored(self, examples: Sequence[LabelledText]) -> None:
-        """Refuse examples whose labels are not known, or are none of the task's, where it names its own."""
+    def check_scorable(self, examples: Sequence[LabeledText]) -> None:
+        """Refuse examples without labels, and unknown labels if the task has labels of its own."""
         for example in examples:
             if example.label is None:
                 raise InputError("no labels: nothing says which are right", where=example.where)
             if self.labels:
                 self.target(example)
 
-    def targets(self, targets: Sequence[Target | None]) -> Tensor:
-        """Return what is 1 for each label that a sequence has, [B, C]."""
-        targets_BC = torch.zeros(len(targets), len(self.labels))
-        for row_C, own in zip(targets_BC, targets, strict=True):
-            if isinstance(own, list):
-                row_C[own] = 1
+    def targets(self, targets: Sequence[Target | None]) -> npt.NDArray[np.float32]:
+        """Return 1 for each label of a sequence, [B, C]."""
+        targets_BC = np.zeros((len(targets), len(self.labels)), np.float32)
+        for row_C, indices in zip(targets_BC, targets, strict=True):
+            if isinstance(indices, list):
+                row_C[indices] = 1
         return targets_BC
 
-    def head(
-        self, bert: BertModel, *, generator: torch.Generator | None = None
-    ) -> BertForSequenceClassification:
-        """Return the encoder with an output for each label."""
-        return BertForSequenceClassification(bert, num_labels=len(self.labels), generator=generator)
-
-    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
-        """Return the binary cross entropy of logits [B, C], the mean over labels, summed over sequences."""
-        each_BC = nn.functional.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none")
-        loss = each_BC.mean(-1).sum()
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the binary cross entropy of logits [B, C], averaged over labels, summed over sequences."""
+        loss_BC = nn.functional.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none")
+        loss = loss_BC.mean(-1).sum()
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
     def decode(
-        self, example: LabelledText, features: Sequence[TextFeature], outputs: Sequence[Array]
-    ) -> LabelSet:
-        """Return the likely labels; the logits of windows are averaged."""
+        self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
+    ) -> LabelSetPrediction:
+        """Return the labels above the threshold from the mean logits of the windows."""
         probabilities_C = sigmoid(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         probabilities = dict(zip(self.labels, probabilities_C, strict=True))
-        return LabelSet(
-            tuple(label for label, probability in probabilities.items() if probability > self.threshold),
-            probabilities,
-        )
+        labels = (label for label, probability in probabilities.items() if probability > self.threshold)
+        return LabelSetPrediction(tuple(labels), probabilities)
 
-    def score(self, examples: Sequence[LabelledText], predictions: Sequence[LabelSet]) -> dict[str, float]:
-        """Return F1 over all labels, its mean over labels, and the share of rows with just the right set."""
-        true = [self._labels_of(example) for example in examples]
-        return set_scores(true, [frozenset(prediction.labels) for prediction in predictions])
+    def score(self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]) -> Scores:
+        """Return micro F1, macro F1, and the share of examples with exactly the right labels."""
+        labels = [self._split_labels(example) for example in examples]
+        return multilabel_scores(labels, [frozenset(prediction.labels) for prediction in predictions])
 
-    def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[LabelSet]) -> str | None:
-        """Name a model that gives all texts the same labels, where these are not what all of them have."""
+    def collapse(
+        self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
+    ) -> str | None:
+        """Detect a constant prediction, unless all examples have these labels."""
         predicted = {frozenset(prediction.labels) for prediction in predictions}
-        is_one = len(predictions) > 1 and len(predicted) == 1
-        is_right = predicted == set(map(self._labels_of, examples))
-        return "one set of labels only" if is_one and not is_right else None
+        is_constant = len(predictions) > 1 and len(predicted) == 1
+        is_right = predicted == set(map(self._split_labels, examples))
+        return "one set of labels only" if is_constant and not is_right else None
 
-    def to_json(self, example: LabelledText, prediction: LabelSet) -> dict[str, Any]:
+    def to_json(self, example: LabeledText, prediction: LabelSetPrediction) -> dict[str, Any]:
         """Return the labels, and the probabilities of all."""
         return {"labels": list(prediction.labels), "probabilities": prediction.probabilities}
 
-    def from_json(self, values: Mapping[str, Any]) -> LabelSet:
-        """Read the labels; probabilities may be missing."""
+    def from_json(self, values: Mapping[str, Any]) -> LabelSetPrediction:
+        """Read labels; probabilities are optional."""
         labels = values["labels"]
         if not isinstance(labels, list):
             raise TypeError(f"labels is {labels!r}, not a list")
-        return LabelSet(tuple(map(str, labels)), values.get("probabilities", {}))
+        return LabelSetPrediction(tuple(map(str, labels)), values.get("probabilities", {}))

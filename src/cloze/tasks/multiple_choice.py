@@ -1,6 +1,6 @@
-"""The family of tasks that choose how a text goes on, out of any number of choices.
+"""The family of multiple-choice tasks: the best continuation of a text, out of any number of choices.
 
-Shapes: B examples, S sequences (a choice each), C choices of an example.
+Shapes: B examples, S sequences (one per choice), C choices of an example.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -11,22 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.data.tables import Row
 from cloze.errors import InputError
-from cloze.metrics.classification import accuracy, majority_share
-from cloze.model.bert import BertModel
-from cloze.model.heads import BertForMultipleChoice
-from cloze.model.packed import Packed
-from cloze.stores import Place
-from cloze.tasks.probabilities import softmax
-from cloze.tasks.sequences import LongTexts, TextSequence, join, sequences_of, windows_of
-from cloze.tasks.task import Array, Task
-from cloze.text.tokenizer import Tokenizer
-from cloze.training.measures import Measures
+from cloze.metrics.classification import accuracy, majority_accuracy
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForMultipleChoice
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
+from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, cross_entropy, softmax
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricSums
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """An example: a beginning, how it may go on, and the number of the right choice where it is known."""
+class ChoiceQuestion:
+    """An example: a prompt, its possible continuations, and the index of the right one where it is known."""
 
     prompt: str
     choices: tuple[str, ...]
@@ -34,47 +33,27 @@ class Question:
     where: str
     """File and line."""
 
+    @classmethod
+    def from_row(cls, row: Row, prompt: str, choices: Sequence[str], label: str | None) -> "ChoiceQuestion":
+        """Return the example in a row; the index of the right choice is in the column `label`, if it is given.
 
-@dataclass(frozen=True, slots=True)
-class ChoiceFeature:
-    """The beginning, or a window of it, with each of the choices."""
-
-    sequences: tuple[TextSequence, ...]
-    label: int | None
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of all choices."""
-        return sum(sequence.num_tokens for sequence in self.sequences)
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether some of the text did not fit."""
-        return any(sequence.is_truncated for sequence in self.sequences)
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceBatch:
-    """The choices of all examples end to end, how many each has, and which is right."""
-
-    packed: Packed
-    num_choices: tuple[int, ...]
-    labels: Tensor
-
-    @property
-    def num_targets(self) -> int:
-        """B."""
-        return len(self.num_choices)
-
-    def to(self, device: torch.device) -> "ChoiceBatch":
-        """Copy the tensors to a device."""
-        labels = self.labels.to(device, non_blocking=True)
-        return ChoiceBatch(self.packed.to(device), self.num_choices, labels)
+        Raises:
+            InputError: there are fewer than two choices, or the label is not the index of one.
+        """
+        if len(choices) < 2:
+            raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
+        if label is None:
+            return cls(row.text(prompt), tuple(choices), None, row.where)
+        index = row.required(label)
+        if not (index.isascii() and index.isdigit() and int(index) < len(choices)):
+            remedy = f"There are {len(choices)}, counted from 0"
+            raise InputError(f"label {index!r} is not the number of a choice", where=row.where, remedy=remedy)
+        return cls(row.text(prompt), tuple(choices), int(index), row.where)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The number of the likeliest choice, and what the model gives each."""
+class ChoicePrediction:
+    """The index of the most probable choice, and the probabilities of all."""
 
     choice: int
     probability: float
@@ -82,105 +61,83 @@ class Choice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
-    """A vector whose dot product with the pooled [CLS] scores a choice; a softmax over the choices.
+class MultipleChoice(Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
+    """A score for each choice, the product of a vector with the pooled [CLS]; a softmax over the choices.
 
     Source: Devlin et al. 2019, 4.4.
     """
 
-    main_metric: ClassVar[str] = "accuracy"
+    main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
 
     long_texts: LongTexts = "truncate"
-    """Cut what is too long, or read the beginning in windows and take the mean of their scores."""
+    """Truncate long texts, or read the prompt in windows and average their scores."""
 
-    def origin(self, example: Question) -> Hashable:
-        """Return the beginning and the choices: a question that stands there twice is learned, or scored."""
+    def split_group(self, example: ChoiceQuestion) -> Hashable:
+        """Return prompt and choices, so that duplicates are all in the training or all in the dev data."""
         return example.prompt, example.choices
 
     def features(
-        self, example: Question, tokenizer: Tokenizer, *, max_seq_length: int
-    ) -> list[ChoiceFeature]:
-        """Tokenize the beginning with each of the choices."""
-        whole = [
-            sequences_of(tokenizer, example.prompt, choice, max_seq_length=max_seq_length)[0]
-            for choice in example.choices
-        ]
-        if self.long_texts == "truncate" or not any(sequence.is_truncated for sequence in whole):
-            return [ChoiceFeature(tuple(whole), example.label)]
-        room = max_seq_length - 3
-        pieces = [tokenizer.encode(choice).input_ids[1:-1] for choice in example.choices]
-        prompt = tokenizer.encode(example.prompt).input_ids[1:-1]
-        kept = [own[: max(room // 2, room - len(prompt))] for own in pieces]
-        return [
-            ChoiceFeature(
-                tuple(
-                    join(tokenizer, window, cut, is_truncated=len(cut) < len(own))
-                    for cut, own in zip(kept, pieces, strict=True)
-                ),
-                example.label,
-            )
-            for window in windows_of(prompt, room - max(map(len, kept)))
-        ]
-
-    def batch(self, features: Sequence[ChoiceFeature]) -> ChoiceBatch:
-        """Pack the choices in the order given; a label that is not known is packed as 0."""
-        sequences = [sequence for feature in features for sequence in feature.sequences]
-        packed = Packed.from_sequences(
-            [sequence.input_ids for sequence in sequences],
-            [sequence.token_type_ids for sequence in sequences],
+        self, example: ChoiceQuestion, tokenizer: Tokenizer, *, max_seq_length: int
+    ) -> list[TextFeature]:
+        """Tokenize the prompt with each of the choices."""
+        windows = encode_choices(
+            tokenizer,
+            example.prompt,
+            example.choices,
+            max_seq_length=max_seq_length,
+            long_texts=self.long_texts,
         )
-        return ChoiceBatch(
-            packed,
-            tuple(len(feature.sequences) for feature in features),
-            torch.tensor([feature.label or 0 for feature in features]),
-        )
+        return [TextFeature(tuple(sequences), example.label) for sequences in windows]
 
-    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForMultipleChoice:
-        """Return the encoder with one score for a sequence."""
+    def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
+        """Pack the choices in the given order; an unknown label is packed as 0."""
+        return pack(features, np.array([feature.target or 0 for feature in features], np.int64))
+
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the encoder with one score per sequence."""
         return BertForMultipleChoice(bert, generator=generator)
 
-    def loss(self, logits: Tensor, batch: ChoiceBatch) -> tuple[Tensor, Measures]:
-        """Return the summed cross entropy of scores [S], softmax over each example's own; also measured: accuracy."""
-        rows = list(torch.split(logits, list(batch.num_choices)))
-        logits_BC = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-torch.inf)
-        loss = nn.functional.cross_entropy(logits_BC, batch.labels, reduction="sum")
-        correct = (logits_BC.detach().argmax(-1) == batch.labels).sum()
-        count = batch.num_targets
-        return loss, {"loss": (loss.detach(), count), "accuracy": (correct, count)}
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the summed cross entropy of scores [S], a softmax over each example's choices, and the accuracy."""
+        rows = torch.split(logits, list(batch.counts))
+        logits_BC = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
+        return cross_entropy(logits_BC, batch.targets)
 
-    def outputs(self, logits: Tensor, batch: ChoiceBatch) -> list[Array]:
+    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the scores of each feature's choices, [C]."""
-        return [own.numpy() for own in torch.split(logits.cpu(), list(batch.num_choices))]
+        return [scores_C.numpy() for scores_C in torch.split(logits.cpu(), list(batch.counts))]
 
     def decode(
-        self, example: Question, features: Sequence[ChoiceFeature], outputs: Sequence[Array]
-    ) -> Choice:
-        """Return the likeliest choice, the first of several; the scores of windows are averaged."""
+        self, example: ChoiceQuestion, features: Sequence[TextFeature], outputs: Outputs
+    ) -> ChoicePrediction:
+        """Return the most probable choice (the first of equals) from the mean scores of the windows."""
         probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         best = int(np.argmax(probabilities_C))
-        return Choice(best, probabilities_C[best], probabilities_C)
+        return ChoicePrediction(best, probabilities_C[best], probabilities_C)
 
-    def score(self, examples: Sequence[Question], predictions: Sequence[Choice]) -> dict[str, float]:
-        """Return the accuracy, beside that of always taking the choice that is right most often."""
-        true = [example.label for example in examples if example.label is not None]
+    def score(self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]) -> Scores:
+        """Return the accuracy, and that of the index that is right most often."""
+        labels = [example.label for example in examples if example.label is not None]
         predicted = [prediction.choice for prediction in predictions]
-        return {"accuracy": accuracy(true, predicted), "majority_accuracy": majority_share(true)}
+        return {"accuracy": accuracy(labels, predicted), "majority_accuracy": majority_accuracy(labels)}
 
-    def check_scored(self, examples: Sequence[Question]) -> None:
-        """Refuse examples of which nothing says which choice is right."""
+    def check_scorable(self, examples: Sequence[ChoiceQuestion]) -> None:
+        """Refuse examples without a label."""
         for example in examples:
             if example.label is None:
                 raise InputError("no label: nothing says which choice is right", where=example.where)
 
-    def collapse(self, examples: Sequence[Question], predictions: Sequence[Choice]) -> str | None:
-        """Name a model that is right no more often than who always takes the same choice, which is not always right."""
+    def collapse(
+        self, examples: Sequence[ChoiceQuestion], predictions: Sequence[ChoicePrediction]
+    ) -> str | None:
+        """Detect a score no better than that of a constant index, unless that index is always right."""
         scores = self.score(examples, predictions)
         is_no_better = scores["accuracy"] <= scores["majority_accuracy"] < 1
         return "no better than the majority" if is_no_better else None
 
-    def to_json(self, example: Question, prediction: Choice) -> dict[str, Any]:
-        """Return the choice, its number counted from 0, its probability, and those of all choices."""
+    def to_json(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> dict[str, Any]:
+        """Return the choice's index and text, its probability, and the probabilities of all choices."""
         return {
             "choice": prediction.choice,
             "text": example.choices[prediction.choice],
@@ -188,33 +145,18 @@ class MultipleChoice(Task[Question, ChoiceFeature, ChoiceBatch, Choice]):
             "probabilities": prediction.probabilities,
         }
 
-    def from_json(self, values: Mapping[str, Any]) -> Choice:
-        """Read the number of the choice; probabilities may be missing."""
-        number = values["choice"]
-        if not isinstance(number, int):
-            raise TypeError(f"choice {number!r} is not a number")
-        return Choice(number, values.get("probability", 1.0), values.get("probabilities", []))
+    def from_json(self, values: Mapping[str, Any]) -> ChoicePrediction:
+        """Read the index of a choice; probabilities are optional."""
+        choice = values["choice"]
+        if not isinstance(choice, int):
+            raise TypeError(f"choice {choice!r} is not a number")
+        return ChoicePrediction(choice, values.get("probability", 1.0), values.get("probabilities", []))
 
-    def predictions(self, path: Place, examples: Sequence[Question]) -> list[Choice]:
+    def read_predictions(self, path: PathOrUrl, examples: Sequence[ChoiceQuestion]) -> list[ChoicePrediction]:
         """Read predictions for examples; each must be one of its example's choices."""
-        found = super().predictions(path, examples)
-        for example, prediction in zip(examples, found, strict=True):
+        predictions = super().read_predictions(path, examples)
+        for example, prediction in zip(examples, predictions, strict=True):
             if not 0 <= prediction.choice < len(example.choices):
-                there = f"{example.where} has {len(example.choices)}, counted from 0"
-                raise InputError(f"choice {prediction.choice}: {there}", where=path)
-        return found
-
-
-def question(prompt: str, choices: Sequence[str], label: str | None, where: str) -> Question:
-    """Return an example, its label checked.
-
-    Raises:
-        InputError: there are fewer than two choices, or the label is none of their numbers.
-    """
-    if len(choices) < 2:
-        raise InputError(f"{len(choices)} choices: give two at least", where=where)
-    if label is not None and not (label.isascii() and label.isdigit() and int(label) < len(choices)):
-        what = f"label {label!r} is not the number of a choice"
-        remedy = f"There are {len(choices)}, counted from 0"
-        raise InputError(what, where=where, remedy=remedy)
-    return Question(prompt, tuple(choices), None if label is None else int(label), where)
+                count = f"{example.where} has {len(example.choices)}, counted from 0"
+                raise InputError(f"choice {prediction.choice}: {count}", where=path)
+        return predictions

@@ -1,145 +1,168 @@
-"""The family of tasks that put passages in order for a query, as BERT does in web search.
+"""The family of ranking tasks: passages in order of their relevance to a query.
 
 Shapes: B sequences.
 """
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
+from cloze.file_io import read_json
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
-from cloze.model.bert import BertModel
-from cloze.model.heads import BertForSequenceClassification
-from cloze.tasks.probabilities import sigmoid
-from cloze.tasks.sequences import LongTexts
-from cloze.tasks.task import Array, TargetBatch
-from cloze.tasks.texts import LabelledText, Target, TextFeature, TextTask, finite, score_of
-from cloze.training.measures import Measures
+from cloze.models.checkpoint import CONFIG_FILE, load_labels
+from cloze.tasks.features import LongTexts, TextFeature
+from cloze.tasks.task import Array, Outputs, Scores, TaskBatch, sigmoid
+from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
+from cloze.training.metric_sums import MetricSums
 
-_FLATNESS = 1e-4  # probabilities that spread less say nothing of an order
+_MIN_SPREAD = 1e-4
+"""Probabilities that spread less are constant."""
 
 
 @dataclass(frozen=True, slots=True)
-class RankedText(LabelledText):
-    """A query and a passage, and how relevant that is: 0 = not, more = more."""
+class RankedText(LabeledText):
+    """A query and a passage, and its relevance: 0 is not relevant, higher is more relevant."""
 
     judged: tuple[int, ...] = ()
-    """Of all passages that are relevant to the query, those too that are no candidates; empty: the candidates'."""
-    numbers: tuple[int, int] | None = None
-    """Of the query and the passage, where the file has them by number."""
+    """Relevance of all relevant passages of the query; empty: those of its candidates."""
+    ids: tuple[int, int] | None = None
+    """Of the query and the passage, if the files number them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassageRanking(TextTask[float]):
-    """The probability that a passage is relevant, from the pooled [CLS] of query and passage, learned pair by pair.
+    """The probability that a passage is relevant, from the pooled [CLS] of query and passage.
 
-    Of a long passage the best window counts: what answers a query may stand anywhere in it (Dai and Callan 2019).
+    A long passage has the probability of its best window (Dai and Callan 2019).
 
-    Source: Nogueira and Cho 2019, 2, with the cross entropy of one output, where theirs has two.
+    Source: Nogueira and Cho 2019, 2.
+
+    Differs: one output with binary cross entropy instead of two with cross entropy.
     """
 
-    main_metric: ClassVar[str] = f"ndcg@{CUTOFF}"
+    main_metric = f"ndcg@{CUTOFF}"
     metrics: ClassVar[tuple[str, ...]] = (f"mrr@{CUTOFF}", f"ndcg@{CUTOFF}", "map", f"recall@{RECALL_CUTOFF}")
-    problem_type: ClassVar[str | None] = "multi_label_classification"  # how transformers calls a sigmoid
-    class_names: ClassVar[tuple[str, ...]] = ("relevant",)
+    problem_type = "multi_label_classification"  # transformers' name for a sigmoid
+    model_settings: ClassVar[tuple[str, ...]] = ("labels",)
 
     long_texts: LongTexts = "windows"
+    labels: tuple[str, str] | None = None
+    """Both classes of another program's model, the second for relevant passages; None: one output."""
 
-    def origin(self, example: LabelledText) -> Hashable:
-        """Return the query: no query is both learned and scored."""
-        return example.text
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The outputs of the model."""
+        return self.labels or ("relevant",)
 
-    def target(self, example: LabelledText) -> float:
-        """Return 1 for a relevant passage, however relevant it is."""
-        return float(_relevance(example) > 0)
-
-    def targets(self, targets: Sequence[Target | None]) -> Tensor:
-        """Return what is relevant, [B]."""
-        return torch.tensor([0.0 if target is None else target for target in targets])
-
-    def head(
-        self, bert: BertModel, *, generator: torch.Generator | None = None
-    ) -> BertForSequenceClassification:
-        """Return the encoder with one output."""
-        return BertForSequenceClassification(bert, num_labels=1, generator=generator)
-
-    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
-        """Return the summed binary cross entropy of logits [B, 1]."""
-        loss = nn.functional.binary_cross_entropy_with_logits(logits[:, 0], batch.targets, reduction="sum")
-        return loss, {"loss": (loss.detach(), batch.num_targets)}
-
-    def decode(
-        self, example: LabelledText, features: Sequence[TextFeature], outputs: Sequence[Array]
-    ) -> float:
-        """Return the probability that the passage is relevant, of windows the highest."""
-        return float(sigmoid(np.max(outputs)))
-
-    def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
-        """Return the means over queries of MRR@10, nDCG@10, MAP and recall@100, each query's passages in order.
-
-        Queries to which nothing is relevant are left out: every order is as good. Of passages with one score the less
-        relevant stands first: no order is no merit.
-        """
-        queries = _queries(examples, predictions)
-        return {**ranking_scores(queries), "queries": float(len(queries))}
-
-    def fitted(self, examples: Sequence[LabelledText]) -> Self:
-        """Return the task.
+    def for_external_checkpoint(self, directory: Path) -> Self:
+        """Return the task for a cross-encoder with one output, or two: the second class is relevance.
 
         Raises:
-            InputError: nothing is relevant.
+            InputError: it has more classes, or its classes do not exclude each other.
         """
-        self.check_scored(examples)
+        labels = load_labels(directory)
+        if len(labels) < 2:
+            return self
+        if len(labels) > 2 or read_json(directory / CONFIG_FILE).get("problem_type") == self.problem_type:
+            what = (
+                f"no ranker: config.json names {len(labels)} classes, not one, or two that exclude each other"
+            )
+            raise InputError(what)
+        what = f"two classes: passages are ranked by the probability of the second, {labels[1]!r}"
+        warnings.warn(f"{directory}: {what}", stacklevel=2)
+        return replace(self, labels=(labels[0], labels[1]))
+
+    def split_group(self, example: LabeledText) -> Hashable:
+        """Return the query."""
+        return example.text
+
+    def check_label(self, label: str, where: str) -> str:
+        """Return a relevance as it is written; it must be a number of 0 or more."""
+        _relevance(LabeledText("", label=label, where=where))
+        return label
+
+    def target(self, example: LabeledText) -> float:
+        """Return 1 for a relevant passage, whatever its grade."""
+        return float(_relevance(example) > 0)
+
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the summed binary cross entropy of logits [B, 1] or [B, 2]."""
+        margins_B = _margins(logits)[:, 0]
+        loss = nn.functional.binary_cross_entropy_with_logits(margins_B, batch.targets, reduction="sum")
+        return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+        """Return the logit of relevance of each sequence."""
+        return super().outputs(_margins(logits), batch)
+
+    def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
+        """Return the highest probability of the windows."""
+        return float(sigmoid(np.max(outputs)))
+
+    def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
+        """Return the means over queries of MRR@10, nDCG@10, MAP and recall@100.
+
+        Queries without a relevant passage are left out. Of passages with equal scores the less relevant is ranked
+        first, so that the order of the file does not help.
+        """
+        queries = _rank(examples, predictions)
+        return {**ranking_scores(queries), "queries": float(len(queries))}
+
+    def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
+        """Refuse examples without a relevant passage."""
+        self.check_scorable(examples)
         return self
 
-    def check_scored(self, examples: Sequence[LabelledText]) -> None:
-        """Refuse examples of which no passage is relevant."""
-        _queries(examples, [0.0] * len(examples))
+    def check_scorable(self, examples: Sequence[LabeledText]) -> None:
+        """Refuse examples without a relevant passage."""
+        _rank(examples, [0.0] * len(examples))
 
-    def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
-        """Name a model that gives all passages the same score."""
-        is_flat = max(predictions) - min(predictions) < _FLATNESS
-        return "one score only" if is_flat and len(predictions) > 1 else None
+    def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
+        """Detect a nearly constant prediction."""
+        is_constant = max(predictions) - min(predictions) < _MIN_SPREAD
+        return "one score only" if is_constant and len(predictions) > 1 else None
 
-    def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
-        """Return the probability that the passage is relevant, and of whom that is said where they have numbers."""
-        numbers = example.numbers if isinstance(example, RankedText) else None
-        return {"score": prediction} | dict(zip(("query", "document"), numbers or (), strict=False))
+    def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
+        """Return the probability that the passage is relevant, and the numbers of query and passage if known."""
+        ids = example.ids if isinstance(example, RankedText) else None
+        return {"score": prediction} | dict(zip(("query", "document"), ids or (), strict=False))
 
     def from_json(self, values: Mapping[str, Any]) -> float:
-        """Read the score: any number that is higher for the better passage."""
-        return finite(values["score"])
+        """Read the score, a number that is higher for the better passage."""
+        return finite_number(values["score"])
 
 
-def _queries(examples: Sequence[LabelledText], predictions: Sequence[float]) -> list[RankedQuery]:
-    """Return the queries to which something is relevant, their passages in the order of the predictions.
+def _margins(logits: Tensor) -> Tensor:
+    """Return the logits of relevance, [B, 1]; of two classes the difference, whose sigmoid is the second's softmax."""
+    return logits if logits.shape[1] == 1 else logits.diff()
 
-    Raises:
-        InputError: there are none.
-    """
+
+def _rank(examples: Sequence[LabeledText], predictions: Sequence[float]) -> list[RankedQuery]:
+    """Return the queries with a relevant passage, their passages ranked by the predictions."""
     candidates: dict[str, list[tuple[float, int]]] = {}
     judged: dict[str, tuple[int, ...]] = {}
     for example, prediction in zip(examples, predictions, strict=True):
         candidates.setdefault(example.text, []).append((-prediction, _relevance(example)))
         judged[example.text] = example.judged if isinstance(example, RankedText) else ()
     queries = []
-    for query, own in candidates.items():
-        relevance = [each for _, each in sorted(own)]
-        if relevant := judged[query] or tuple(each for each in relevance if each > 0):
-            queries.append(RankedQuery(relevance, relevant))
+    for query, passages in candidates.items():
+        ranked = [relevance for _, relevance in sorted(passages)]
+        if relevant := judged[query] or tuple(relevance for relevance in ranked if relevance > 0):
+            queries.append(RankedQuery(ranked, relevant))
     if not queries:
         where = examples[0].where.rpartition(":")[0]
         raise InputError("no passage is relevant to its query", where=where)
     return queries
 
 
-def _relevance(example: LabelledText) -> int:
-    relevance = score_of(example)
+def _relevance(example: LabeledText) -> int:
+    relevance = parse_score(example)
     if relevance < 0 or relevance != int(relevance):
         what = f"relevance {example.label!r} is not a whole number of 0 or more"
         raise InputError(what, where=example.where)

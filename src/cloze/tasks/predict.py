@@ -1,85 +1,154 @@
-"""A task's predictions for examples, by a model that was fine-tuned for it."""
+"""A task's predictions for examples."""
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.arguments import check_integer
+from cloze.errors import InputError
+from cloze.file_io import disk_errors
+from cloze.models.batch import to_device
+from cloze.models.encoder import Encoder
 from cloze.progress import SILENT, Progress
-from cloze.tasks.batches import Indices, by_length
-from cloze.tasks.task import Array, BatchT, FeatureT, Task
-
-Example = TypeVar("Example")
-Prediction = TypeVar("Prediction")
+from cloze.tasks.batches import Indices, batch_by_length
+from cloze.tasks.task import AnyTask, Array, TaskBatch
 
 
 def predict(
-    task: Task[Example, FeatureT, BatchT, Prediction],
+    task: AnyTask,
     model: nn.Module,
-    examples: Sequence[Example],
-    features: Sequence[Sequence[FeatureT]],
+    examples: Sequence[Any],
+    features: Sequence[Sequence[Any]],
     *,
     max_tokens: int,
     progress: Progress = SILENT,
-) -> list[Prediction]:
+) -> list[Any]:
     """Return a prediction for each example, in their order, computed in float32.
 
     Args:
-        task: what the model was fine-tuned for.
-        model: on its device.
-        examples: any number.
-        features: those of each example.
-        max_tokens: tokens that pass through the model at once.
-        progress: where to tell how far it is.
+        task: the task of the model.
+        model: a fine-tuned model, on its device.
+        examples: any number of them.
+        features: the features of each example.
+        max_tokens: maximum number of tokens of a batch.
+        progress: receives progress messages.
     """
-    flat = [feature for own in features for feature in own]
-    outputs = outputs_of(task, model, flat, max_tokens=max_tokens, progress=progress)
+    flat = [feature for group in features for feature in group]
+    outputs = compute_outputs(task, model, flat, max_tokens=max_tokens, progress=progress)
     return decode(task, examples, features, outputs)
 
 
 @torch.inference_mode()
-def outputs_of(
-    task: Task[Example, FeatureT, BatchT, Prediction],
+def compute_outputs(
+    task: AnyTask,
     model: nn.Module,
-    features: Sequence[FeatureT],
+    features: Sequence[Any],
     *,
     max_tokens: int,
     progress: Progress = SILENT,
 ) -> dict[int, Array]:
-    """Return what a model says of each feature, by the feature's number, computed in float32."""
+    """Return the output of a model for each feature by its index, computed in float32."""
     model.eval()
     outputs: dict[int, Array] = {}
     with progress.bar("predicting", total=len(features), unit="sequences") as bar:
-        for indices, batch, logits in logits_of(task, model, features, max_tokens=max_tokens):
+        device = next(model.parameters()).device
+        for indices, batch, logits in iterate_logits(task, model, features, max_tokens, device):
             outputs.update(zip(indices.tolist(), task.outputs(logits, batch), strict=True))
             bar.advance(len(indices))
     return outputs
 
 
-def logits_of(
-    task: Task[Example, FeatureT, BatchT, Prediction],
-    model: nn.Module,
-    features: Sequence[FeatureT],
+def iterate_logits(
+    task: AnyTask,
+    model: Callable[[TaskBatch], Tensor],
+    features: Sequence[Any],
+    max_tokens: int,
+    device: torch.device,
+) -> Iterator[tuple[Indices, TaskBatch, Tensor]]:
+    """Yield batches of features of like lengths: their indices, the batch on the device, and its logits in float32."""
+    for indices in batch_by_length([feature.num_tokens for feature in features], max_tokens):
+        batch = to_device(task.batch([features[i] for i in indices]), device)
+        yield indices, batch, model(batch).float()
+
+
+@torch.inference_mode()
+def precompute_states(
+    task: AnyTask,
+    encoder: Encoder,
+    features: Sequence[Sequence[Any]],
     *,
     max_tokens: int,
-) -> Iterator[tuple[Indices, BatchT, Tensor]]:
-    """Pass features through a model, like lengths together: yield which they are, their batch, the logits."""
-    device = next(model.parameters()).device
-    for indices in by_length([feature.num_tokens for feature in features], max_tokens):
-        batch = task.batch([features[i] for i in indices]).to(device)
-        yield indices, batch, model(batch.packed).float()
+    progress: Progress = SILENT,
+) -> list[list[Any]]:
+    """Return features with the outputs of a frozen encoder, which do not change from epoch to epoch.
+
+    They are kept in a memory-mapped temporary file.
+    """
+    flat = [feature for group in features for feature in group]
+    places: dict[int, tuple[int, tuple[int, ...]]] = {}
+    end = 0
+    # The name goes with this block, the space with the last feature. It is filled by write calls: to write into
+    # the map of a file on a full disk kills the process.
+    with (
+        disk_errors(Path(tempfile.gettempdir())),
+        tempfile.TemporaryFile(prefix="cloze-") as file,
+        progress.bar("encoding", total=len(flat), unit="sequences") as bar,
+    ):
+        states_of, device = partial(task.frozen_states, encoder), next(encoder.parameters()).device
+        for indices, batch, states in iterate_logits(task, states_of, flat, max_tokens, device):
+            states = states.cpu()
+            file.write(states.numpy().tobytes())
+            for index, of_feature in zip(indices.tolist(), task.outputs(states, batch), strict=True):
+                places[index] = end, of_feature.shape
+                end += of_feature.size
+            bar.advance(len(indices))
+        file.flush()
+        all_states = np.memmap(file, np.float32, "r", shape=(end,))
+
+    def with_states(index: int) -> Any:
+        start, shape = places[index]
+        states = all_states[start : start + math.prod(shape)].reshape(shape)
+        return replace(flat[index], states=states)
+
+    numbers = iter(range(len(flat)))
+    return [[with_states(next(numbers)) for _ in group] for group in features]
+
+
+def top_k_limiter(task: AnyTask, top_k: int | None, *, where: str = "top_k") -> Callable[[Any], Any]:
+    """Return a function that keeps the `top_k` most probable classes or candidates of a prediction, the best first.
+
+    Raises:
+        InputError: `top_k` is not positive, or the predictions of the task have no classes.
+    """
+    if top_k is None:
+        return lambda prediction: prediction
+    count, field = check_integer(top_k, where), task.ranked_field
+    if field is None:
+        raise InputError(f"predictions of {task.name} have no classes", where=where, remedy="Leave it out")
+
+    def limit(prediction: Any) -> Any:
+        ranked = getattr(prediction, field)
+        kept = dict(Counter(ranked).most_common(count)) if isinstance(ranked, dict) else ranked[:count]
+        return replace(prediction, **{field: kept})
+
+    return limit
 
 
 def decode(
-    task: Task[Example, FeatureT, BatchT, Prediction],
-    examples: Sequence[Example],
-    features: Sequence[Sequence[FeatureT]],
-    outputs: dict[int, Array],
-) -> list[Prediction]:
-    """Return a prediction for each example from the outputs of all features, numbered through."""
+    task: AnyTask, examples: Sequence[Any], features: Sequence[Sequence[Any]], outputs: dict[int, Array]
+) -> list[Any]:
+    """Return a prediction for each example from the outputs of all features in order."""
     numbers = iter(range(len(outputs)))
     return [
-        task.decode(example, own, [outputs[next(numbers)] for _ in own])
-        for example, own in zip(examples, features, strict=True)
+        task.decode(example, group, [outputs[next(numbers)] for _ in group])
+        for example, group in zip(examples, features, strict=True)
     ]

@@ -1,7 +1,4 @@
-"""QNLI: does this sentence answer the question?"""
-
-from dataclasses import dataclass
-from typing import ClassVar
+"""QNLI: does the sentence answer the question?"""
 
 from cloze.tasks.glue import ENTAILMENT, GlueClassification
 from cloze.tasks.registry import register_task
@@ -9,12 +6,10 @@ from cloze.tasks.texts import Columns
 
 
 @register_task("qnli")
-@dataclass(frozen=True, kw_only=True)
 class QNLI(GlueClassification):
-    """A question of SQuAD's and a sentence of its paragraph."""
+    """A question of SQuAD and a sentence of its paragraph."""
 
-    source: ClassVar[str] = "Rajpurkar et al. 2016; GLUE"
-    columns: ClassVar[Columns] = Columns("question", "sentence")
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    source = "Rajpurkar et al. 2016; GLUE"
+    columns = Columns("question", "sentence")
 
     labels: tuple[str, ...] = ENTAILMENT

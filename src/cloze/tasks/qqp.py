@@ -1,28 +1,24 @@
-"""QQP: do these two questions ask the same?"""
+"""QQP: do the two questions ask the same?"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
-from cloze.stores import Place
+from cloze.remote_files import PathOrUrl
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task
-from cloze.tasks.texts import Columns, LabelledText, read_texts
+from cloze.tasks.texts import Columns, LabeledText, read_texts
 
 
 @register_task("qqp")
-@dataclass(frozen=True, kw_only=True)
 class QQP(GlueClassification):
-    """Two questions from Quora, 1 where they are duplicates."""
+    """Two questions from Quora; 1 means duplicate."""
 
-    data_format: ClassVar[str] = (
-        "GLUE's TSV, without the few rows that a line end broke; also JSON lines or Parquet"
-    )
-    source: ClassVar[str] = "Quora Question Pairs; GLUE"
-    columns: ClassVar[Columns] = Columns("question1", "question2", ("is_duplicate", "label"))
-    main_metric: ClassVar[str] = "f1"
-    metrics: ClassVar[tuple[str, ...]] = ("f1", "accuracy")
-    libraries: ClassVar[tuple[str, ...]] = ("sklearn",)
+    data_format = "GLUE's TSV, without the few rows that a line end broke; also JSON lines or Parquet"
+    source = "Quora Question Pairs; GLUE"
+    columns = Columns("question1", "question2", ("is_duplicate", "label"))
+    main_metric = "f1"
+    metrics = ("f1", "accuracy")
+    libraries = ("sklearn",)
 
-    def _rows(self, path: Place, *, labelled: bool) -> Iterator[LabelledText]:
-        return read_texts(path, self.columns, labelled=labelled, skip_broken=labelled)
+    def rows(self, path: PathOrUrl, *, labeled: bool) -> Iterator[LabeledText]:
+        """Read the rows of a table, without broken ones."""
+        return read_texts(path, self.columns, labeled=labeled, skip_broken=labeled)

@@ -1,52 +1,53 @@
-"""Tasks by name: each is a file of this package; no list is kept."""
+"""Tasks by name. Every module of this package is searched, so a new task needs no entry in a list."""
 
 import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeVar, dataclass_transform
 
 import cloze.tasks
+from cloze.arguments import check_text
 from cloze.errors import InputError
 from cloze.tasks.task import AnyTask
 
 TaskClass = TypeVar("TaskClass", bound=type[AnyTask])
 
-_TASKS: dict[str, type[AnyTask]] = {}
+TASKS: dict[str, type[AnyTask]] = {}
+"""Registered tasks by name; only those whose module is imported, see `tasks`."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def register_task(name: str) -> Callable[[TaskClass], TaskClass]:
-    """Give a task the name it has on the command line and in settings.
+    """Make a class a task of this name: a frozen dataclass whose fields are its settings.
 
     Raises:
         ValueError: the name is taken.
     """
 
     def register(task: TaskClass) -> TaskClass:
-        if name in _TASKS:
-            raise ValueError(f"task {name!r} is registered twice: {_TASKS[name]} and {task}")
+        if name in TASKS:
+            raise ValueError(f"task {name!r} is registered twice: {TASKS[name]} and {task}")
         task.name = name
-        _TASKS[name] = task
+        TASKS[name] = task
+        dataclass(frozen=True, kw_only=True)(task)
         return task
 
     return register
 
 
 def tasks() -> Mapping[str, type[AnyTask]]:
-    """Return every task there is; imports the modules of this package to find them."""
+    """Import every module of this package and return all tasks by name."""
     for module in pkgutil.iter_modules(cloze.tasks.__path__):
         importlib.import_module(f"{cloze.tasks.__name__}.{module.name}")
-    return MappingProxyType(_TASKS)
+    return MappingProxyType(TASKS)
 
 
 def find_task(name: str, *, where: object = None) -> type[AnyTask]:
-    """Return the task called `name`.
-
-    Raises:
-        InputError: there is none.
-    """
-    known = tasks()
+    """Return the task called `name`."""
+    name, known = check_text(name, "task"), tasks()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         remedy = f"Did you mean {near[0]}" if near else f"The tasks are {', '.join(sorted(known))}"

@@ -1,22 +1,22 @@
-"""From running text to sentences of words, as the makers of tagged data cut it."""
+"""Split plain text into sentences and words, as annotators of tagged data do."""
 
 import unicodedata
 from collections.abc import Iterator
 
 from cloze.tasks.conll import Sentence
-from cloze.text.reference import is_chinese
-from cloze.text.sentences import sentence_spans
+from cloze.tokenization.sentences import sentence_spans
+from cloze.tokenization.unicode import is_chinese
 
 Span = tuple[int, int]
 
 _CLITICS = ("'s", "’s")
-_BEFORE_NAMES = "@#"  # of people and topics: with their name they are one word
+_NAME_PREFIXES = "@#"  # part of the name of a person or a topic
 
 
-def read_text(text: str, *, language: str = "en") -> tuple[Sentence, ...]:
-    """Cut a text into sentences and these into words, which know their characters in the text.
+def split_text(text: str, *, language: str = "en") -> tuple[Sentence, ...]:
+    """Split a text into sentences of words with character offsets.
 
-    >>> [sentence.words for sentence in read_text("Is it J. Smith (of the U.S.)? It's me.")]
+    >>> [sentence.words for sentence in split_text("Is it J. Smith (of the U.S.)? It's me.")]
     [('Is', 'it', 'J.', 'Smith', '(', 'of', 'the', 'U.S.', ')', '?'), ('It', "'s", 'me', '.')]
     """
     sentences = []
@@ -31,30 +31,30 @@ def read_text(text: str, *, language: str = "en") -> tuple[Sentence, ...]:
 def word_spans(text: str) -> Iterator[Span]:
     """Yield the first character of each word and the one after its last.
 
-    Words end at white space; Chinese characters are words, and so are the punctuation marks and symbols around a word,
-    but not those within ("10,000", "well-known") and not the full stop of an abbreviation.
+    Words end at white space. Chinese characters are words, and so are punctuation marks and symbols around a word, but
+    not those within ("10,000", "well-known") and not the period of an abbreviation.
     """
     start = None
     for i, character in enumerate([*text, " "]):
-        stands_alone = is_chinese(character)
-        if start is not None and (character.isspace() or stands_alone):
-            yield from _without_marks(text, start, i)
+        is_word = is_chinese(character)
+        if start is not None and (character.isspace() or is_word):
+            yield from _split_punctuation(text, start, i)
             start = None
-        if stands_alone:
+        if is_word:
             yield i, i + 1
         elif start is None and not character.isspace():
             start = i
 
 
-def _without_marks(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield a word between white space, and the marks around it."""
-    while start < end and _is_mark(text[start]):
-        if text[start] in _BEFORE_NAMES and end - start > 1 and not _is_mark(text[start + 1]):
+def _split_punctuation(text: str, start: int, end: int) -> Iterator[Span]:
+    """Yield a word and the punctuation around it."""
+    while start < end and _is_punctuation(text[start]):
+        if text[start] in _NAME_PREFIXES and end - start > 1 and not _is_punctuation(text[start + 1]):
             break
         yield start, start + 1
         start += 1
     last = end
-    while last - start > 1 and _is_mark(text[last - 1]):
+    while last - start > 1 and _is_punctuation(text[last - 1]):
         if text[last - 1] == "." and _is_abbreviation(text[start : last - 1]):
             break
         last -= 1
@@ -66,10 +66,10 @@ def _without_marks(text: str, start: int, end: int) -> Iterator[Span]:
     yield from ((i, i + 1) for i in range(last, end))
 
 
-def _is_mark(character: str) -> bool:
+def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
 def _is_abbreviation(word: str) -> bool:
-    """Whether the full stop after it belongs to it: an initial, or letters with full stops."""
+    """Return whether a period is part of the word before it: an initial, or letters with periods."""
     return word[-1].isalpha() and (len(word) == 1 or word[-2] == ".")

@@ -1,199 +1,158 @@
-"""The families of tasks on the vectors of two texts, each read by itself: how near they are says how alike the texts.
+"""The families of tasks on the vectors of two texts, each encoded alone; their cosine measures the similarity.
 
 Shapes: T tokens in the packed batch, B pairs, D hidden.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.metrics.regression import pearson, spearman
-from cloze.model.bert import BertModel
-from cloze.model.heads import BertForFeatureExtraction
-from cloze.model.packed import Packed
-from cloze.model.pooling import Pooling, pool
-from cloze.model.sentence_transformers import (
-    VectorSettings,
-    read_sentence_transformer,
-    write_sentence_transformer,
+from cloze.data.batch import collate
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForFeatureExtraction
+from cloze.models.pooling import Pooling, pool
+from cloze.models.sentence_transformers import (
+    SentenceEncoderConfig,
+    load_sentence_encoder_config,
+    save_sentence_encoder_config,
 )
-from cloze.tasks.scales import ScoreScale
-from cloze.tasks.sequences import TextSequence, sequences_of
-from cloze.tasks.task import Array, TargetBatch, Task
-from cloze.tasks.texts import LabelledText, finite, score_of
-from cloze.text.tokenizer import Tokenizer
-from cloze.training.measures import Measures
+from cloze.tasks.features import TextFeature, encode_text
+from cloze.tasks.task import Array, Outputs, Task, TaskBatch
+from cloze.tasks.text_regression import ScoreScale
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricSums
 
-_FLATNESS = 0.001  # cosines that spread less say nothing
+MIN_COSINE_SPREAD = 0.001
+"""Cosines that spread less are constant."""
 _PROMPT = "default"
 
 PredictionT = TypeVar("PredictionT")
 
 
-@dataclass(frozen=True, slots=True)
-class PairFeature:
-    """The pieces of both texts, and what their cosine should be where that is known."""
-
-    sequences: tuple[TextSequence, TextSequence]
-    target: float | None
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of both."""
-        return sum(sequence.num_tokens for sequence in self.sequences)
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether some of the text did not fit."""
-        return any(sequence.is_truncated for sequence in self.sequences)
-
-
 @dataclass(frozen=True, kw_only=True)
-class VectorTask(Task[LabelledText, PairFeature, TargetBatch, PredictionT], Generic[PredictionT]):
-    """A task on two texts whose vectors are made by the encoder alone, so that every checkpoint answers it."""
+class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]):
+    """A task on the vectors of two texts. The head has no weights, so every checkpoint answers it."""
 
-    answered_by_any_encoder: ClassVar[bool] = True
+    is_headless = True
 
     pooling: Pooling | None = None
-    """How the last layer's vectors become one; None takes what sentence-transformers wrote of the model, or mean."""
+    """Pooling of the last layer; None: that of sentence-transformers in the checkpoint, else mean."""
     normalize: bool | None = None
-    """Whether the saved model brings vectors to length 1 for other programs; None likewise, or no. Cosines are the
-    same."""
+    """Whether other programs normalize the saved model's vectors to length 1; None: as in the checkpoint, else no.
+    The cosines are the same."""
     prompt: str | None = None
-    """Put before each text; None takes the default prompt that sentence-transformers wrote of the model, or none."""
+    """Text before each text; None: the default prompt of sentence-transformers in the checkpoint, else no prompt."""
 
-    def origin(self, example: LabelledText) -> Hashable:
-        """Return both texts: a pair that stands there twice is learned, or scored."""
+    def split_group(self, example: LabeledText) -> Hashable:
+        """Return both texts, so that duplicates are all in the training or all in the dev data."""
         return example.text, example.pair
 
-    def begun_from(self, directory: Path) -> Self:
-        """Return the task with what sentence-transformers wrote of a checkpoint's vectors, where nothing is set.
-
-        Raises:
-            InputError: a prompt's tokens are to be left out of the pooling.
-        """
-        found = read_sentence_transformer(directory)
-        if found is None:
-            found = VectorSettings(pooling="mean", normalize=False, max_seq_length=None)
+    def with_checkpoint_settings(self, directory: Path) -> Self:
+        """Return the task with unset settings as sentence-transformers has them in a checkpoint."""
+        config = load_sentence_encoder_config(directory)
+        if config is None:
+            config = SentenceEncoderConfig(pooling="mean", normalize=False, max_seq_length=None)
         return replace(
             self,
-            pooling=found.pooling if self.pooling is None else self.pooling,
-            normalize=found.normalize if self.normalize is None else self.normalize,
-            prompt=found.prompt(where=directory) if self.prompt is None else self.prompt,
+            pooling=config.pooling if self.pooling is None else self.pooling,
+            normalize=config.normalize if self.normalize is None else self.normalize,
+            prompt=config.prompt(where=directory) if self.prompt is None else self.prompt,
         )
 
-    def of_checkpoint(self, directory: Path) -> Self:
-        """Return the task likewise: there is nothing else to know."""
-        return self.begun_from(directory)
+    def for_external_checkpoint(self, directory: Path) -> Self:
+        """Return the task with the settings of any encoder."""
+        return self.with_checkpoint_settings(directory)
 
-    def write_beside(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
-        """Write what makes a checkpoint one of sentence-transformers."""
+    def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
+        """Write the files of sentence-transformers."""
         assert isinstance(model, BertForFeatureExtraction)
-        settings = VectorSettings(
+        config = SentenceEncoderConfig(
             pooling=self.pooling or "mean",
             normalize=self.normalize or False,
             max_seq_length=max_seq_length,
             prompts={_PROMPT: self.prompt} if self.prompt else {},
             default_prompt_name=_PROMPT if self.prompt else None,
         )
-        write_sentence_transformer(directory, settings, hidden_size=model.config.hidden_size)
+        save_sentence_encoder_config(directory, config, hidden_size=model.config.hidden_size)
 
-    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForFeatureExtraction:
-        """Return the encoder: nothing is added to it."""
+    def features(
+        self, example: LabeledText, tokenizer: Tokenizer, *, max_seq_length: int
+    ) -> list[TextFeature]:
+        """Tokenize all texts of an example, each alone, after the prompt."""
+        sequences = (
+            encode_text(tokenizer, (self.prompt or "") + text, max_seq_length=max_seq_length)[0]
+            for text in self.texts(example)
+        )
+        return [TextFeature(tuple(sequences), self.target(example))]
+
+    def texts(self, example: LabeledText) -> tuple[str, ...]:
+        """Return the first text, the second, and others that training compares with the first."""
+        return example.text, example.pair or ""
+
+    def target(self, example: LabeledText) -> float | None:
+        """Return the cosine to learn, if the task has one."""
+        return None
+
+    def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
+        """Pack all first texts, then all second texts, then the others."""
+        sides = range(max(len(feature.sequences) for feature in features))
+        batch = collate(
+            [f.sequences[side].input_ids for side in sides for f in features if side < len(f.sequences)]
+        )
+        return TaskBatch.extend(batch, targets=self.targets(features))
+
+    def targets(self, features: Sequence[TextFeature]) -> npt.NDArray[Any]:
+        """Return the targets of a batch, [B]; an unknown one is 0."""
+        return np.array([feature.target or 0.0 for feature in features], np.float32)
+
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the encoder."""
         return BertForFeatureExtraction(bert)
 
-    def sequences(
-        self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
-    ) -> tuple[TextSequence, TextSequence]:
-        """Tokenize both texts, each by itself, with the prompt before it."""
-        first, second = (
-            sequences_of(tokenizer, (self.prompt or "") + text, max_seq_length=max_seq_length)[0]
-            for text in (example.text, example.pair or "")
-        )
-        return first, second
-
-    def vectors(self, hidden: Tensor, batch: TargetBatch) -> tuple[Tensor, Tensor]:
-        """Return the vectors of all first and of all second texts, [B, D] each, of length 1."""
-        vectors_2BD = pool(hidden, batch.packed, self.pooling or "mean")
-        first_BD, second_BD = nn.functional.normalize(vectors_2BD, dim=-1).chunk(2)
-        return first_BD, second_BD
+    def vectors(self, hidden: Tensor, batch: TaskBatch) -> tuple[Tensor, Tensor]:
+        """Return the normalized vectors of all first texts, [B, D], and of all others, those of second texts first."""
+        vectors = nn.functional.normalize(pool(hidden, batch, self.pooling or "mean"), dim=-1)
+        return vectors[: batch.num_targets], vectors[batch.num_targets :]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceVectors(ScoreScale, VectorTask[float]):
-    """The cosine of two texts' vectors, learned by its squared error on a scale from 0 to 1: no likeness and all.
+    """The cosine of two vectors, trained with the squared error on a scale from 0 to 1.
 
     Source: Reimers and Gurevych 2019, 3 (the regression objective).
     """
 
-    main_metric: ClassVar[str] = "spearman"
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson")
-    libraries: ClassVar[tuple[str, ...]] = ("scipy",)
+    prediction_key = "cosine"
+    min_spread = MIN_COSINE_SPREAD
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
 
-    def features(
-        self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
-    ) -> list[PairFeature]:
-        """Tokenize both texts, each by itself.
-
-        Raises:
-            InputError: the score is not a number.
-        """
+    def target(self, example: LabeledText) -> float | None:
+        """Return the score on a scale from 0 to 1, where it is known."""
         is_known = example.label is not None and self.minimum is not None and self.maximum is not None
-        sequences = self.sequences(example, tokenizer, max_seq_length=max_seq_length)
-        return [PairFeature(sequences, self.on_scale(example) if is_known else None)]
+        return self.scaled_score(example) if is_known else None
 
-    def batch(self, features: Sequence[PairFeature]) -> TargetBatch:
-        """Pack the first texts in the order given, then the second ones."""
-        return TargetBatch(
-            pack_pairs(features), torch.tensor([feature.target or 0.0 for feature in features])
-        )
-
-    def cosines(self, hidden: Tensor, batch: TargetBatch) -> Tensor:
+    def cosines(self, hidden: Tensor, batch: TaskBatch) -> Tensor:
         """Return the cosine of each pair, [B]."""
         first_BD, second_BD = self.vectors(hidden, batch)
         return (first_BD * second_BD).sum(-1)
 
-    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
-        """Return the summed squared error of the cosines of vectors [T, D]."""
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the summed squared error of the cosines, from hidden states [T, D]."""
         loss = nn.functional.mse_loss(self.cosines(logits, batch), batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def outputs(self, logits: Tensor, batch: TargetBatch) -> list[Array]:
+    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the cosine of each pair."""
         return list(self.cosines(logits, batch).cpu().numpy().reshape(-1, 1))
 
-    def decode(
-        self, example: LabelledText, features: Sequence[PairFeature], outputs: Sequence[Array]
-    ) -> float:
+    def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the cosine."""
         return float(outputs[0][0])
-
-    def score(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> dict[str, float]:
-        """Return both correlations of the cosines with the scores."""
-        true = [score_of(example) for example in examples]
-        return {"spearman": spearman(true, predictions), "pearson": pearson(true, predictions)}
-
-    def collapse(self, examples: Sequence[LabelledText], predictions: Sequence[float]) -> str | None:
-        """Name a model whose vectors are all alike, where the scores are not."""
-        is_flat = max(predictions) - min(predictions) < _FLATNESS
-        return "one cosine only" if is_flat and len(set(map(score_of, examples))) > 1 else None
-
-    def to_json(self, example: LabelledText, prediction: float) -> dict[str, Any]:
-        """Return the cosine."""
-        return {"cosine": prediction}
-
-    def from_json(self, values: Mapping[str, Any]) -> float:
-        """Read the cosine."""
-        return finite(values["cosine"])
-
-
-def pack_pairs(features: Sequence[PairFeature]) -> Packed:
-    """Pack the first texts in the order given, then the second ones."""
-    return Packed.from_sequences(
-        [feature.sequences[side].input_ids for side in (0, 1) for feature in features]
-    )

@@ -1,11 +1,10 @@
-"""The family of tasks that answer a question with a part of a text.
+"""The family of extractive question answering: the answer is a span of a paragraph.
 
-Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P pieces of the text in it.
+Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tokens of the paragraph in it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -13,45 +12,46 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.model.bert import BertModel
-from cloze.model.heads import BertForQuestionAnswering
-from cloze.model.packed import Packed
-from cloze.tasks.answers import Answer, ScoredWindow, likeliest_answers
-from cloze.tasks.contexts import Context, Excerpt, Paragraph
-from cloze.tasks.task import Array, TargetBatch, Task
-from cloze.tasks.windows import Window, cut_windows, window_of_most_context
-from cloze.text.tokenizer import Tokenizer
-from cloze.training.measures import Measures
+from cloze.data.batch import collate
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForQuestionAnswering
+from cloze.tasks.features import max_context_windows, sliding_windows
+from cloze.tasks.paragraphs import Context, Excerpt, Paragraph
+from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
+from cloze.tasks.task import Array, Outputs, Task, TaskBatch
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricSums
 
 Integers: TypeAlias = npt.NDArray[np.int32]
 
-_NUM_SPECIALS = 3  # [CLS] and two [SEP]
+_NUM_SPECIAL_TOKENS = 3  # [CLS] and two [SEP]
 
 
 @dataclass(frozen=True, slots=True)
 class SpanQuestion:
-    """An example: a question on a text, and its answers where they are known."""
+    """An example: a question on a paragraph, and its answers where they are known."""
 
     id: str
     question: str
     paragraph: Paragraph
     answers: tuple[Excerpt, ...] = ()
-    """What is right; training learns the first. None where the text does not answer the question."""
+    """Accepted answers; training uses the first. Empty if the paragraph has no answer."""
     where: str = "question"
     """File and place in it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SpanFeature:
-    """A feature: `[CLS] question [SEP] window [SEP]` of the text, and where the answer is in it."""
+    """`[CLS] question [SEP] window [SEP]`, and the answer's tokens."""
 
     input_ids: Integers
     context: Context
-    window: Window
+    window: slice
+    """Tokens of the paragraph."""
     target: tuple[int, int]
-    """The first and the last token of the answer; [CLS], 0, where the window does not hold all of it."""
+    """First and last token of the answer; [CLS], 0, if it is not wholly in the window."""
     is_truncated: bool
-    """Whether the question was cut."""
+    """Whether the question was truncated."""
 
     @property
     def num_tokens(self) -> int:
@@ -60,121 +60,119 @@ class SpanFeature:
 
     @property
     def first_token(self) -> int:
-        """Where the pieces of the text begin."""
-        return self.num_tokens - self.window.length - 1
+        """Index of the window's first token in the sequence."""
+        window_length: int = self.window.stop - self.window.start
+        return self.num_tokens - window_length - 1
 
 
 @dataclass(frozen=True, slots=True)
 class SpanPrediction:
-    """A prediction: the answer, and what else it could be."""
+    """The answer, and the n best answers."""
 
     answer: Answer
     candidates: tuple[Answer, ...]
-    """The likeliest first, "no answer" among them where that may be."""
+    """The best first, "no answer" among them if it is possible."""
     null_odds: float | None = None
-    """How much more the model says for no answer than for the best one: a difference of logits."""
+    """Score of "no answer" minus that of the best answer."""
 
     @property
     def best(self) -> Answer | None:
-        """The likeliest answer that says something."""
+        """The best answer other than "no answer"."""
         return next((answer for answer in self.candidates if answer.text), None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanTask(Task[SpanQuestion, SpanFeature, TargetBatch, SpanPrediction]):
-    """A vector for the beginning of the answer and one for its end (Devlin et al. 2019, 4.2 and 4.3).
+class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
+    """A start vector and an end vector, whose products with each token score it as first and last of the answer.
 
     Source: Devlin et al. 2019, 4.2 and 4.3; google-research/bert run_squad.py @eedf571.
 
-    Differs: the softmax is over the sequence, where Google's runs over its padding as well.
+    Differs: the softmax is over the sequence; Google's includes the padding.
     """
 
-    main_metric: ClassVar[str] = "f1"
-    may_be_none: ClassVar[bool]
-    """Whether a text may hold no answer."""
+    main_metric = "f1"
+    ranked_field = "candidates"
+    allows_no_answer: ClassVar[bool]
+    """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)
 
     doc_stride: int = 128
-    """From the beginning of a window of the text to that of the next, in pieces."""
+    """Tokens from the start of a window to that of the next."""
     max_query_length: int = 64
-    """Pieces of a question; what is longer is cut."""
+    """Maximum tokens of a question; a longer one is truncated."""
     max_answer_length: int = 30
-    """Pieces of an answer."""
+    """Maximum tokens of an answer."""
     n_best_size: int = 20
-    """Answers to choose from."""
+    """Number of candidates."""
     original: bool = False
-    """Tokenize and find the text of an answer as Google's code does, word by word, without offsets."""
+    """Tokenize word by word and search for the text of an answer as Google's code does, without offsets."""
 
     def __post_init__(self) -> None:
         for name in ("doc_stride", "max_query_length", "max_answer_length", "n_best_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} is not positive")
 
-    def origin(self, example: SpanQuestion) -> str:
-        """Return the text of a question."""
+    def split_group(self, example: SpanQuestion) -> str:
+        """Return the paragraph."""
         return example.paragraph.text
 
     def features(
         self, example: SpanQuestion, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[SpanFeature]:
-        """Tokenize a question and put it before each window of its text."""
+        """Tokenize a question and put it before each window of its paragraph."""
         context = example.paragraph.context(tokenizer, original=self.original)
-        query = (
-            tokenizer.reference.ids(example.question)
-            if self.original
-            else tokenizer.encode(example.question).input_ids[1:-1]
-        )
-        kept = query[: min(self.max_query_length, max_seq_length - _NUM_SPECIALS - 1)]
+        if self.original:
+            query = tokenizer.google_tokenizer.ids(example.question)
+        else:
+            query = tokenizer.encode(example.question).input_ids[1:-1]
+        kept = query[: min(self.max_query_length, max_seq_length - _NUM_SPECIAL_TOKENS - 1)]
         front = np.array([tokenizer.cls_id, *kept, tokenizer.sep_id], np.int32)
         end = np.array([tokenizer.sep_id], np.int32)
-        answer = context.pieces_of(example.answers[0]) if example.answers else None
-        size = max_seq_length - _NUM_SPECIALS - len(kept)
+        answer = context.token_span(example.answers[0]) if example.answers else None
+        size = max_seq_length - _NUM_SPECIAL_TOKENS - len(kept)
         return [
             SpanFeature(
-                np.concatenate([front, context.input_ids[window.start :][: window.length], end]),
+                np.concatenate([front, context.input_ids[window], end]),
                 context,
                 window,
                 _target(answer, window, len(front)),
                 is_truncated=len(kept) < len(query),
             )
-            for window in cut_windows(len(context.input_ids), size, self.doc_stride)
+            for window in sliding_windows(len(context.input_ids), size, self.doc_stride)
         ]
 
-    def batch(self, features: Sequence[SpanFeature]) -> TargetBatch:
-        """Pack windows in the order given."""
-        lengths = [feature.num_tokens for feature in features]
-        packed = Packed.from_arrays(
-            np.concatenate([feature.input_ids for feature in features]),
-            np.concatenate([np.arange(feature.num_tokens) >= feature.first_token for feature in features]),
-            np.concatenate([np.arange(length) for length in lengths]),
-            [0, *accumulate(lengths)],
+    def batch(self, features: Sequence[SpanFeature]) -> TaskBatch:
+        """Pack windows in the given order."""
+        batch = collate(
+            [feature.input_ids for feature in features],
+            [np.arange(feature.num_tokens) >= feature.first_token for feature in features],
         )
-        return TargetBatch(packed, torch.tensor([feature.target for feature in features]))
+        targets = np.array([feature.target for feature in features])
+        return TaskBatch.extend(batch, targets=targets, counts=tuple(f.num_tokens for f in features))
 
-    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> BertForQuestionAnswering:
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
         """Return the encoder with two scores for every token."""
         return BertForQuestionAnswering(bert, generator=generator)
 
-    def loss(self, logits: Tensor, batch: TargetBatch) -> tuple[Tensor, Measures]:
-        """Return the cross entropy of logits [T, 2], softmax over each sequence: the mean of begin and end, summed.
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the cross entropy of logits [T, 2] over each sequence, the mean of start and end, summed.
 
-        Differs: the paper's is the sum of begin and end; Google's code takes the mean, and so does this.
+        Differs: the paper has the sum of start and end; Google's code takes the mean, and so does this.
         """
-        logits_BL2 = nn.utils.rnn.pad_sequence(
-            _split(logits, batch), batch_first=True, padding_value=-torch.inf
-        )
+        rows = torch.split(logits, list(batch.counts))
+        logits_BL2 = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
-    def outputs(self, logits: Tensor, batch: TargetBatch) -> list[Array]:
-        """Return logits, [L, 2] for each sequence."""
-        return [own_L2.numpy() for own_L2 in _split(logits.cpu(), batch)]
+    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+        """Return the logits of each sequence, [L, 2]."""
+        return [logits_L2.numpy() for logits_L2 in torch.split(logits.cpu(), list(batch.counts))]
 
     def decode(
-        self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Sequence[Array]
+        self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs
     ) -> SpanPrediction:
-        """Return the likeliest answers, of all windows."""
-        best_window_P = window_of_most_context([feature.window for feature in features])
+        """Return the best answers of all windows."""
+        best_window_P = max_context_windows([feature.window for feature in features])
         windows = [
             ScoredWindow(
                 logits_L2[:, 0].astype(np.float64),
@@ -182,27 +180,23 @@ class SpanTask(Task[SpanQuestion, SpanFeature, TargetBatch, SpanPrediction]):
                 feature.context,
                 feature.first_token,
                 feature.window.start,
-                best_window_P[feature.window.start :][: feature.window.length] == number,
+                best_window_P[feature.window] == index,
             )
-            for number, (feature, logits_L2) in enumerate(zip(features, outputs, strict=True))
+            for index, (feature, logits_L2) in enumerate(zip(features, outputs, strict=True))
         ]
-        candidates = likeliest_answers(
+        candidates = best_answers(
             windows,
             n_best_size=self.n_best_size,
             max_answer_length=self.max_answer_length,
-            may_be_none=self.may_be_none,
+            allows_no_answer=self.allows_no_answer,
         )
         return SpanPrediction(candidates[0], tuple(candidates))
 
     def to_json(self, example: SpanQuestion, prediction: SpanPrediction) -> dict[str, Any]:
-        """Return the answer with its place in the text, in characters, and the other candidates."""
-        odds = prediction.null_odds
-        return {
-            "id": example.id,
-            **_answer_to_json(prediction.answer),
-            **({} if odds is None else {"null_odds": odds}),
-            "candidates": [_answer_to_json(answer) for answer in prediction.candidates],
-        }
+        """Return the answer with its characters in the paragraph, and the other candidates."""
+        odds = {} if prediction.null_odds is None else {"null_odds": prediction.null_odds}
+        candidates = [_answer_to_json(answer) for answer in prediction.candidates]
+        return {"id": example.id, **_answer_to_json(prediction.answer), **odds, "candidates": candidates}
 
     def from_json(self, values: Mapping[str, Any]) -> SpanPrediction:
         """Read the answer."""
@@ -212,35 +206,23 @@ class SpanTask(Task[SpanQuestion, SpanFeature, TargetBatch, SpanPrediction]):
         return SpanPrediction(Answer(Excerpt(text, 0, len(text)) if text else None), ())
 
 
-def answers_of(examples: Sequence[SpanQuestion]) -> dict[str, list[str]]:
-    """Return the accepted answers of each question by its id, as the official scores want them."""
+def gold_answers(examples: Sequence[SpanQuestion]) -> dict[str, list[str]]:
+    """Return the accepted answers of each question by its id, as the official scores need them."""
     return {example.id: [answer.text for answer in example.answers] for example in examples}
 
 
-def _target(answer: tuple[int, int] | None, window: Window, first_token: int) -> tuple[int, int]:
-    """Return the first and the last token of an answer, given its pieces; 0 and 0 where it is not all there.
+def _target(answer: tuple[int, int] | None, window: slice, first_token: int) -> tuple[int, int]:
+    """Return the first and the last token of an answer in the sequence; 0 and 0 if it is not wholly in the window.
 
-    Differs: the paper says nothing of a window without the answer, and a comment in Google's code that it is left
-    out; that code learns to point at [CLS] there, and so does this.
+    Differs: the paper does not mention windows without the answer, and a comment in Google's code says that they are
+    left out; the code trains on [CLS] there, and so does this.
     """
-    if answer is None:
+    if answer is None or not window.start <= answer[0] <= answer[1] < window.stop:
         return 0, 0
-    first, last = answer
-    if not window.start <= first <= last < window.start + window.length:
-        return 0, 0
-    return first_token + first - window.start, first_token + last - window.start
-
-
-def _split(logits: Tensor, batch: TargetBatch) -> list[Tensor]:
-    lengths = [run.length for run in batch.packed.runs for _ in range(run.count)]
-    return list(torch.split(logits, lengths))
+    shift = first_token - window.start
+    return shift + answer[0], shift + answer[1]
 
 
 def _answer_to_json(answer: Answer) -> dict[str, Any]:
-    place = answer.excerpt
-    return {
-        "answer": answer.text,
-        "start": None if place is None else place.start,
-        "end": None if place is None else place.end,
-        "probability": answer.probability,
-    }
+    start, end = (None, None) if answer.excerpt is None else (answer.excerpt.start, answer.excerpt.end)
+    return {"answer": answer.text, "start": start, "end": end, "probability": answer.probability}

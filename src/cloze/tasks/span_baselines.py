@@ -1,35 +1,35 @@
-"""Answers to questions on a text by words that they have in common: what a model has to be better than.
+"""Baselines for questions on paragraphs: the sentence or the words that overlap with the question.
 
-A word weighs the more the fewer paragraphs of the training data it stands in (IDF).
+Words are weighted by inverse document frequency (IDF) over the paragraphs of the training data.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
-from cloze.tasks.answers import Answer
 from cloze.tasks.conll import Sentence
-from cloze.tasks.contexts import Excerpt, Paragraph
-from cloze.tasks.running_text import read_text
+from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.running_text import split_text
 from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
+from cloze.tasks.span_decoding import Answer
 
-_COMMON = 0.1  # a word in more of the paragraphs than this share says little: it is no part of an answer
+Questions: TypeAlias = Sequence[SpanQuestion]
+
+_MAX_RARE_SHARE = 0.1
+"""A word in a larger share of the paragraphs is too frequent to be part of an answer."""
 
 
-def no_answer(
-    task: SpanTask, train: Sequence[SpanQuestion], dev: Sequence[SpanQuestion]
-) -> list[SpanPrediction]:
-    """Say of every text that it holds no answer."""
+def no_answer(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
+    """Predict "no answer"."""
     none = Answer(None)
     return [SpanPrediction(none, (none,))] * len(dev)
 
 
-def sentence_of_overlap(
-    task: SpanTask, train: Sequence[SpanQuestion], dev: Sequence[SpanQuestion]
-) -> list[SpanPrediction]:
-    """Answer with the sentence whose words weigh most among those of the question, the first of several."""
+def sentence_of_overlap(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
+    """Predict the sentence whose words shared with the question weigh most, the first of equals."""
     weights = _word_weights(train)
     return [
         _prediction(example.paragraph, 0, len(sentence.words) - 1, sentence)
@@ -37,66 +37,57 @@ def sentence_of_overlap(
     ]
 
 
-def span_of_overlap(
-    task: SpanTask, train: Sequence[SpanQuestion], dev: Sequence[SpanQuestion]
-) -> list[SpanPrediction]:
-    """Answer with the part of that sentence that is new: its words that are rare and not in the question.
+def span_of_overlap(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
+    """Predict, in that sentence, the run of rare words not in the question that weighs most, the first of equals.
 
-    Of the runs of such words the one that weighs most is taken, the first of several; the sentence where there is none.
+    Without such a run the sentence is predicted.
     """
     weights = _word_weights(train)
-    found = []
+    predictions = []
     for example, sentence in _best_sentences(dev, weights):
-        asked = {word.lower() for word in _words(example.question)}
-
-        def is_new(number: int, sentence: Sentence = sentence, asked: set[str] = asked) -> bool:
-            word = sentence.words[number].lower()
-            return any(map(str.isalnum, word)) and word not in asked and weights.is_rare(word)
-
-        runs = [list(run) for new, run in groupby(range(len(sentence.words)), is_new) if new]
-        run = max(
-            runs,
-            key=lambda run: sum(weights.of(sentence.words[number].lower()) for number in run),
-            default=range(len(sentence.words)),
-        )
-        found.append(_prediction(example.paragraph, run[0], run[-1], sentence))
-    return found
+        words = [word.lower() for word in sentence.words]
+        question = {word.lower() for word in _words(example.question)}
+        is_new = [
+            any(map(str.isalnum, word)) and word not in question and weights.is_rare(word) for word in words
+        ]
+        runs = [list(run) for new, run in groupby(range(len(words)), is_new.__getitem__) if new]
+        run = max(runs, key=lambda run: sum(weights.of(words[i]) for i in run), default=range(len(words)))
+        predictions.append(_prediction(example.paragraph, run[0], run[-1], sentence))
+    return predictions
 
 
-@dataclass(frozen=True, slots=True)
-class _WordWeights:
+class _WordWeights(NamedTuple):
     paragraphs: int
-    counts: Mapping[str, int]
-    """Paragraphs that a word stands in."""
+    num_paragraphs: Mapping[str, int]
+    """Number of paragraphs with a word."""
 
     def of(self, word: str) -> float:
-        return 1 + math.log((1 + self.paragraphs) / (1 + self.counts.get(word, 0)))
+        return 1 + math.log((1 + self.paragraphs) / (1 + self.num_paragraphs.get(word, 0)))
 
     def is_rare(self, word: str) -> bool:
-        return self.counts.get(word, 0) <= _COMMON * self.paragraphs
+        return self.num_paragraphs.get(word, 0) <= _MAX_RARE_SHARE * self.paragraphs
 
 
-def _word_weights(train: Sequence[SpanQuestion]) -> _WordWeights:
+def _word_weights(train: Questions) -> _WordWeights:
     texts = {example.paragraph.text for example in train}
     counts = Counter(word for text in texts for word in {word.lower() for word in _words(text)})
     return _WordWeights(len(texts), counts)
 
 
 def _words(text: str) -> Iterator[str]:
-    for sentence in read_text(text):
+    for sentence in split_text(text):
         yield from sentence.words
 
 
-def _best_sentences(
-    dev: Sequence[SpanQuestion], weights: _WordWeights
-) -> Iterator[tuple[SpanQuestion, Sentence]]:
-    for _, questions in groupby(dev, lambda example: example.paragraph.text):
-        own = list(questions)
-        sentences = read_text(own[0].paragraph.text) or (Sentence(("",), offsets=((0, 0),)),)
+def _best_sentences(dev: Questions, weights: _WordWeights) -> Iterator[tuple[SpanQuestion, Sentence]]:
+    for text, questions in groupby(dev, lambda example: example.paragraph.text):
+        sentences = split_text(text) or (Sentence(("",), offsets=((0, 0),)),)
         words = [{word.lower() for word in sentence.words} for sentence in sentences]
-        for example in own:
-            asked = {word.lower() for word in _words(example.question)}
-            overlaps = [math.fsum(weights.of(word) for word in asked & found) for found in words]
+        for example in questions:
+            question = {word.lower() for word in _words(example.question)}
+            overlaps = [
+                math.fsum(weights.of(word) for word in question & of_sentence) for of_sentence in words
+            ]
             yield example, sentences[overlaps.index(max(overlaps))]
 
 
@@ -105,3 +96,8 @@ def _prediction(paragraph: Paragraph, first: int, last: int, sentence: Sentence)
     start, end = sentence.offsets[first][0], sentence.offsets[last][1]
     answer = Answer(Excerpt(paragraph.text[start:end], start, end))
     return SpanPrediction(answer, (answer,))
+
+
+BASELINES = MappingProxyType(
+    {"no_answer": no_answer, "idf_sentence": sentence_of_overlap, "idf_span": span_of_overlap}
+)

@@ -1,78 +1,59 @@
 """SQuAD 1.1 and 2.0, and your own questions in a file of the same form."""
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from types import MappingProxyType
 from typing import ClassVar, Self
 
+from cloze.data.tables import is_table
 from cloze.errors import InputError
-from cloze.metrics.squad import (
-    best_threshold,
-    squad_v1_scores,
-    squad_v2_question_scores,
-    squad_v2_scores,
-)
-from cloze.stores import Place
+from cloze.metrics.squad import best_threshold, squad_v1_scores, squad_v2_question_scores, squad_v2_scores
+from cloze.remote_files import PathOrUrl
 from cloze.tasks.registry import register_task
-from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, answers_of
+from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
 from cloze.tasks.squad_files import read_answers, read_na_probs, read_question_rows, read_questions
-from cloze.tasks.tables import is_table
-from cloze.tasks.task import Array, Split
-
-_FILES = ("{split}-{version}.json", "{split}-{version}.json.xz", "{split}-{version}.json.gz", "{split}.json")
+from cloze.tasks.task import Outputs, Scores
 
 
-def _file_names(version: str) -> Mapping[Split, tuple[str, ...]]:
-    return MappingProxyType(
-        {
-            split: tuple(name.format(split=split, version=version) for name in _FILES)
-            for split in ("train", "dev")
-        }
-    )
+def _file_names(split: str, version: str) -> tuple[str, ...]:
+    return (*(f"{split}-{version}.json{suffix}" for suffix in ("", ".xz", ".gz")), f"{split}.json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Squad(SpanTask):
-    """What both versions have in common: the files."""
+    """The file formats of both versions."""
 
     data_format: ClassVar[str] = "SQuAD's JSON; to predict also a table with the columns question and context"
 
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[SpanQuestion]:
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[SpanQuestion]:
         """Read the questions of a file."""
-        if not labelled and is_table(path):
+        if not labeled and is_table(path):
             return read_question_rows(path)
-        return read_questions(path, labelled=labelled, may_be_none=self.may_be_none)
+        return read_questions(path, labeled=labeled, allows_no_answer=self.allows_no_answer)
 
-    def predictions(self, path: Place, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
-        """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order.
-
-        Raises:
-            InputError: the file is of neither form, or a question has no answer in it.
-        """
+    def read_predictions(self, path: PathOrUrl, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:
+        """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
         answers = read_answers(path)
-        _check_all_are_there(examples, answers, path)
+        _check_complete(examples, answers, path)
         return [self.from_json({"answer": answers[example.id]}) for example in examples]
 
 
 @register_task("squad_v1")
-@dataclass(frozen=True, kw_only=True)
 class SquadV1(Squad):
-    """Every question has an answer in its text (Rajpurkar et al. 2016; Devlin et al. 2019, 4.2)."""
+    """Every question has an answer (Rajpurkar et al. 2016; Devlin et al. 2019, 4.2)."""
 
-    source: ClassVar[str] = "SQuAD 1.1, or your own file; Devlin et al. 2019, 4.2; score as evaluate-v1.1.py"
-    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact_match")
-    may_be_none: ClassVar[bool] = False
-    file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = _file_names("v1.1")
+    source = "SQuAD 1.1, or your own file; Devlin et al. 2019, 4.2; score as evaluate-v1.1.py"
+    metrics = ("f1", "exact_match")
+    allows_no_answer = False
+    train_files = _file_names("train", "v1.1")
+    dev_files = _file_names("dev", "v1.1")
 
-    def score(
-        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
-    ) -> dict[str, float]:
+    def score(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Scores:
         """Return exact match and F1, in percent."""
-        return squad_v1_scores(answers_of(examples), _texts_of(examples, predictions))
+        return squad_v1_scores(gold_answers(examples), _predicted_texts(examples, predictions))
 
-    def check_scored(self, examples: Sequence[SpanQuestion]) -> None:
+    def check_scorable(self, examples: Sequence[SpanQuestion]) -> None:
         """Refuse questions without an answer."""
         for example in examples:
             if not example.answers:
@@ -80,105 +61,94 @@ class SquadV1(Squad):
 
 
 @register_task("squad_v2")
-@dataclass(frozen=True, kw_only=True)
 class SquadV2(Squad):
-    """A text may not answer the question (Rajpurkar et al. 2018; Devlin et al. 2019, 4.3)."""
+    """A question may have no answer (Rajpurkar et al. 2018; Devlin et al. 2019, 4.3)."""
 
-    source: ClassVar[str] = "SQuAD 2.0, or your own file; Devlin et al. 2019, 4.3; score as evaluate-v2.0.py"
-    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact")
-    may_be_none: ClassVar[bool] = True
-    defaults: ClassVar[tuple[str, ...]] = (*SpanTask.defaults, "batch_size=48", "epochs=2")
-    file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = _file_names("v2.0")
+    source = "SQuAD 2.0, or your own file; Devlin et al. 2019, 4.3; score as evaluate-v2.0.py"
+    metrics = ("f1", "exact")
+    allows_no_answer = True
+    defaults = (*SpanTask.defaults, "batch_size=48", "epochs=2")
+    train_files = _file_names("train", "v2.0")
+    dev_files = _file_names("dev", "v2.0")
 
     null_threshold: float = 0.0
-    """With larger odds of it there is no answer; training finds the best on the dev data."""
+    """Predict "no answer" if its odds are larger; tuned on the dev data."""
 
     def decode(
-        self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Sequence[Array]
+        self, example: SpanQuestion, features: Sequence[SpanFeature], outputs: Outputs
     ) -> SpanPrediction:
-        """Return the likeliest answer, or none where that is likelier by more than the threshold."""
-        found = super().decode(example, features, outputs)
-        null = next(answer for answer in found.candidates if not answer.text)
-        if found.best is None:
-            return replace(found, answer=null, null_odds=sys.float_info.max)
-        odds = null.score - found.best.start_logit - found.best.end_logit
-        return replace(found, answer=null if odds > self.null_threshold else found.best, null_odds=odds)
+        """Return the best answer, or "no answer" if its odds exceed the threshold."""
+        prediction = super().decode(example, features, outputs)
+        null = next(answer for answer in prediction.candidates if not answer.text)
+        best = prediction.best
+        if best is None:
+            return replace(prediction, answer=null, null_odds=sys.float_info.max)
+        odds = null.score - best.start_logit - best.end_logit
+        return replace(prediction, answer=null if odds > self.null_threshold else best, null_odds=odds)
 
-    def tuned(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Self:
-        """Return the task with the threshold that gives the best F1."""
-        answers = answers_of(examples)
-        best = {
-            example.id: "" if prediction.best is None else prediction.best.text
-            for example, prediction in zip(examples, predictions, strict=True)
-        }
-        odds = {
-            example.id: prediction.null_odds or 0.0
-            for example, prediction in zip(examples, predictions, strict=True)
-        }
-        _, f1 = squad_v2_question_scores(answers, best)
-        found = best_threshold(f1, best, odds, {question for question in answers if answers[question]})
-        return replace(self, null_threshold=_behind(found.threshold, odds.values()))
-
-    def averaged(self, others: Sequence[Self]) -> Self:
-        """Return the task with the mean of the thresholds, since the odds are means, too."""
-        task = super().averaged([replace(other, null_threshold=self.null_threshold) for other in others])
-        return replace(task, null_threshold=fmean(each.null_threshold for each in (self, *others)))
-
-    def score(
+    def with_tuned_threshold(
         self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
-    ) -> dict[str, float]:
-        """Return exact match and F1, of all questions, of those with an answer and of those without, in percent."""
-        scores = squad_v2_scores(answers_of(examples), _texts_of(examples, predictions))
+    ) -> Self:
+        """Return the task with the threshold that has the best F1."""
+        answers = gold_answers(examples)
+        best, odds = {}, {}
+        for example, prediction in zip(examples, predictions, strict=True):
+            best[example.id] = "" if prediction.best is None else prediction.best.text
+            odds[example.id] = prediction.null_odds or 0.0
+        _, f1 = squad_v2_question_scores(answers, best)
+        tuned = best_threshold(f1, best, odds, {question for question in answers if answers[question]})
+        return replace(self, null_threshold=_between_odds(tuned.threshold, odds.values()))
+
+    def for_ensemble(self, others: Sequence[Self]) -> Self:
+        """Return the task with the mean of the thresholds, as the odds are means, too."""
+        task = super().for_ensemble([replace(other, null_threshold=self.null_threshold) for other in others])
+        return replace(task, null_threshold=fmean(other.null_threshold for other in (self, *others)))
+
+    def score(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Scores:
+        """Return exact match and F1, of all questions and of those with and without an answer, in percent."""
+        scores = squad_v2_scores(gold_answers(examples), _predicted_texts(examples, predictions))
         return {name: value for name, value in scores.items() if not name.endswith("total")}
 
-    def scores_with_na_probs(
-        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction], na_probs: Place
-    ) -> dict[str, float]:
-        """Return all that evaluate-v2.0.py prints, the best thresholds among it.
-
-        Args:
-            examples: the questions.
-            predictions: the answer to each.
-            na_probs: a file that says how sure it is that a question has no answer.
-
-        Raises:
-            InputError: that file is wrong, or says nothing to a question.
-        """
-        sure = read_na_probs(na_probs)
-        _check_all_are_there(examples, sure, na_probs)
-        return squad_v2_scores(answers_of(examples), _texts_of(examples, predictions), sure)
+    def score_with_na_probs(
+        self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction], na_probs: PathOrUrl
+    ) -> Scores:
+        """Return all scores of evaluate-v2.0.py, with the best thresholds on the confidences in a file."""
+        confidences = read_na_probs(na_probs)
+        _check_complete(examples, confidences, na_probs)
+        return squad_v2_scores(gold_answers(examples), _predicted_texts(examples, predictions), confidences)
 
     def collapse(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> str | None:
-        """Name a model that answers no question, or does no better than such a one, where one has an answer."""
+        """Detect predictions without an answer, or no better than that, unless no question has an answer."""
         if not any(example.answers for example in examples):
             return None
         if not any(prediction.answer.text for prediction in predictions):
             return "no question is answered"
         unanswerable = sum(not example.answers for example in examples)
-        no_better = self.score(examples, predictions)["f1"] <= 100 * unanswerable / len(examples)
-        return "no better than to answer no question" if no_better else None
+        is_no_better = self.score(examples, predictions)["f1"] <= 100 * unanswerable / len(examples)
+        return "no better than to answer no question" if is_no_better else None
 
 
-def _texts_of(examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> dict[str, str]:
+def _predicted_texts(
+    examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
+) -> dict[str, str]:
     return {
         example.id: prediction.answer.text for example, prediction in zip(examples, predictions, strict=True)
     }
 
 
-def _check_all_are_there(examples: Sequence[SpanQuestion], found: Collection[str], path: Place) -> None:
-    missing = [example.id for example in examples if example.id not in found]
-    if missing:
-        what = f"says nothing to {len(missing):,} of {len(examples):,} questions, such as {missing[0]!r}"
-        raise InputError(what, where=path, remedy='An answer that is not there is ""')
+def _check_complete(examples: Sequence[SpanQuestion], by_id: Collection[str], path: PathOrUrl) -> None:
+    if missing := [example.id for example in examples if example.id not in by_id]:
+        what = f"{len(missing):,} of {len(examples):,} questions are missing, such as {missing[0]!r}"
+        raise InputError(what, where=path, remedy='Give "" for no answer')
 
 
-def _behind(threshold: float | None, odds: Collection[float]) -> float:
-    """Return a threshold that parts the same questions, halfway to the next one's odds; None parts off none.
+def _between_odds(threshold: float | None, odds: Collection[float]) -> float:
+    """Return a threshold that divides the questions alike, halfway to the next odds; None: below all odds.
 
-    On the odds of a question itself its answer would hang on the last bit, and so on the machine.
+    With the odds of a question as threshold, its answer would depend on rounding, and so on the machine.
     """
     if threshold is None:
         return min(odds, default=0.0) - 1.0
-    # a question without any candidate has the largest odds that there are, and no half way to them
-    larger = min((each for each in odds if threshold < each < sys.float_info.max), default=threshold + 2.0)
-    return (threshold + larger) / 2
+    # a question without candidates has the largest float as odds, which has no midpoint
+    larger = [value for value in odds if threshold < value < sys.float_info.max]
+    return (threshold + min(larger, default=threshold + 2.0)) / 2

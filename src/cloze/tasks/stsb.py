@@ -1,27 +1,17 @@
-"""STS-B: how much do these two sentences mean the same, from 0 to 5?"""
+"""STS-B: how similar in meaning are the two sentences, from 0 to 5?"""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
-
-from cloze.stores import Place
+from cloze.tasks.glue import GlueTexts
 from cloze.tasks.registry import register_task
 from cloze.tasks.text_regression import TextRegression
-from cloze.tasks.texts import Columns, LabelledText, read_texts
+from cloze.tasks.texts import Columns
 
 
 @register_task("stsb")
-@dataclass(frozen=True, kw_only=True)
-class STSB(TextRegression):
-    """Two sentences from news, captions and forums, and the mean of what people said."""
+class STSB(GlueTexts, TextRegression):
+    """Two sentences from news, captions and forums, and their mean human score."""
 
-    data_format: ClassVar[str] = "GLUE's TSV; also JSON lines or Parquet"
-    source: ClassVar[str] = "Cer et al. 2017; GLUE"
+    source = "Cer et al. 2017; GLUE"
+    columns = Columns("sentence1", "sentence2", ("score", "label"))
 
     minimum: float | None = 0.0
     maximum: float | None = 5.0
-
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
-        """Read the rows of a table."""
-        columns = Columns("sentence1", "sentence2", ("score", "label"))
-        return read_texts(path, columns, labelled=labelled)

@@ -1,27 +1,17 @@
-"""STS-B by vectors: the cosine of two sentences that the model never sees together."""
+"""STS-B by sentence vectors: the cosine of two sentences, each encoded alone."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
-
-from cloze.stores import Place
+from cloze.tasks.glue import GlueTexts
 from cloze.tasks.registry import register_task
 from cloze.tasks.sentence_vectors import SentenceVectors
-from cloze.tasks.texts import Columns, LabelledText, read_texts
+from cloze.tasks.texts import Columns
 
 
 @register_task("stsb-vectors")
-@dataclass(frozen=True, kw_only=True)
-class STSBVectors(SentenceVectors):
-    """STS-B's pairs, from 0 to 5."""
+class STSBVectors(GlueTexts, SentenceVectors):
+    """Pairs of STS-B, scored from 0 to 5."""
 
-    data_format: ClassVar[str] = "GLUE's TSV; also JSON lines or Parquet"
-    source: ClassVar[str] = "Cer et al. 2017; Reimers and Gurevych 2019, 4.2"
+    source = "Cer et al. 2017; Reimers and Gurevych 2019, 4.2"
+    columns = Columns("sentence1", "sentence2", ("score", "label"))
 
     minimum: float | None = 0.0
     maximum: float | None = 5.0
-
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
-        """Read the rows of a table."""
-        columns = Columns("sentence1", "sentence2", ("score", "label"))
-        return read_texts(path, columns, labelled=labelled)

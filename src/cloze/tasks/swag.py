@@ -1,39 +1,31 @@
 """SWAG: what happens next?"""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
+from collections.abc import Iterator
 
-from cloze.stores import Place
-from cloze.tasks.multiple_choice import MultipleChoice, Question, question
+from cloze.data.tables import read_rows
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.multiple_choice import ChoiceQuestion, MultipleChoice
 from cloze.tasks.registry import register_task
-from cloze.tasks.tables import read_rows
-from cloze.tasks.task import Split
 
 _ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
 @register_task("swag")
-@dataclass(frozen=True, kw_only=True)
 class SWAG(MultipleChoice):
-    """A sentence about a video and the beginning of the next one, which four endings complete.
+    """A sentence about a video and the beginning of the next one, with four endings.
 
     The first sentence is one segment, the second with an ending the other.
     """
 
-    data_format: ClassVar[str] = "CSV: sent1, sent2, ending0 to ending3, label; also JSON lines or Parquet"
-    source: ClassVar[str] = "Zellers et al. 2018; Devlin et al. 2019, 4.4"
-    defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "optimizer.learning_rate=2e-5")
-    file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = MappingProxyType(
-        {"train": ("train.csv",), "dev": ("val.csv",)}
-    )
+    data_format = "CSV: sent1, sent2, ending0 to ending3, label; also JSON lines or Parquet"
+    source = "Zellers et al. 2018; Devlin et al. 2019, 4.4"
+    defaults = ("batch_size=16", "optimizer.learning_rate=2e-5")
+    train_files = ("train.csv",)
+    dev_files = ("val.csv",)
 
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[Question]:
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
         """Read the rows of a table."""
-        wanted = ("sent1", "sent2", *_ENDINGS, *(["label"] if labelled else []))
-        for row in read_rows(path, wanted):
+        for row in read_rows(path, ("sent1", "sent2", *_ENDINGS, *(["label"] if labeled else []))):
             start = row.text("sent2")
             choices = [f"{start} {row.text(ending)}".strip() for ending in _ENDINGS]
-            label = row.required("label") if labelled else None
-            yield question(row.text("sent1"), choices, label, row.where)
+            yield ChoiceQuestion.from_row(row, "sent1", choices, "label" if labeled else None)

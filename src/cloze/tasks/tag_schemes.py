@@ -1,143 +1,200 @@
-"""How tags mark entities: the schemes IOB1, IOB2 and IOBES, told apart and turned into each other."""
+"""Tagging schemes for entities: IOB1, IOB2, IOBES and BILOU, detection and conversion; and tags without a scheme."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity, entities
 
-Scheme: TypeAlias = Literal["IOB2", "IOB1", "IOBES"]
+Scheme: TypeAlias = Literal["IOB2", "IOB1", "IOBES", "BILOU", "plain"]
 """How tags mark the words of an entity.
 
 IOB2: B the first, I the others. IOB1: I all, but B the first where an entity of its type ends right before. IOBES: as
-IOB2, but E the last, and S where there is only one.
+IOB2, but E the last, and S a single one; BILOU calls them L and U. plain: each word has a tag of its own, such as a
+part of speech.
 """
+Stray: TypeAlias = Literal["refuse", "as-conlleval"]
+"""Tags that no scheme allows, such as I after O, are an error, or are read as conlleval does."""
 
-_MOST_STRAYS = 0.01
-_ONE_SCHEME = "Give tags in one of IOB1, IOB2 and IOBES"
-
-
-class _Place(NamedTuple):
-    """A tag, the one before it, file and line."""
-
-    before: str
-    tag: str
-    where: str
-
-
-class _Step(NamedTuple):
-    """What it is for a tag to follow another."""
-
-    mark: str
-    begins: bool
-    """Whether an entity begins, not right after one of its type."""
-    is_iobes: bool
+_MAX_STRAY_SHARE = 0.01
+"""Share of entities that may begin with a needless B in IOB1; CoNLL-2003 has two."""
+_NO_TAG = re.compile(r"_?|-?\d+")  # a placeholder or a number, which plain tags are not taken to be
+_ENDS = {"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU"}
 
 
 @dataclass(slots=True)
-class SchemeFinder:
-    """Looks at tags, and says which scheme they are in.
+class SchemeDetector:
+    """Detects the scheme of tags.
 
-    In IOB1 a B that is not needed marks the same entity as an I; CoNLL-2003 has two of them, and so a few are taken. An
-    I that begins an entity of IOB2 is an error: a tag before it is lost or wrong.
+    An I that begins an entity in IOB2 is an error, unless it is read as conlleval does: a tag before it is missing or
+    wrong.
+
+    Args:
+        task: name of the task, for remedies.
+        is_plain: accept any tags as plain ones.
+        stray: whether tags that no scheme allows are an error.
     """
 
-    _num_begun: Counter[str] = field(default_factory=Counter)
-    """Entities not right after one of their type, by the mark of their first word."""
-    _first_begun: dict[str, _Place] = field(default_factory=dict)
-    """The first such, by mark."""
-    _first_not_iobes: _Place | None = None
-    _has_last_marks: bool = False
-    """Whether E or S was seen, which are IOBES's alone."""
+    task: str = "tagging"
+    is_plain: bool = False
+    stray: Stray = "refuse"
+    _num_beginnings: Counter[str] = field(default_factory=Counter)
+    """Entities that are not right after one of their type, by the prefix of their first tag."""
+    _first_beginning: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The first of them by prefix: both tags, and file and line."""
+    _num_not_iobes: int = 0
+    """Tags that IOBES and BILOU do not allow there."""
+    _first_not_iobes: tuple[str, str] | None = None
+    _with_ends: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By IOBES and BILOU, the first tag that only this scheme has, and file and line."""
+    _plain_tags: Counter[str] = field(default_factory=Counter)
+    _first_plain: tuple[str, str] | None = None
+    _has_entity_tag: bool = False
 
     def add(self, tags: Sequence[str], where: Callable[[int], str]) -> None:
-        """Look at a sentence's tags; `where` gives file and line of a word."""
-        before = "O"
-        for word, tag in enumerate([*tags, "O"]):
-            step = _step(before, tag)
-            self._has_last_marks = self._has_last_marks or step.mark in ("E", "S")
-            if step.begins:
-                self._num_begun[step.mark] += 1
-                if step.mark not in self._first_begun:
-                    self._first_begun[step.mark] = _Place(before, tag, where(word))
-            if not step.is_iobes and self._first_not_iobes is None:
-                self._first_not_iobes = _Place(before, tag, where(min(word, len(tags) - 1)))
-            before = tag
-
-    def found(self) -> Scheme:
-        """Return the scheme of all tags seen; without entities, the first of them.
+        """Add a sentence's tags; `where` returns file and line of a word.
 
         Raises:
-            InputError: they are of no scheme, or of several.
+            InputError: a tag is of no scheme, and is not plain as all others are.
         """
-        if self._has_last_marks:
-            if self._first_not_iobes is None:
-                return "IOBES"
-            place = self._first_not_iobes
-            what = f"{place.tag} after {place.before}: not so in IOBES, which tags with E and S are in"
-            raise InputError(what, where=place.where, remedy=_ONE_SCHEME)
-        by_i, by_b = self._num_begun["I"], self._num_begun["B"]
-        if not by_i:
+        self._check_kind(tags, where)
+        if self._first_plain is not None:
+            return
+        before = "O"
+        for word, tag in enumerate([*tags, "O"]):
+            prefix, begins, is_iobes = _transition(before, tag)
+            if prefix in _ENDS and _ENDS[prefix] not in self._with_ends:
+                self._with_ends[_ENDS[prefix]] = tag, where(word)
+            if begins:
+                self._num_beginnings[prefix] += 1
+                if prefix not in self._first_beginning:
+                    self._first_beginning[prefix] = f"{tag} after {before}", where(word)
+            if not is_iobes:
+                self._num_not_iobes += 1
+                if self._first_not_iobes is None:
+                    self._first_not_iobes = f"{tag} after {before}", where(min(word, len(tags) - 1))
+            before = tag
+
+    def _check_kind(self, tags: Sequence[str], where: Callable[[int], str]) -> None:
+        """Check that all tags are of entities, or all are plain."""
+        for word, tag in enumerate(tags):
+            if not self.is_plain and is_tag(tag):
+                self._has_entity_tag = True
+            elif _NO_TAG.fullmatch(tag) and not (self.is_plain and tag.strip("_")):
+                self._refuse(tag, where(word))
+            else:
+                self._plain_tags[tag] += 1
+                self._first_plain = self._first_plain or (tag, where(word))
+            if self._has_entity_tag and self._first_plain is not None:
+                self._refuse(*self._first_plain)
+
+    def _refuse(self, tag: str, where: str) -> None:
+        remedy = "Tags are O, or B, I, E or S with a type, as in B-PER"
+        if tag.strip("_"):
+            remedy += f"; other tags are read with --set {self.task}.scheme=plain"
+        raise InputError(f"{tag!r} is not a tag", where=where, remedy=remedy)
+
+    def scheme(self) -> Scheme:
+        """Return the scheme of all tags; IOB2 if there are no entities.
+
+        Raises:
+            InputError: the tags are in no scheme, or in several.
+        """
+        remedy = (
+            f"Give tags in one scheme, or read them as conlleval does: --set {self.task}.stray=as-conlleval"
+        )
+        if self._first_plain is not None:
+            if not self.is_plain and max(self._plain_tags.values()) == 1:  # words of a text are as different
+                self._refuse(*self._first_plain)
+            return "plain"
+        if self._with_ends:
+            name, (tag, where) = list(self._with_ends.items())[-1]
+            if len(self._with_ends) > 1:
+                what = f"{tag} is a tag of {name}, and others are of another scheme"
+                raise InputError(what, where=where, remedy="Give tags in one scheme")
+            if self._first_not_iobes is not None and self.stray == "refuse":
+                pair, where = self._first_not_iobes
+                ends = " and ".join(prefix for prefix in _ENDS if _ENDS[prefix] == name)
+                what = f"{pair}: invalid in {name}, which tags with {ends} are in"
+                raise InputError(what, where=where, remedy=remedy)
+            return "BILOU" if name == "BILOU" else "IOBES"
+        with_i, with_b = self._num_beginnings["I"], self._num_beginnings["B"]
+        if not with_i:
             return "IOB2"
-        if by_b <= _MOST_STRAYS * (by_i + by_b):
+        if with_b <= _MAX_STRAY_SHARE * (with_i + with_b):
             return "IOB1"
-        mark, other = ("I", "B") if by_i <= by_b else ("B", "I")
-        place = self._first_begun[mark]
-        what = f"{place.tag} after {place.before}: begun by {mark} are {self._num_begun[mark]:,} entities, "
-        what += f"by {other} {self._num_begun[other]:,}"
-        raise InputError(what, where=place.where, remedy=_ONE_SCHEME)
+        if self.stray == "as-conlleval":
+            return "IOB2"
+        prefix, other = ("I", "B") if with_i <= with_b else ("B", "I")
+        pair, where = self._first_beginning[prefix]
+        counts = self._num_beginnings
+        what = f"{pair}: {counts[prefix]:,} entities begin with {prefix}, {counts[other]:,} with {other}"
+        raise InputError(what, where=where, remedy=remedy)
+
+    @property
+    def num_stray(self) -> int:
+        """Tags that the scheme does not allow."""
+        if self._with_ends:
+            return self._num_not_iobes
+        return self._num_beginnings["I"] if self.scheme() == "IOB2" else 0
 
 
-def convert(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """Return tags that mark the same entities in a scheme.
+def convert_tags(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
+    """Return tags that mark the same entities in a scheme; plain tags stay as they are.
 
-    >>> convert(["I-PER", "I-PER", "B-PER", "O"], "IOB2")
+    >>> convert_tags(["I-PER", "I-PER", "B-PER", "O"], "IOB2")
     ('B-PER', 'I-PER', 'B-PER', 'O')
     """
-    return tags_of(entities(tags), len(tags), scheme)
+    return tuple(tags) if scheme == "plain" else entities_to_tags(entities(tags), len(tags), scheme)
 
 
-def tags_of(found: Iterable[Entity], num_words: int, scheme: Scheme) -> tuple[str, ...]:
+def entities_to_tags(marked: Iterable[Entity], num_words: int, scheme: Scheme) -> tuple[str, ...]:
     """Return the tags of a sentence's words that mark its entities.
 
-    >>> tags_of([Entity("LOC", 1, 3)], 4, "IOBES")
+    >>> entities_to_tags([Entity("LOC", 1, 3)], 4, "IOBES")
     ('O', 'B-LOC', 'E-LOC', 'O')
     """
     tags = ["O"] * num_words
     before = Entity("", 0, 0)
-    for entity in found:
-        marks = ["I"] * (entity.end - entity.start)
+    last, single = "LU" if scheme == "BILOU" else "ES"
+    for entity in marked:
+        prefixes = ["I"] * (entity.end - entity.start)
         if scheme != "IOB1" or (before.type, before.end) == (entity.type, entity.start):
-            marks[0] = "B"
-        if scheme == "IOBES":
-            marks[-1] = "S" if len(marks) == 1 else "E"
-        tags[entity.start : entity.end] = [tag_name(mark, entity.type) for mark in marks]
+            prefixes[0] = "B"
+        if scheme in ("IOBES", "BILOU"):
+            prefixes[-1] = single if len(prefixes) == 1 else last
+        tags[entity.start : entity.end] = [join_tag(prefix, entity.type) for prefix in prefixes]
         before = entity
     return tuple(tags)
 
 
-def tag_name(mark: str, type_: str) -> str:
-    """Return a tag; files with one type of entities may leave it out."""
-    return f"{mark}-{type_}" if type_ else mark
+def mark_words(tags: Sequence[str], known_tags: Collection[str]) -> tuple[str, ...]:
+    """Return tags of entities whose type is a plain tag: of each word, or of all neighbors if there is a tag O."""
+    prefix = "I" if "O" in known_tags else "B"
+    return tuple(tag if tag == "O" else f"{prefix}-{tag}" for tag in tags)
+
+
+def join_tag(prefix: str, type_: str) -> str:
+    """Return a tag; files with one entity type may leave the type out."""
+    return f"{prefix}-{type_}" if type_ else prefix
 
 
 def is_tag(tag: str) -> bool:
-    """Return whether a text is a tag of one of the schemes."""
-    mark, hyphen, type_ = tag.partition("-")
-    return tag == "O" or (mark in ("B", "I", "E", "S") and bool(type_) == bool(hyphen))
+    """Return whether a text is a tag of one of the schemes for entities."""
+    prefix, hyphen, type_ = tag.partition("-")
+    return tag == "O" or (prefix in ("B", "I", *_ENDS) and bool(type_) == bool(hyphen))
 
 
 @cache
-def _step(before: str, tag: str) -> _Step:
-    mark_before, _, type_before = before.partition("-")
-    mark, _, type_ = tag.partition("-")
-    goes_on = mark_before != "O" and type_ == type_before
-    is_open = mark_before in ("B", "I")
-    return _Step(
-        mark,
-        begins=mark != "O" and not goes_on,
-        is_iobes=(mark in ("I", "E") and goes_on) if is_open else mark in ("O", "B", "S"),
-    )
+def _transition(before: str, tag: str) -> tuple[str, bool, bool]:
+    """Return a tag's prefix, whether an entity begins not right after one of its type, and whether IOBES allows it."""
+    prefix_before, _, type_before = before.partition("-")
+    prefix, _, type_ = tag.partition("-")
+    continues = prefix_before != "O" and type_ == type_before
+    is_open = prefix_before in ("B", "I")
+    is_valid = (prefix in ("I", "E", "L") and continues) if is_open else prefix in ("O", "B", "S", "U")
+    return prefix, prefix != "O" and not continues, is_valid

@@ -1,151 +1,212 @@
-"""The family of tasks that give every word of a text a tag, which together mark entities.
+"""The family of tagging tasks: a tag for every word; together the tags mark entities.
 
-Shapes: T tokens in the packed batch, W words of it that are predicted, C classes.
+Shapes: T tokens in the packed batch, W words to tag, C classes.
 """
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cloze.corpus.streams import STDIN
+from cloze.data.files import STDIN, read_lines
+from cloze.data.tables import is_parquet
 from cloze.errors import InputError
-from cloze.metrics.conll import entities, entity_scores
-from cloze.model.bert import BertModel
-from cloze.model.heads import BertForTokenClassification
-from cloze.stores import Place
-from cloze.tasks.conll import ConllColumns, Sentence, read_documents, read_sentences
-from cloze.tasks.probabilities import softmax
-from cloze.tasks.running_text import read_text
-from cloze.tasks.tables import read_lines
-from cloze.tasks.tag_schemes import Scheme, SchemeFinder, convert, is_tag, tag_name
-from cloze.tasks.tagged_text import TaggedText
-from cloze.tasks.tagging_features import Integers, TaggingBatch, TaggingFeature, pack, tagging_features
-from cloze.tasks.task import Array, Task, check_labels
-from cloze.text.tokenizer import Tokenizer
-from cloze.training.measures import Measures
+from cloze.file_io import read_json
+from cloze.metrics.conll import Entity, entities, entity_scores
+from cloze.models.checkpoint import CONFIG_FILE
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForTokenClassification
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents, read_sentences
+from cloze.tasks.running_text import split_text
+from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray, convert_tags, is_tag, join_tag, mark_words
+from cloze.tasks.tagged_json import JsonTagReader
+from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
+from cloze.tasks.tagging_formats import SAMPLE_LINES, TaggingFormat, detect_format, is_json
+from cloze.tasks.task import (
+    Array,
+    Outputs,
+    Scores,
+    Task,
+    TaskBatch,
+    check_unique,
+    cross_entropy,
+    softmax,
+    unknown_label,
+)
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricSums
 
 Context: TypeAlias = Literal["sentence", "document"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tags:
-    """A prediction: of each sentence, the likeliest tag of every word and what the model gives it."""
+class TagPrediction:
+    """The most probable tag of every word of each sentence, and its probability."""
 
     tags: tuple[tuple[str, ...], ...]
     probabilities: tuple[tuple[float, ...], ...] = ()
+    spans: tuple[tuple[int, int, str], ...] = ()
+    """Characters and types of the entities in a file of predictions, whose words may be split otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
-class FoundEntity:
-    """An entity in a text: its characters from `start` to before `end`."""
+class PredictedEntity:
+    """An entity of a text, from character `start` to before `end`."""
 
     type: str
     text: str
     start: int
     end: int
     probability: float
-    """The product of what the model gives the tags of its words."""
+    """Product of the probabilities of its words' tags."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
-    """A softmax over the tags for every word, from the vector of its first piece (Devlin et al. 2019, 5.3).
+class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
+    """A softmax over the tags for every word, from the vector of its first token (Devlin et al. 2019, 5.3).
 
-    Case tells names from other words: take a cased model where there is one, as the paper does.
-
-    The model learns IOB2 whatever scheme the data are in, and answers in theirs. A text that is longer than the
-    model reads at once is cut into windows that overlap by half; each word is learned and predicted in the one that
-    shows most of what is around it. A word that the tokenizer makes nothing of stands as [UNK].
+    The model learns IOB2 whatever the scheme of the data, and predicts in the scheme of the data. A sentence over
+    `max_seq_length` is cut into windows that overlap by half; each word is tagged in the window with the most
+    context. A word that the tokenizer removes becomes [UNK]. Use a cased model, as the paper does.
     """
 
-    main_metric: ClassVar[str] = "f1"
+    main_metric = "f1"
     metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
-    learned_settings: ClassVar[tuple[str, ...]] = ("labels",)
-    data_format: ClassVar[str] = "CoNLL's columns: a word and its tag a line, an empty line between sentences"
+    model_settings: ClassVar[tuple[str, ...]] = ("labels",)
+    data_format: ClassVar[str] = (
+        "words and tags in columns, CoNLL-U, JSON or Parquet; or texts with spans in JSON"
+    )
 
     labels: tuple[str, ...] = ()
-    """In the order of the classes; none given, they are B and I of the types that the training data have, and O."""
+    """In the order of the classes; by default O, and B and I of each type in the training data."""
     scheme: Scheme | None = None
-    """Of the answers; not given, it is that of the training data."""
+    """Scheme of the predictions; by default that of the training data."""
     word_column: int = 0
     """Counted from 0, or from -1 backwards."""
     tag_column: int = -1
     context: Context = "sentence"
-    """What the model sees of a sentence's document: nothing, or as much as fits, on both sides."""
+    """Read a sentence alone, or with as much of its document on both sides as fits."""
     running_text: bool = False
-    """What has no tags is plain text, not columns: each line an example."""
+    """Read files without tags as plain text, as `format` text does."""
     language: str = "en"
-    """Of plain text: its sentences are found by it."""
+    """Language of plain text, for sentence splitting."""
     columns: int | None = None
-    """Of the training data: what has no tags has no more of them. None: it was not said."""
+    """Number of columns of the training data, by which columns without tags are recognized."""
+    format: TaggingFormat | None = None
+    """How files are written: columns, conllu, json or text, one a line; by default it is detected."""
+    tags_field: str | None = None
+    """Field of JSON and Parquet with the tags of tokens; by default the only one whose name says so."""
+    tag_names: tuple[str, ...] = ()
+    """Names of tags that JSON and Parquet have as numbers, in their order."""
+    stray: Stray = "refuse"
+    """Tags that the scheme does not allow are an error, or are read as conlleval does."""
 
     def __post_init__(self) -> None:
-        check_labels(self.labels)
-        if wrong := [label for label in self.labels if not is_tag(label)]:
-            raise ValueError(f"labels holds {wrong[0]!r}, which is no tag as B-PER is")
+        check_unique(self.labels)
+        invalid = [label for label in self.labels if not is_tag(label)]
+        if invalid and self.scheme != "plain":
+            raise ValueError(f"labels holds {invalid[0]!r}, which is not a tag such as B-PER")
 
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[TaggedText]:
-        """Read sentences or documents from a file of columns; or plain text, where that has no tags."""
-        if self.running_text and not labelled:
-            for line, _ in read_lines(path):
-                yield self.example(line)
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[TaggedText]:
+        """Read sentences or documents in columns, JSON or Parquet, or plain text if there are no tags."""
+        schemes = self._scheme_detector()
+        reader = JsonTagReader(self.name, labeled, self.language, self.tags_field, self.tag_names)
+        if is_parquet(path):
+            yield from _check_tags(reader.read_parquet(path), schemes)
             return
-        columns = ConllColumns(self.word_column, self.tag_column if labelled else None)
-        if not labelled:
-            columns = replace(columns, most=self.columns)
-        sees_documents = self.context == "document"
-        for document in read_documents(path, columns, must_be_marked=sees_documents):
-            if sees_documents:
-                yield TaggedText(document)
-            else:
-                origin = document[0].where(0)
-                yield from (TaggedText((sentence,), document=origin) for sentence in document)
+        lines = read_lines(path)
+        sample = list(islice(lines, SAMPLE_LINES))
+        lines = chain(sample, lines)
+        shape = "text" if self.running_text and not labeled else self.format
+        shape = shape or detect_format(
+            path,
+            [text for text, _ in sample],
+            labeled=labeled,
+            task=self.name,
+            labels=self.labels,
+            columns=self.columns,
+        )
+        if shape == "json":
+            yield from _check_tags(reader.read_lines(path, lines), schemes)
+        elif shape == "text":
+            if labeled:
+                raise InputError("plain text has no tags", where=path, remedy="Give words with tags, or JSON")
+            yield from (self.example(line) for line, _ in lines)
+        else:
+            tag = self.tag_column if labeled else None
+            columns = ConllColumns(self.word_column, tag, self.name, is_conllu=shape == "conllu")
+            by_document = self.context == "document"
+            for document in read_documents(
+                path, columns, must_be_marked=by_document, schemes=schemes, lines=lines
+            ):
+                if by_document:
+                    yield TaggedText(document)
+                else:
+                    where = document[0].where(0)
+                    yield from (TaggedText((sentence,), document=where) for sentence in document)
+
+    @property
+    def learned_scheme(self) -> Scheme:
+        """The scheme of the model's classes."""
+        return "plain" if self.scheme == "plain" else "IOB2"
+
+    def _scheme_detector(self) -> SchemeDetector:
+        return SchemeDetector(self.name, is_plain=self.scheme == "plain", stray=self.stray)
 
     def example(self, text: str) -> TaggedText:
-        """Return a running text of any length, cut into sentences and words."""
-        return TaggedText(read_text(text, language=self.language), text)
+        """Split plain text into sentences and words."""
+        return TaggedText(split_text(text, language=self.language), text)
 
-    def fitted(self, examples: Sequence[TaggedText]) -> Self:
-        """Return the task with the labels and the scheme of the examples.
-
-        Raises:
-            InputError: no word has a tag but O.
-        """
-        schemes = SchemeFinder()
-        types = set()
-        for sentence in chain.from_iterable(example.sentences for example in examples):
-            tags = sentence.tags or ()
-            schemes.add(tags, sentence.where)
-            types |= {entity.type for entity in entities(tags)}
-        if not types:
+    def fit_labels(self, examples: Sequence[TaggedText]) -> Self:
+        """Return the task with the labels and the scheme of the examples."""
+        schemes = self._scheme_detector()
+        sentences = [sentence for example in examples for sentence in example.sentences]
+        for sentence in sentences:
+            schemes.add(sentence.tags or (), sentence.where)
+        scheme = schemes.scheme()
+        if scheme == "plain":
+            labels = tuple(sorted({tag for sentence in sentences for tag in sentence.tags or ()}))
+        else:
+            types = {entity.type for sentence in sentences for entity in entities(sentence.tags or ())}
+            labels = ("O", *(join_tag(prefix, type_) for type_ in sorted(types) for prefix in ("B", "I")))
+        if len(labels) < 2:
             what, remedy = "no word has a tag but O", "A tagger needs examples of entities"
-            raise InputError(what, where=examples[0].sentences[0].file, remedy=remedy)
-        found = ("O", *(tag_name(mark, type_) for type_ in sorted(types) for mark in ("B", "I")))
+            raise InputError(what, where=sentences[0].file if sentences else None, remedy=remedy)
         return replace(
             self,
-            labels=self.labels or found,
-            scheme=self.scheme or schemes.found(),
-            columns=max(sentence.columns for example in examples for sentence in example.sentences),
+            labels=self.labels or labels,
+            scheme="plain" if scheme == "plain" else self.scheme or scheme,
+            columns=max(sentence.columns for sentence in sentences) or None,
         )
 
-    def notes(self, tokenizer: Tokenizer) -> list[str]:
-        """Name the scheme and the types that were found, and a model that cannot tell names by their capitals."""
+    def notes(self, examples: Sequence[TaggedText], tokenizer: Tokenizer) -> list[str]:
+        """Name the scheme and the entity types or tags, count stray tags, and warn of an uncased model."""
+        if self.scheme == "plain":
+            return [f"{len(self.labels)} plain tags, which mark no entities: {', '.join(self.labels)}"]
         types = sorted({label.partition("-")[2] for label in self.labels} - {""})
         notes = [f"tags in {self.scheme}, of {len(types)} types: {', '.join(types)}"]
+        if self.stray == "as-conlleval":
+            schemes = self._scheme_detector()
+            for sentence in chain.from_iterable(example.sentences for example in examples):
+                schemes.add(sentence.tags or (), sentence.where)
+            notes.append(
+                f"{schemes.num_stray:,} tags that the scheme does not allow are read as conlleval does"
+            )
         if tokenizer.lowercase:
             notes.append(
                 "the model lower-cases its text, which hides the capitals of names: a cased one may find more"
             )
         return notes
 
-    def origin(self, example: TaggedText) -> str | None:
+    def split_group(self, example: TaggedText) -> str | None:
         """Return file and line of a sentence's document."""
         return example.document
 
@@ -154,48 +215,56 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         """The labels."""
         return self.labels
 
-    def with_classes(self, names: tuple[str, ...]) -> Self:
-        """Return the task with the labels that a model names; what are no tags are refused."""
-        if wrong := [name for name in names if not is_tag(name)]:
-            raise InputError(f"no tagger: its class {wrong[0]!r} is no tag as B-PER is")
+    def with_class_names(self, names: tuple[str, ...]) -> Self:
+        """Return the task with a model's labels: tags of entities, or plain ones."""
+        if unnamed := [name for name in names if name.startswith("LABEL_")]:
+            raise InputError(f"no tagger: its class {unnamed[0]!r} is not a tag such as B-PER")
         if not names:
             raise InputError("no tagger: config.json names no labels")
-        return replace(self, labels=names, scheme=self.scheme or "IOB2")
+        scheme = "plain" if not all(map(is_tag, names)) else self.scheme or "IOB2"
+        return replace(self, labels=names, scheme=scheme)
+
+    def for_external_checkpoint(self, directory: Path) -> Self:
+        """Return the task for a checkpoint of another program; only a tagger's may have plain tags."""
+        task = super().for_external_checkpoint(directory)
+        architectures = read_json(directory / CONFIG_FILE).get("architectures") or ()
+        if task.scheme == "plain" and not any("TokenClassification" in str(name) for name in architectures):
+            raise InputError(f"no tagger: its class {task.labels[0]!r} is not a tag such as B-PER")
+        return task
 
     def features(
         self, example: TaggedText, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[TaggingFeature]:
-        """Tokenize each sentence with as much of its neighbours as fits; a long one is cut into windows.
+        """Tokenize each sentence with as much of the others as fits; a long one is cut into windows."""
+        targets = self._targets(example)
+        return tagging_features(example.sentences, targets, tokenizer, max_seq_length=max_seq_length)
 
-        Raises:
-            InputError: a tag is none of the task's.
-        """
-        return tagging_features(
-            example.sentences, self._targets(example), tokenizer, max_seq_length=max_seq_length
-        )
+    @cached_property
+    def _class_indices(self) -> dict[str, int]:
+        """The class of each tag."""
+        index_of = {label: index for index, label in enumerate(self.labels)}
+        # IOB1 data may hold no B of a type; there I begins an entity
+        for label, index in [*index_of.items()]:
+            prefix, _, type_ = label.partition("-")
+            if prefix == "I":
+                index_of.setdefault(join_tag("B", type_), index)
+        return index_of
 
     def _targets(self, example: TaggedText) -> Integers | None:
         """Return the classes of all words of an example, where they are known."""
-        number_of = {label: number for number, label in enumerate(self.labels)}
-        # a tagger that learned IOB1 may have met no B of a type: there I begins an entity
-        for label, number in [*number_of.items()]:
-            mark, _, type_ = label.partition("-")
-            if mark == "I":
-                number_of.setdefault(tag_name("B", type_), number)
-        numbers = []
+        index_of = self._class_indices
+        targets = []
         for sentence in example.sentences:
             if sentence.tags is None:
                 return None
-            for word, tag in enumerate(convert(sentence.tags, "IOB2")):
-                if tag not in number_of:
-                    what = f"tag {sentence.tags[word]!r} is none of the task's"
-                    some = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
-                    raise InputError(what, where=sentence.where(word), remedy=f"It knows {some}")
-                numbers.append(number_of[tag])
-        return np.array(numbers, np.int64)
+            for word, tag in enumerate(convert_tags(sentence.tags, self.learned_scheme)):
+                if tag not in index_of:
+                    raise unknown_label(sentence.tags[word], self.labels, sentence.where(word), kind="tag")
+                targets.append(index_of[tag])
+        return np.array(targets, np.int64)
 
-    def check_scored(self, examples: Sequence[TaggedText]) -> None:
-        """Refuse examples without tags, or with one that is none of the task's, where it names its own."""
+    def check_scorable(self, examples: Sequence[TaggedText]) -> None:
+        """Refuse examples without tags, and unknown tags if the task has labels of its own."""
         for example in examples:
             for sentence in example.sentences:
                 if sentence.tags is None:
@@ -203,39 +272,35 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
             if self.labels:
                 self._targets(example)
 
-    def batch(self, features: Sequence[TaggingFeature]) -> TaggingBatch:
-        """Pack sequences in the order given."""
+    def batch(self, features: Sequence[TaggingFeature]) -> TaskBatch:
+        """Pack sequences in the given order."""
         return pack(features)
 
-    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> nn.Module:
-        """Return the encoder with a dense layer on the vector of each token."""
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the encoder with a dense layer on every token."""
         return BertForTokenClassification(bert, num_labels=len(self.labels), generator=generator)
 
-    def word_logits(self, logits: Tensor, batch: TaggingBatch) -> Tensor:
-        """Return the logits of the words, [W, C], out of those of the tokens, [T, C]."""
-        # not logits[...]: on a CPU the gradient of indexing adds up in another order each time
+    def word_logits(self, logits: Tensor, batch: TaskBatch) -> Tensor:
+        """Select the logits of the words, [W, C], from those of the tokens, [T, C]."""
+        assert batch.positions is not None
+        # not logits[...]: on a CPU, the gradient of indexing is summed in a different order each time
         return logits.index_select(0, batch.positions)
 
-    def loss(self, logits: Tensor, batch: TaggingBatch) -> tuple[Tensor, Measures]:
-        """Return the summed cross entropy of the words; also measured: the share of right tags."""
-        logits_WC = self.word_logits(logits, batch)
-        loss = nn.functional.cross_entropy(logits_WC, batch.targets, reduction="sum")
-        correct = (logits_WC.detach().argmax(-1) == batch.targets).sum()
-        count = batch.num_targets
-        return loss, {"loss": (loss.detach(), count), "accuracy": (correct, count)}
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the summed cross entropy of the words, and the accuracy of the tags."""
+        return cross_entropy(self.word_logits(logits, batch), batch.targets)
 
-    def outputs(self, logits: Tensor, batch: TaggingBatch) -> list[Array]:
-        """Return the logits of the words of each sequence, [its words, C]."""
-        return [
-            own.numpy() for own in torch.split(self.word_logits(logits, batch).cpu(), list(batch.num_words))
-        ]
+    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+        """Return the logits of the words of each sequence, [W, C]."""
+        logits_WC = self.word_logits(logits, batch).cpu()
+        return [of_sequence_WC.numpy() for of_sequence_WC in torch.split(logits_WC, list(batch.counts))]
 
     def decode(
-        self, example: TaggedText, features: Sequence[TaggingFeature], outputs: Sequence[Array]
-    ) -> Tags:
-        """Return the likeliest tag of every word; they come in the order of the windows, which is theirs.
+        self, example: TaggedText, features: Sequence[TaggingFeature], outputs: Outputs
+    ) -> TagPrediction:
+        """Return the most probable tag of every word, in the task's scheme.
 
-        An entity that begins with I is one to the scores; it is written as its scheme has it.
+        An entity that begins with I counts as an entity, and is written as the scheme requires.
         """
         logits_WC = np.concatenate([np.zeros((0, len(self.labels))), *outputs])
         probabilities_W = softmax(logits_WC).max(-1)
@@ -244,20 +309,28 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
         start = 0
         for sentence in example.sentences:
             end = start + len(sentence.words)
-            raw = [self.labels[number] for number in best_W[start:end]]
-            tags.append(convert(raw, self.scheme or "IOB2"))
+            predicted = [self.labels[index] for index in best_W[start:end]]
+            tags.append(convert_tags(predicted, self.scheme or "IOB2"))
             probabilities.append(tuple(probabilities_W[start:end].tolist()))
             start = end
-        return Tags(tuple(tags), tuple(probabilities))
+        return TagPrediction(tuple(tags), tuple(probabilities))
 
-    def score(self, examples: Sequence[TaggedText], predictions: Sequence[Tags]) -> dict[str, float]:
-        """Return what conlleval says, in percent: of all entities, of the tags, and F1 of each type."""
-        gold = [
-            (sentence.tags or ()) if self.scheme is None else convert(sentence.tags or (), self.scheme)
-            for example in examples
-            for sentence in example.sentences
-        ]
-        scores = entity_scores(gold, [tags for prediction in predictions for tags in prediction.tags])
+    def score(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> Scores:
+        """Return conlleval's metrics in percent: of all entities, of the tags, and F1 of each type.
+
+        A plain tag counts as an entity of one word, so that F1 of all is the accuracy; with a tag O, words of one tag
+        are one entity.
+        """
+        gold = [sentence.tags or () for example in examples for sentence in example.sentences]
+        predicted = [tags for prediction in predictions for tags in prediction.tags]
+        if self.scheme == "plain" or (
+            self.scheme is None and not all(map(is_tag, chain.from_iterable(gold)))
+        ):
+            known_tags = self.labels or set(chain.from_iterable(gold))
+            gold, predicted = ([mark_words(t, known_tags) for t in tags] for tags in (gold, predicted))
+        elif self.scheme is not None:
+            gold = [convert_tags(tags, self.scheme) for tags in gold]
+        scores = entity_scores(gold, predicted)
         total = scores.all_types
         return {
             "f1": total.f1,
@@ -267,83 +340,109 @@ class Tagging(Task[TaggedText, TaggingFeature, TaggingBatch, Tags]):
             **{f"f1_{name}": counts.f1 for name, counts in scores.by_type.items() if counts.gold},
         }
 
-    def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[Tags]) -> str | None:
-        """Name a tagger that finds nothing, where there is something."""
-        if not any(entities(s.tags or ()) for example in examples for s in example.sentences):
+    def _entities(self, tags: Sequence[str] | None) -> list[Entity]:
+        """Return the entities that tags mark; plain tags mark every word but those with O."""
+        return entities(mark_words(tags or (), self.labels) if self.scheme == "plain" else tags or ())
+
+    def collapse(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> str | None:
+        """Detect predictions without any entity, or without a right one, unless the examples have none."""
+        if not any(self._entities(s.tags) for example in examples for s in example.sentences):
             return None
-        found_some = any(entities(tags) for prediction in predictions for tags in prediction.tags)
-        if not found_some:
+        if not any(self._entities(tags) for prediction in predictions for tags in prediction.tags):
             return "no entity predicted"
         return "no entity right" if self.score(examples, predictions)["f1"] == 0 else None
 
-    def entities(self, example: TaggedText, prediction: Tags) -> list[FoundEntity]:
-        """Return the entities that the tags mark, with their place in the text."""
-        text, offsets = example.placed()
-        found = []
-        for own, tags, probabilities in zip(offsets, prediction.tags, prediction.probabilities, strict=True):
-            for entity in entities(tags):
-                start, end = own[entity.start][0], own[entity.end - 1][1]
+    def entities(self, example: TaggedText, prediction: TagPrediction) -> list[PredictedEntity]:
+        """Return the entities that the tags mark, with their characters."""
+        text, offsets = example.text_and_offsets()
+        predicted = []
+        for spans, tags, probabilities in zip(
+            offsets, prediction.tags, prediction.probabilities, strict=True
+        ):
+            for entity in self._entities(tags):
+                start, end = spans[entity.start][0], spans[entity.end - 1][1]
                 probability = math.prod(probabilities[entity.start : entity.end])
-                found.append(FoundEntity(entity.type, text[start:end], start, end, probability))
-        return found
+                predicted.append(PredictedEntity(entity.type, text[start:end], start, end, probability))
+        return predicted
 
-    def to_json(self, example: TaggedText, prediction: Tags) -> dict[str, Any]:
-        """Return the entities with their place in the text, in characters, and the tags of all words.
+    def to_json(self, example: TaggedText, prediction: TagPrediction) -> dict[str, Any]:
+        """Return the text, the entities with their characters, and the tags of all words.
 
-        A text that was read as words has one space between them, and a line for each sentence.
+        The text of words in columns has a space between words and a line per sentence.
         """
-        text, _ = example.placed()
+        text, _ = example.text_and_offsets()
         sentences = [
             {"words": list(sentence.words), "tags": list(tags), "probabilities": list(probabilities)}
             for sentence, tags, probabilities in zip(
                 example.sentences, prediction.tags, prediction.probabilities, strict=True
             )
         ]
-        found = [asdict(entity) for entity in self.entities(example, prediction)]
-        return {"text": text, "entities": found, "sentences": sentences}
+        predicted = [asdict(entity) for entity in self.entities(example, prediction)]
+        return {"text": text, "entities": predicted, "sentences": sentences}
 
-    def from_json(self, values: Mapping[str, Any]) -> Tags:
-        """Read the tags."""
+    def from_json(self, values: Mapping[str, Any]) -> TagPrediction:
+        """Read the tags; probabilities are optional."""
         sentences = values["sentences"]
         tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
-        return Tags(tags, tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences))
+        probabilities = tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences)
+        spans = []
+        for entity in values.get("entities", ()):
+            start, end, type_ = entity["start"], entity["end"], entity["type"]
+            if not (type(start) is type(end) is int and isinstance(type_, str)):
+                raise TypeError(f"start and end of an entity are integers, its type a text: {entity}")
+            spans.append((start, end, type_))
+        return TagPrediction(tags, probabilities, tuple(spans))
 
-    def predictions(self, path: Place, examples: Sequence[TaggedText]) -> list[Tags]:
-        """Read predictions, as `cloze predict` prints them or in columns: those of a file whose last is the tag.
-
-        Raises:
-            InputError: a line is wrong, or they are not those of the examples.
-        """
-        if _is_json_lines(path):
-            found = super().predictions(path, examples)
-            for example, prediction in zip(examples, found, strict=True):
-                _check_lengths(example, prediction, path)
-            return found
+    def read_predictions(self, path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPrediction]:
+        """Read predictions as `cloze predict` prints them, or in columns whose last is the predicted tag."""
+        if str(path) == STDIN or is_json(next(read_lines(path), ("", ""))[0]):
+            predictions = super().read_predictions(path, examples)
+            for i, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
+                lengths = [len(sentence.words) for sentence in example.sentences]
+                if example.text is not None and list(map(len, prediction.tags)) != lengths:
+                    predictions[i] = self._tag_spans(example, prediction)
+                _check_lengths(example, predictions[i], path)
+            return predictions
         columns = ConllColumns(self.word_column, -1)
-        given = (s for s in read_sentences(path, columns, check_tags=False) if s.words)
-        found = [
-            Tags(tuple(_matching(next(given, None), sentence, path) for sentence in example.sentences))
+        sentences = (s for s in read_sentences(path, columns, check_tags=False) if s.words)
+        predictions = [
+            TagPrediction(
+                tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences)
+            )
             for example in examples
         ]
-        if (more := next(given, None)) is not None:
+        if (more := next(sentences, None)) is not None:
             raise InputError("more sentences than there are to score", where=more.where(0))
-        return found
+        return predictions
+
+    def _tag_spans(self, example: TaggedText, prediction: TagPrediction) -> TagPrediction:
+        """Return the tags of an example's words that overlap the entities of a prediction."""
+        tags, before = [], None
+        for sentence in example.sentences:
+            tags.append(["O"] * len(sentence.words))
+            for word, (start, end) in enumerate(sentence.offsets or ()):
+                span = next((span for span in prediction.spans if span[0] < end and start < span[1]), None)
+                if span is not None:
+                    prefix = "I" if span == before else "B"
+                    tags[-1][word] = span[2] if self.scheme == "plain" else join_tag(prefix, span[2])
+                before = span
+        return TagPrediction(tuple(map(tuple, tags)))
 
 
-def _is_json_lines(path: Place) -> bool:
-    """Whether a file's first line is a JSON object; of stdin it is taken to be."""
-    if str(path) == STDIN:
-        return True
-    try:
-        return isinstance(json.loads(next(read_lines(path), ("", ""))[0]), dict)
-    except (ValueError, RecursionError):
-        return False
+def _check_tags(texts: Iterable[TaggedText], schemes: SchemeDetector) -> Iterator[TaggedText]:
+    """Yield texts, and check that their tags are in one scheme."""
+    for text in texts:
+        for sentence in text.sentences:
+            schemes.add(sentence.tags or (), sentence.where)
+        yield text
+    schemes.scheme()
 
 
-def _check_lengths(example: TaggedText, prediction: Tags, path: Place) -> None:
-    first = example.sentences[0].where(0)
+def _check_lengths(example: TaggedText, prediction: TagPrediction, path: PathOrUrl) -> None:
+    """Refuse a prediction with another number of sentences or tags."""
     if len(prediction.tags) != len(example.sentences):
-        what = f"{len(prediction.tags)} sentences, the text of {first} has {len(example.sentences)}"
+        text = f"the text of {example.sentences[0].where(0)}" if example.sentences else "a text without words"
+        what = f"{len(prediction.tags)} sentences, {text} has {len(example.sentences)}"
         raise InputError(what, where=path)
     for sentence, tags in zip(example.sentences, prediction.tags, strict=True):
         if len(tags) != len(sentence.words):
@@ -351,18 +450,17 @@ def _check_lengths(example: TaggedText, prediction: Tags, path: Place) -> None:
             raise InputError(what, where=path)
 
 
-def _matching(given: Sentence | None, sentence: Sentence, path: Place) -> tuple[str, ...]:
-    """Return the tags that were given to a sentence, which must be this one."""
-    if given is None:
-        raise InputError(f"no prediction for {sentence.where(0)} and what follows it", where=path)
-    for word, (theirs, own) in enumerate(zip(given.words, sentence.words, strict=False)):
-        if theirs != own:
-            what = f"{theirs!r}, where {sentence.where(word)} has {own!r}"
-            raise InputError(what, where=given.where(word), remedy="Give the same words in the same order")
-    if len(given.words) != len(sentence.words):
-        what = (
-            f"a sentence of {len(given.words)} words, that of {sentence.where(0)} has {len(sentence.words)}"
-        )
-        raise InputError(what, where=given.where(0), remedy="Give the same words in the same order")
-    assert given.tags is not None
-    return given.tags
+def _matching_tags(predicted: Sentence | None, gold: Sentence, path: PathOrUrl) -> tuple[str, ...]:
+    """Return the tags of a predicted sentence, which must have the words of the gold one."""
+    if predicted is None:
+        raise InputError(f"no prediction for {gold.where(0)} and what follows it", where=path)
+    remedy = "Give the same words in the same order"
+    for word, (theirs, ours) in enumerate(zip(predicted.words, gold.words, strict=False)):
+        if theirs != ours:
+            what = f"{theirs!r}, where {gold.where(word)} has {ours!r}"
+            raise InputError(what, where=predicted.where(word), remedy=remedy)
+    if len(predicted.words) != len(gold.words):
+        what = f"a sentence of {len(predicted.words)} words, that of {gold.where(0)} has {len(gold.words)}"
+        raise InputError(what, where=predicted.where(0), remedy=remedy)
+    assert predicted.tags is not None
+    return predicted.tags

@@ -1,6 +1,6 @@
-"""Sentences as the model reads them, which tags their words, and batches of these.
+"""From sentences to token sequences, with the positions of the words to tag.
 
-Shapes: W words that are predicted.
+Shapes: P tokens of a document, W words to tag.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,26 +10,27 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from cloze.model.packed import Packed
+from cloze.data.batch import collate
 from cloze.tasks.conll import Sentence
-from cloze.tasks.windows import Window, cut_windows, window_of_most_context
-from cloze.text.tokenizer import Tokenizer
+from cloze.tasks.features import max_context_windows, sliding_windows
+from cloze.tasks.task import Array, TaskBatch
+from cloze.tokenization.tokenizer import Tokenizer
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TaggingFeature:
-    """A sentence or a window of it, with what is around it: the pieces, and which of them stand for a word."""
+    """The tokens of a sentence or a window of it, with context, and the words to tag."""
 
     input_ids: Integers
     positions: Integers
-    """Of the first pieces of the words to be predicted, [W]."""
+    """First tokens of the words to tag, [W]."""
     targets: Integers | None
-    """The classes of these words, [W], where they are known."""
+    """Classes of these words, [W], where they are known."""
+    states: Array | None = None
+    """Vectors of a frozen encoder for these words, [W, L, D]."""
 
     @property
     def num_tokens(self) -> int:
@@ -38,116 +39,81 @@ class TaggingFeature:
 
     @property
     def is_truncated(self) -> bool:
-        """Never: every word is predicted, in one window or another."""
+        """Always false: every word is in a window."""
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class TaggingBatch:
-    """Sequences end to end, the tokens that stand for words, and the classes of these."""
-
-    packed: Packed
-    positions: Tensor
-    targets: Tensor
-    num_words: tuple[int, ...]
-    """Of each sequence."""
-
-    @property
-    def num_targets(self) -> int:
-        """W."""
-        return len(self.targets)
-
-    def to(self, device: torch.device) -> "TaggingBatch":
-        """Copy the tensors to a device."""
-        return TaggingBatch(
-            self.packed.to(device),
-            self.positions.to(device, non_blocking=True),
-            self.targets.to(device, non_blocking=True),
-            self.num_words,
-        )
 
 
 def tagging_features(
     sentences: Sequence[Sentence], targets: Integers | None, tokenizer: Tokenizer, *, max_seq_length: int
 ) -> list[TaggingFeature]:
-    """Tokenize neighbouring sentences, each with as much of the others as fits; a long one is cut into windows.
+    """Tokenize the sentences of a document, each with as much of the others as fits; a long one is cut into windows.
 
-    A word that the tokenizer makes nothing of stands as [UNK].
-
-    Args:
-        sentences: a document.
-        targets: the classes of all its words, where they are known.
-        tokenizer: whose pieces the model reads.
-        max_seq_length: [CLS] and [SEP] included.
+    `targets` are the classes of all words. A word that the tokenizer removes becomes [UNK].
     """
-    pieces, first_pieces = _tokenize([word for sentence in sentences for word in sentence.words], tokenizer)
-    bounds = np.append(first_pieces, len(pieces))
+    ids_P, first_tokens = _tokenize([word for sentence in sentences for word in sentence.words], tokenizer)
+    bounds = np.append(first_tokens, len(ids_P))
     ends = list(accumulate(len(sentence.words) for sentence in sentences))
     features = []
     for word, end_word in zip([0, *ends], ends, strict=False):
         start, end = int(bounds[word]), int(bounds[end_word])
-        for window, own in _windows(start, end, len(pieces), max_seq_length - 2):
-            first, last = np.searchsorted(first_pieces, (own.start, own.stop))
+        for window, tagged in _windows(start, end, len(ids_P), max_seq_length - 2):
+            first, last = np.searchsorted(first_tokens, (tagged.start, tagged.stop))
             if first < last:
-                inner = pieces[window.start : window.start + window.length]
                 features.append(
                     TaggingFeature(
-                        np.concatenate([[tokenizer.cls_id], inner, [tokenizer.sep_id]]),
-                        first_pieces[first:last] - window.start + 1,
+                        np.concatenate([[tokenizer.cls_id], ids_P[window], [tokenizer.sep_id]]),
+                        first_tokens[first:last] - window.start + 1,
                         None if targets is None else targets[first:last],
                     )
                 )
     return features
 
 
-def pack(features: Sequence[TaggingFeature]) -> TaggingBatch:
-    """Lay sequences end to end in the order given."""
-    lengths = [feature.num_tokens for feature in features]
-    starts = [0, *accumulate(lengths)]
-    packed = Packed.from_arrays(
-        np.concatenate([feature.input_ids for feature in features]),
-        np.zeros(starts[-1], np.int64),
-        np.concatenate([np.arange(length) for length in lengths]),
-        starts,
-    )
-    positions = [feature.positions + start for feature, start in zip(features, starts[:-1], strict=True)]
+def pack(features: Sequence[TaggingFeature]) -> TaskBatch:
+    """Pack sequences in the given order; unknown targets are packed as 0."""
+    batch = collate([feature.input_ids for feature in features])
+    starts = batch.cu_seqlens[:-1].astype(np.int64)
+    positions = [feature.positions + start for feature, start in zip(features, starts, strict=True)]
     targets = [
         np.zeros_like(feature.positions) if feature.targets is None else feature.targets
         for feature in features
     ]
-    return TaggingBatch(
-        packed,
-        torch.from_numpy(np.concatenate(positions)),
-        torch.from_numpy(np.concatenate(targets)),
-        tuple(len(feature.positions) for feature in features),
+    states = [feature.states for feature in features if feature.states is not None]
+    return TaskBatch.extend(
+        batch,
+        targets=np.concatenate(targets),
+        counts=tuple(len(feature.positions) for feature in features),
+        positions=np.concatenate(positions),
+        states=np.concatenate(states) if states else None,
     )
 
 
 def _tokenize(words: Sequence[str], tokenizer: Tokenizer) -> tuple[Integers, Integers]:
-    """Return the pieces of all words, and which is each word's first; a word without pieces gets [UNK]."""
+    """Return the tokens of all words, [P], and the index of each word's first token."""
     ids, lengths = tokenizer.ids(words)
-    ends = np.cumsum(lengths)
-    pieces = np.insert(ids.astype(np.int64), ends[lengths == 0], tokenizer.unk_id)
-    lengths = np.maximum(lengths, 1)
-    return pieces, np.cumsum(lengths) - lengths
+    ids_P = ids.astype(np.int64)
+    if not lengths.all():
+        ids_P = np.insert(ids_P, np.cumsum(lengths)[lengths == 0], tokenizer.unk_id)
+        lengths = np.maximum(lengths, 1)
+    return ids_P, np.cumsum(lengths) - lengths
 
 
-def _windows(start: int, end: int, num_pieces: int, size: int) -> Iterator[tuple[Window, slice]]:
-    """Yield what the model sees of a text to predict the pieces from `start` to `end`, and which of them it does.
+def _windows(start: int, end: int, num_tokens: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Yield windows of a document in which the tokens from `start` to `end` are tagged, and which of them.
 
-    What fits is seen at once, with as much around it on both sides as fits, too; where the text is short on one side,
-    with more on the other.
+    If they fit into one window, it is filled up with context on both sides.
     """
     if end - start <= size:
-        first = min(max(start - (size - (end - start)) // 2, 0), max(num_pieces - size, 0))
-        yield Window(first, min(size, num_pieces)), slice(start, end)
+        first = min(max(start - (size - (end - start)) // 2, 0), max(num_tokens - size, 0))
+        yield slice(first, min(first + size, num_tokens)), slice(start, end)
         return
-    windows = cut_windows(end - start, size, max(size // 2, 1))
-    best_P = window_of_most_context(windows)
-    for number, window in enumerate(windows):
-        own = np.flatnonzero(best_P == number)
-        if len(own):
+    windows = sliding_windows(end - start, size, max(size // 2, 1))
+    best_P = max_context_windows(windows)
+    for index, window in enumerate(windows):
+        tagged = np.flatnonzero(best_P == index)
+        if len(tagged):
+            first, last = int(tagged[0]), int(tagged[-1])
             yield (
-                Window(start + window.start, window.length),
-                slice(start + int(own[0]), start + int(own[-1]) + 1),
+                slice(start + window.start, start + window.stop),
+                slice(start + first, start + last + 1),
             )

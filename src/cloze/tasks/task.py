@@ -1,11 +1,10 @@
-"""What a task is, in questions that a family answers, so that a new task is a small file."""
+"""The interface of a fine-tuning task. A family implements all of it but `examples`; a benchmark is a small file."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,59 +12,47 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.data.batch import Array as BatchArray
+from cloze.data.batch import PackedBatch
+from cloze.data.files import read_lines
+from cloze.data.tables import json_lines
 from cloze.errors import InputError
-from cloze.model.bert import BertModel
-from cloze.model.checkpoint import CONFIG_FILE, load_labels, read_json
-from cloze.model.packed import Packed
-from cloze.progress import Progress
-from cloze.stores import Place
-from cloze.tasks.tables import read_objects
-from cloze.text.tokenizer import Tokenizer
-from cloze.training.measures import Measures
+from cloze.file_io import read_json
+from cloze.models.checkpoint import CONFIG_FILE, load_labels
+from cloze.models.encoder import Encoder
+from cloze.remote_files import PathOrUrl
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricSums
 
 
 class Feature(Protocol):
-    """What goes through the model in one piece: a sequence, or several that are scored together."""
+    """One input of the model: a sequence, or several that one output is computed from."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in all."""
+        """Tokens of all sequences."""
 
     @property
     def is_truncated(self) -> bool:
-        """Whether some of the text did not fit."""
-
-
-class TaskBatch(Protocol):
-    """Features, packed, with what the model should say to them."""
-
-    @property
-    def packed(self) -> Packed:
-        """What the model reads."""
-
-    @property
-    def num_targets(self) -> int:
-        """Things that the loss is the mean of."""
-
-    def to(self, device: torch.device) -> Self:
-        """Copy the tensors to a device."""
+        """Whether any text was truncated."""
 
 
 @dataclass(frozen=True, slots=True)
-class TargetBatch:
-    """Sequences end to end, and what the model should say to each, to both texts of each pair, or where in each."""
+class TaskBatch(PackedBatch):
+    """A packed batch of features with their targets."""
 
-    packed: Packed
-    targets: Tensor
+    targets: BatchArray
+    counts: tuple[int, ...] = ()
+    """Choices of each example, tokens of each window, or predicted words of each sequence."""
+    positions: BatchArray | None = None
+    """First tokens of the predicted words, [W], indices into the T tokens."""
+    states: BatchArray | None = None
+    """Precomputed outputs of a frozen encoder: [W, L, D] of words, or [B, D] of sequences."""
 
     @property
     def num_targets(self) -> int:
-        """B."""
+        """Terms of the mean loss."""
         return len(self.targets)
-
-    def to(self, device: torch.device) -> "TargetBatch":
-        """Copy the tensors to a device."""
-        return TargetBatch(self.packed.to(device), self.targets.to(device, non_blocking=True))
 
 
 _TASK_OF_PROBLEM_TYPE = {
@@ -76,262 +63,281 @@ _TASK_OF_PROBLEM_TYPE = {
 
 ExampleT = TypeVar("ExampleT")
 FeatureT = TypeVar("FeatureT", bound=Feature)
-BatchT = TypeVar("BatchT", bound=TaskBatch)
 PredictionT = TypeVar("PredictionT")
 Array: TypeAlias = npt.NDArray[np.float32]
+Outputs: TypeAlias = Sequence[Array]
+"""The outputs of the features of an example."""
+Scores: TypeAlias = dict[str, float]
 Split: TypeAlias = Literal["train", "dev"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task(ABC, Generic[ExampleT, FeatureT, BatchT, PredictionT]):
-    """A task is a frozen dataclass whose fields are its settings; `register_task` gives it its name.
+class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
+    """A frozen dataclass whose fields are the task's settings; `register_task` names it.
 
-    | question | answered by |
+    | question | method |
     |---|---|
-    | which examples does a file hold? | `examples`; `fitted`, what a whole data set tells of the task |
-    | what does the model see of one? | `features`, and `batch`, which packs them |
-    | which head stands on the encoder? | `head` |
-    | what is learned? | `loss` |
-    | what does the model's output mean? | `outputs`, in numbers for a feature; `decode`, for the example |
-    | how good is that? | `score`; `tuned`, what the scores of dev data tell of the task |
+    | Which examples are in a file? | `examples`, then `fit_labels` for settings read from the training data |
+    | What is the model's input? | `features`, and `batch`, which packs them |
+    | Which head? | `head` |
+    | Which loss? | `loss` |
+    | What is predicted? | `outputs` splits the logits by feature, `decode` turns them into a prediction |
+    | Which metrics? | `score`, and `with_tuned_threshold` for settings tuned on dev data |
     """
 
     name: ClassVar[str]
     data_format: ClassVar[str]
     """The files it reads, in a few words."""
     source: ClassVar[str]
-    """Where task and metric come from."""
+    """References for the data and the metrics."""
     main_metric: ClassVar[str]
-    """The score that says which epoch, and which run, is best: the higher the better."""
+    """Metric that selects the best epoch and the best run."""
     metrics: ClassVar[tuple[str, ...]]
-    """The scores that may say so, the main one among them."""
+    """Metrics that may be selected by, the main one among them."""
+    lower_is_better: ClassVar[tuple[str, ...]] = ()
+    """Metrics whose lower values are better."""
     problem_type: ClassVar[str | None] = None
-    """How transformers calls what the logits are, where it has a word for it."""
+    """`problem_type` of config.json."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Optional packages that `score` imports."""
     defaults: ClassVar[tuple[str, ...]] = ()
-    """Settings of a run in which this task differs from GLUE's, as in "max_seq_length=384"."""
-    file_names: ClassVar[Mapping[Split, tuple[str, ...]]] = MappingProxyType(
-        {"train": ("train.tsv",), "dev": ("dev.tsv",)}
-    )
-    """What to look for in a directory of data."""
-
+    """Run settings that differ from GLUE's, as in "max_seq_length=384"."""
+    train_files: ClassVar[tuple[str, ...]] = ("train.tsv",)
+    """Names of the training file in a directory of data."""
+    dev_files: ClassVar[tuple[str, ...]] = ("dev.tsv",)
+    """Names of the dev file in a directory of data."""
+    model_settings: ClassVar[tuple[str, ...]] = ()
+    """Settings that the weights depend on; they cannot be changed for prediction."""
     trained_as: ClassVar[str | None] = None
-    """The task whose models answer this one, where it has no training data of its own."""
-    answered_by_any_encoder: ClassVar[bool] = False
-    """Whether its head has no weights, so that every checkpoint answers it."""
-    compares_examples: ClassVar[bool] = False
-    """Whether the loss of an example depends on the others of its step, which then go through the model together."""
-    is_solved: ClassVar[bool] = False
-    """Whether `solve` finds what is learned at once, in the place of steps."""
-    encoder_learns: ClassVar[bool] = True
-    """Whether the encoder is fine-tuned; else it is frozen, and the head learns of what it says."""
-    errors: ClassVar[tuple[str, ...]] = ()
-    """Scores of which the lower is the better."""
-    learned_settings: ClassVar[tuple[str, ...]] = ()
-    """Those that the weights of a model depend on: when it answers they are what they were."""
+    """Task whose models answer this one, if it has no training data."""
+    ranked_field: ClassVar[str | None] = None
+    """Field of a prediction with the probability of each class, or with candidates, the best first."""
+    is_headless: ClassVar[bool] = False
+    """Whether the head has no weights, so that any encoder answers the task."""
+    trains_encoder: ClassVar[bool] = True
+    """Whether the encoder is fine-tuned, not frozen."""
+    has_closed_form: ClassVar[bool] = False
+    """Whether `solve` computes the head's weights without gradient steps."""
+    uses_in_batch_negatives: ClassVar[bool] = False
+    """Whether the loss compares the examples of a step, which then are one batch."""
+
+    @classmethod
+    def file_names(cls, split: Split) -> tuple[str, ...]:
+        """Return the names of a split's file in a directory of data."""
+        return cls.train_files if split == "train" else cls.dev_files
 
     @abstractmethod
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[ExampleT]:
-        """Read a file, an example at a time.
-
-        Args:
-            path: the file.
-            labelled: whether it must say what is right; otherwise that is not looked at.
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ExampleT]:
+        """Read the examples of a file; unless `labeled`, labels are ignored and may be missing.
 
         Raises:
-            InputError: a line is wrong; the first such is named.
+            InputError: a line is invalid.
         """
 
-    def fitted(self, examples: Sequence[ExampleT]) -> Self:
-        """Return the task with what its training data tell of it, such as the labels there are."""
+    def fit_labels(self, examples: Sequence[ExampleT]) -> Self:
+        """Return the task with the labels and other settings found in the training data.
+
+        Raises:
+            InputError: they cannot be learned from.
+        """
         return self
 
-    def notes(self, tokenizer: Tokenizer) -> list[str]:
-        """Say what is worth knowing of the data, and of a model with this tokenizer, before a run begins."""
+    def check_label(self, label: str, where: str) -> str:
+        """Return a label of a table as the task names it.
+
+        Raises:
+            InputError: the task cannot have it.
+        """
+        return label
+
+    def with_class_labels(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
+        """Return the training examples with labels as `fit_labels` named them."""
+        return list(examples)
+
+    def count_classes(self, examples: Sequence[ExampleT]) -> dict[str, int]:
+        """Return the number of examples of each class; empty if the task has no classes."""
+        return {}
+
+    def notes(self, examples: Sequence[ExampleT], tokenizer: Tokenizer) -> list[str]:
+        """Return remarks on the training examples and the tokenizer that are printed before training."""
         return []
 
-    def origin(self, example: ExampleT) -> Hashable:
-        """Return the text that an example was taken from; None where it has its own.
+    def split_group(self, example: ExampleT) -> Hashable:
+        """Return the source text of an example; held-out dev data share none with the training data.
 
-        Where dev data are held out of the data to learn from, no text is on both sides.
+        None: the example is a group of its own.
         """
         return None
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes that config.json names; none where there are no classes."""
+        """The classes of config.json; empty if there are none."""
         return ()
 
-    def with_classes(self, names: tuple[str, ...]) -> Self:
-        """Return the task for a model whose classes are in this order, as another program's config.json has it.
+    def with_class_names(self, names: tuple[str, ...]) -> Self:
+        """Return the task with the classes of another program's config.json, in their order.
 
         Raises:
-            InputError: they are not the task's.
+            InputError: they do not fit the task.
         """
         return self
 
-    def begun_from(self, directory: Path) -> Self:
-        """Return the task with what the checkpoint that a run starts from tells of it, where nothing is set."""
+    def with_checkpoint_settings(self, directory: Path) -> Self:
+        """Return the task with settings left unset read from the checkpoint that training starts from."""
         return self
 
-    def of_checkpoint(self, directory: Path) -> Self:
-        """Return the task as the checkpoint of another program, or of another task, answers it.
+    def for_external_checkpoint(self, directory: Path) -> Self:
+        """Return the task for a checkpoint of another program or another task.
 
         Raises:
-            InputError: it does not.
+            InputError: the checkpoint does not fit the task.
         """
         labels = load_labels(directory)
-        theirs = str(read_json(directory / CONFIG_FILE).get("problem_type"))
-        other = _TASK_OF_PROBLEM_TYPE.get(theirs)
+        problem_type = str(read_json(directory / CONFIG_FILE).get("problem_type"))
+        other = _TASK_OF_PROBLEM_TYPE.get(problem_type)
         # a single logit is one number to all of them
-        if len(labels) > 1 and other is not None and self.problem_type not in (None, theirs):
-            what = f"config.json says problem_type {theirs!r}: see the task {other}"
+        if len(labels) > 1 and other is not None and self.problem_type not in (None, problem_type):
+            what = f"config.json says problem_type {problem_type!r}: see the task {other}"
             raise InputError(f"no model for {self.name}: {what}")
-        return self.with_classes(labels)
+        return self.with_class_names(labels)
 
-    def write_beside(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
-        """Write into a checkpoint what other programs read of this task, besides config, weights and tokenizer."""
+    def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
+        """Write the files of a checkpoint that only this task has."""
 
     @abstractmethod
     def features(self, example: ExampleT, tokenizer: Tokenizer, *, max_seq_length: int) -> list[FeatureT]:
-        """Tokenize an example: one feature, or as many as it has windows.
+        """Tokenize an example into one feature, or one per window.
 
         Raises:
-            InputError: its label is none of the task's.
+            InputError: the label is unknown.
         """
 
-    def prepared(
-        self,
-        features: list[list[FeatureT]],
-        encoder: Callable[[], BertModel],
-        *,
-        max_tokens: int,
-        progress: Progress,
-    ) -> list[list[FeatureT]]:
-        """Return features for a run, with what need not be computed of them again in each epoch.
-
-        Args:
-            features: of each example of the data to learn from, or of the dev data.
-            encoder: gives the one that the run begins with.
-            max_tokens: tokens that pass through it at once.
-            progress: where to tell how far it is.
-        """
-        return features
+    def frozen_states(self, encoder: Encoder, batch: TaskBatch) -> Tensor:
+        """Return the `states` of a batch, which `outputs` splits by feature; only if the encoder is not trained."""
+        raise NotImplementedError(f"{self.name} trains its encoder")
 
     @abstractmethod
-    def batch(self, features: Sequence[FeatureT]) -> BatchT:
-        """Pack features in the order given."""
+    def batch(self, features: Sequence[FeatureT]) -> TaskBatch:
+        """Pack features in the given order."""
 
     @abstractmethod
-    def head(self, bert: BertModel, *, generator: torch.Generator | None = None) -> nn.Module:
-        """Return a model: the encoder with this task's head on it, which turns a `Packed` into logits."""
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the encoder with this task's head, a module from batch to logits."""
 
     @abstractmethod
-    def loss(self, logits: Tensor, batch: BatchT) -> tuple[Tensor, Measures]:
-        """Return the loss summed over the batch's targets, and the same and more to be logged.
+    def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
+        """Return the loss summed over the targets, and metrics to log, `loss` among them.
 
-        The measures hold `loss`. The logits are what the head says of `batch.packed`, in float32.
+        The logits are the head's for the batch, in float32.
         """
 
     def solve(self, model: nn.Module, features: Sequence[FeatureT]) -> None:
-        """Give the head of a model the weights that are best for features; only where the task `is_solved`.
-
-        Args:
-            model: the task's own, on its device.
-            features: those of the data to learn from, as `prepared`.
+        """Set the head's weights to the optimum for precomputed features; only if `has_closed_form`.
 
         Raises:
-            InputError: nothing can be learned of them.
+            InputError: the data cannot be learned from.
         """
-        raise NotImplementedError(f"{self.name} is learned by steps")
+        raise NotImplementedError(f"{self.name} has no closed form")
 
     @abstractmethod
-    def outputs(self, logits: Tensor, batch: BatchT) -> list[Array]:
-        """Return what of the logits belongs to each feature of the batch, in its order."""
+    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+        """Return the logits of each feature of the batch."""
 
     @abstractmethod
-    def decode(
-        self, example: ExampleT, features: Sequence[FeatureT], outputs: Sequence[Array]
-    ) -> PredictionT:
-        """Say what the outputs for all the features of an example mean."""
+    def decode(self, example: ExampleT, features: Sequence[FeatureT], outputs: Outputs) -> PredictionT:
+        """Return the prediction for an example from the outputs of all its features."""
 
     @abstractmethod
-    def score(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> dict[str, float]:
-        """Compare predictions with what the examples say, at least one of them; `main_metric` is among it."""
+    def score(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Scores:
+        """Return the metrics of predictions for at least one example, `main_metric` among them."""
 
-    def tuned(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
-        """Return the task with what predictions for dev data tell of it, such as a threshold."""
+    def with_tuned_threshold(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
+        """Return the task with settings, such as a threshold, tuned on predictions for dev data."""
         return self
 
-    def averaged(self, others: Sequence[Self]) -> Self:
-        """Return the task of several models whose logits are averaged, each fine-tuned for one of these.
+    def for_ensemble(self, others: Sequence[Self]) -> Self:
+        """Return the task for the averaged logits of several models, each fine-tuned for one of these tasks.
 
         Raises:
-            InputError: what they say cannot be averaged, since it means different things.
+            InputError: the settings differ, so that the logits cannot be averaged.
         """
         for other in others:
-            unequal = [
-                field.name
-                for field in fields(self)
-                if getattr(self, field.name) != getattr(other, field.name)
-            ]
-            if unequal:
+            names = [field.name for field in fields(self)]
+            if unequal := [name for name in names if getattr(self, name) != getattr(other, name)]:
                 what = ", ".join(f"{name} is {getattr(other, name)!r}" for name in unequal)
                 remedy = "Only models with the same settings of the task can answer together"
                 raise InputError(what, where=self.name, remedy=remedy)
         return self
 
     def collapse(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> str | None:
-        """Say how predictions show that nothing was learned, as in "one class only"; None where they do not."""
+        """Describe how predictions show that nothing was learned, as in "one class only"; else return None."""
         return None
 
     @abstractmethod
     def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
-        """Return a prediction as `cloze predict` prints it: a line of JSON."""
+        """Return the JSON object that `cloze predict` prints for a prediction."""
 
     @abstractmethod
     def from_json(self, values: Mapping[str, Any]) -> PredictionT:
-        """Read what `to_json` wrote, as far as `score` wants it.
+        """Return the parts of a prediction that `score` needs from the output of `to_json`.
 
         Raises:
-            KeyError, TypeError, ValueError: it is something else.
+            KeyError, TypeError, ValueError: the object is no such output.
         """
 
-    def check_scored(self, examples: Sequence[ExampleT]) -> None:
-        """Refuse examples of which no score can be had, or none that says anything, before the work begins.
+    def check_scorable(self, examples: Sequence[ExampleT]) -> None:
+        """Raise `InputError` if a label that `score` needs is missing or unknown."""
+
+    def read_predictions(self, path: PathOrUrl, examples: Sequence[ExampleT]) -> list[PredictionT]:
+        """Read the predictions for examples that `cloze predict` printed.
 
         Raises:
-            InputError: they are such.
+            InputError: a line is invalid, or the number of lines is wrong.
         """
-
-    def predictions(self, path: Place, examples: Sequence[ExampleT]) -> list[PredictionT]:
-        """Read predictions for examples, as `cloze predict` prints them.
-
-        Raises:
-            InputError: a line is wrong, or there are more or fewer than examples.
-        """
-        found = []
-        for values, where in read_objects(path):
+        predictions = []
+        for values, where in json_lines(read_lines(path)):
             try:
-                found.append(self.from_json(values))
+                predictions.append(self.from_json(values))
             except (KeyError, TypeError, ValueError) as error:
                 what = f"no prediction for {self.name}: {type(error).__name__} {error}"
                 raise InputError(what, where=where) from error
-        if len(found) != len(examples):
-            what = f"{len(found):,} predictions for {len(examples):,} examples"
+        if len(predictions) != len(examples):
+            what = f"{len(predictions):,} predictions for {len(examples):,} examples"
             raise InputError(what, where=path, remedy="Give a line for each example, in their order")
-        return found
+        return predictions
 
 
-AnyTask: TypeAlias = Task[Any, Any, Any, Any]
+AnyTask: TypeAlias = Task[Any, Any, Any]
 
 
-def check_labels(labels: Sequence[str]) -> None:
-    """Refuse labels that are not each another.
+def check_unique(labels: Sequence[str]) -> None:
+    """Raise `ValueError` if a label occurs twice."""
+    if repeated := [label for label, count in Counter(labels).items() if count > 1]:
+        raise ValueError(f"labels holds {repeated[0]!r} twice")
 
-    Raises:
-        ValueError: one stands there twice.
-    """
-    if twice := [label for label, count in Counter(labels).items() if count > 1]:
-        raise ValueError(f"labels holds {twice[0]!r} twice")
+
+def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind: str = "label") -> InputError:
+    """Return the error for a label that the task does not have."""
+    some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+    return InputError(f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {some}")
+
+
+def cross_entropy(
+    logits: Tensor, targets: Tensor, *, weight: Tensor | None = None, metric: str = "accuracy"
+) -> tuple[Tensor, MetricSums]:
+    """Return the summed cross entropy of logits [B, C], and loss and accuracy to log."""
+    loss = nn.functional.cross_entropy(logits, targets, weight=weight, reduction="sum")
+    correct = (logits.detach().argmax(-1) == targets).sum()
+    return loss, {"loss": (loss.detach(), len(targets)), metric: (correct, len(targets))}
+
+
+def softmax(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return probabilities over the last axis, in float64."""
+    probabilities: npt.NDArray[np.float64] = torch.tensor(np.asarray(logits, np.float64)).softmax(-1).numpy()
+    return probabilities
+
+
+def sigmoid(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the probability of each logit, in float64."""
+    probabilities: npt.NDArray[np.float64] = torch.tensor(np.asarray(logits, np.float64)).sigmoid().numpy()
+    return probabilities

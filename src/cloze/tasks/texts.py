@@ -1,4 +1,4 @@
-"""What the families of tasks on one text, or two, have in common: examples, features, batches, columns.
+"""Tasks on a text or a pair of texts: examples from tables, features and batches.
 
 Shapes: B sequences.
 """
@@ -7,25 +7,30 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
+from cloze.data.files import read_lines
+from cloze.data.tables import Column, Row, check_is_text, is_table, parse_rows
 from cloze.errors import InputError
-from cloze.model.packed import Packed
-from cloze.stores import Place
-from cloze.tasks.sequences import LongTexts, sequences_of
-from cloze.tasks.tables import Column, Row, check_is_text, is_table, read_lines, read_rows
-from cloze.tasks.task import Array, TargetBatch, Task
-from cloze.text.tokenizer import Tokenizer
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForSequenceClassification
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.features import LongTexts, Target, TextFeature, encode_text, pack
+from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, MissingLabels
+from cloze.tasks.task import Array, Task, TaskBatch
+from cloze.tokenization.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
-Target: TypeAlias = int | float | list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledText:
-    """An example: a text or a pair, and its label where it is known, as the file has it."""
+class LabeledText:
+    """An example: a text or a pair, and its label as in the file where it is known."""
 
     text: str
     pair: str | None = None
@@ -35,145 +40,148 @@ class LabelledText:
 
 
 @dataclass(frozen=True, slots=True)
-class TextFeature:
-    """The pieces of a text or a pair, or of a window of it, and what the model should say to them."""
-
-    input_ids: list[int]
-    token_type_ids: list[int]
-    target: Target | None
-    is_truncated: bool
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens, [CLS] and [SEP] included."""
-        return len(self.input_ids)
-
-
-@dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a table hold the texts and the label."""
+    """The columns of the texts and the label."""
 
     text: Column
     pair: Column | None = None
     label: Column = "label"
+    flags: tuple[str, ...] = ()
+    """Columns of 0 and 1, one for each label, instead of `label`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextTask(Task[LabelledText, TextFeature, TargetBatch, PredictionT], Generic[PredictionT]):
-    """A task on one text, or two."""
+class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]):
+    """A task on a text or a pair, with a dense layer on the pooled [CLS]."""
+
+    target_dtype: ClassVar[npt.DTypeLike] = np.float32
 
     long_texts: LongTexts = "truncate"
-    """Cut a long text, as Google's code does for GLUE, or read it in windows and take the mean of their outputs."""
+    """Truncate a long text, as Google's code does for GLUE, or read it in windows and average their logits."""
 
-    def origin(self, example: LabelledText) -> Hashable:
-        """Return the text, or both: what stands there twice is learned, or scored."""
+    def split_group(self, example: LabeledText) -> Hashable:
+        """Return the text or the pair, so that duplicates are all in the training or all in the dev data."""
         return example.text, example.pair
 
     @abstractmethod
-    def target(self, example: LabelledText) -> Target:
-        """Return what the model should say to an example that has a label.
+    def target(self, example: LabeledText) -> Target:
+        """Return the training target of a labeled example."""
 
-        Raises:
-            InputError: its label is none of the task's.
-        """
-
-    @abstractmethod
-    def targets(self, targets: Sequence[Target | None]) -> Tensor:
-        """Put the targets of a batch into a tensor, anything where one is not known."""
+    def targets(self, targets: Sequence[Target | None]) -> npt.NDArray[Any]:
+        """Return the targets of a batch as an array; an unknown one is 0."""
+        return np.array([0 if target is None else target for target in targets], self.target_dtype)
 
     def features(
-        self, example: LabelledText, tokenizer: Tokenizer, *, max_seq_length: int
+        self, example: LabeledText, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[TextFeature]:
-        """Tokenize a text or a pair.
-
-        Raises:
-            InputError: its label is none of the task's.
-        """
+        """Tokenize a text or a pair."""
         target = None if example.label is None else self.target(example)
-        sequences = sequences_of(
-            tokenizer,
-            example.text,
-            example.pair,
-            max_seq_length=max_seq_length,
-            long_texts=self.long_texts,
+        sequences = encode_text(
+            tokenizer, example.text, example.pair, max_seq_length=max_seq_length, long_texts=self.long_texts
         )
-        return [
-            TextFeature(sequence.input_ids, sequence.token_type_ids, target, sequence.is_truncated)
-            for sequence in sequences
-        ]
+        return [TextFeature((sequence,), target) for sequence in sequences]
 
-    def batch(self, features: Sequence[TextFeature]) -> TargetBatch:
-        """Pack sequences in the order given."""
-        packed = Packed.from_sequences(
-            [feature.input_ids for feature in features], [feature.token_type_ids for feature in features]
-        )
-        return TargetBatch(packed, self.targets([feature.target for feature in features]))
+    def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
+        """Pack sequences in the given order."""
+        return pack(features, self.targets([feature.target for feature in features]))
 
-    def outputs(self, logits: Tensor, batch: TargetBatch) -> list[Array]:
-        """Return the row of logits [B, ...] that is each sequence's."""
+    def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
+        """Return the encoder with a dense layer on the pooled [CLS], one logit per class name."""
+        return BertForSequenceClassification(bert, num_labels=len(self.class_names), generator=generator)
+
+    def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
+        """Return the row of logits of each sequence."""
         return list(logits.cpu().numpy())
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTexts:
-    """What tasks on your own data have in common: the columns are settings."""
+class CustomTexts:
+    """Mixin for tasks on custom tables: the columns are settings."""
 
     text_column: str = "text"
     pair_column: str | None = None
-    """The second text, for tasks on pairs."""
+    """Column of the second text, for tasks on pairs."""
     label_column: str = "label"
+    missing_labels: MissingLabels = "refuse"
+    """Refuse rows whose label is empty or a placeholder such as nan, or drop and count them."""
+    skip_bad_rows: bool = False
+    """Leave out and count rows that cannot be read, instead of refusing the file."""
 
-    def examples(self, path: Place, *, labelled: bool = True) -> Iterator[LabelledText]:
-        """Read the rows of a table; without labels and with one text a row also a plain text, a text a line."""
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
+        """Read the rows of a table; without labels and pairs also the lines of plain text."""
         columns = Columns(self.text_column, self.pair_column, self.label_column)
-        return read_texts(path, columns, labelled=labelled)
+        return read_texts(
+            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
+        )
+
+    @property
+    def errors_left_out(self) -> tuple[type[InputError], ...]:
+        """The kinds of errors whose rows are left out."""
+        if self.skip_bad_rows:
+            return (InputError,)
+        return (MissingLabelError,) if self.missing_labels == "drop" else ()
+
+    def read_label(self, row: Row, column: Column) -> str:
+        """Return the label of a row, as the task names it."""
+        assert isinstance(self, Task)
+        labels: Sequence[str] | None = getattr(self, "labels", None)  # None for numbers
+        value = row.cells[column]
+        is_null = value is None or (isinstance(value, float) and math.isnan(value))
+        label = "" if is_null else row.text(column).strip()
+        if not label or (label in PLACEHOLDERS and label not in (labels or ())):
+            name = " or ".join([column] if isinstance(column, str) else column)
+            what = (
+                f"the cell {name!r} is empty"
+                if not label
+                else f"{name!r} is {label!r}, a placeholder and not a label"
+            )
+            remedy = "--missing-labels drop leaves out such rows"
+            if label and labels is not None:
+                remedy += f'; if it is a class, name all: --set {self.name}.labels=["…", "{label}"]'
+            raise MissingLabelError(what, where=row.where, remedy=remedy)
+        return self.check_label(label, row.where)
 
 
 def read_texts(
-    path: Place,
+    path: PathOrUrl,
     columns: Columns,
     *,
-    labelled: bool,
+    labeled: bool,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
     read_label: Callable[[Row, Column], str] = Row.required,
-) -> Iterator[LabelledText]:
-    """Read the rows of a table; without labels and with one text a row also a plain text, a text a line.
+    leave_out: tuple[type[InputError], ...] = (),
+) -> Iterator[LabeledText]:
+    """Read the rows of a table; without labels and pairs also the lines of plain text.
 
-    Args:
-        path: the file.
-        columns: which hold what.
-        labelled: whether labels are there and read.
-        header: the names of the columns of a TSV whose first line is a row.
-        skip_broken: leave out the rows of a TSV that have more or fewer cells than there are columns, if those are few.
-        read_label: how a label becomes text; white space around that says nothing.
-
-    Raises:
-        InputError: a line is wrong.
+    `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label.
     """
-    if not (labelled or columns.pair or is_table(path)):
+    if not (labeled or columns.pair or is_table(path)):
         check_is_text(path)
-        yield from (LabelledText(line, where=where) for line, where in read_lines(path))
+        yield from (LabeledText(line, where=where) for line, where in read_lines(path))
         return
     wanted = [columns.text]
     if columns.pair is not None:
         wanted.append(columns.pair)
-    if labelled:
-        wanted.append(columns.label)
-    for row in read_rows(path, wanted, header=header, skip_broken=skip_broken):
-        yield LabelledText(
+    if labeled:
+        wanted += columns.flags or [columns.label]
+
+    def parse(row: Row) -> LabeledText:
+        return LabeledText(
             row.text(columns.text),
             None if columns.pair is None else row.text(columns.pair),
-            read_label(row, columns.label).strip() if labelled else None,
+            read_label(row, columns.label).strip() if labeled else None,
             row.where,
         )
 
+    yield from parse_rows(path, wanted, parse, header=header, skip_broken=skip_broken, leave_out=leave_out)
 
-def score_of(example: LabelledText) -> float:
+
+def parse_score(example: LabeledText) -> float:
     """Return the label of an example as a number.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not a finite number.
     """
     try:
         score = float(example.label or "")
@@ -184,15 +192,15 @@ def score_of(example: LabelledText) -> float:
     return score
 
 
-def finite(value: Any) -> float:
-    """Return a number of JSON as it is.
+def finite_number(value: Any) -> float:
+    """Return a number of JSON as a float.
 
     Raises:
-        TypeError, ValueError: it is none, or infinite, or NaN, or too large.
+        TypeError, ValueError: it is not a number, or infinite, NaN or too large.
     """
     try:
         number = float(value)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # an integer of hundreds of digits
         number = math.inf
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a number")

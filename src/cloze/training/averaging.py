@@ -1,4 +1,4 @@
-"""The mean of the weights over the last stretch of a run, which stands in for the last ones."""
+"""The mean of the weights over the end of a run, which is evaluated and saved in the place of the last weights."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ _COUNT = "count"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AveragingConfig:
-    """Over which steps the weights are averaged."""
+    """The steps over which weights are averaged."""
 
     tail_fraction: float = 0.1
-    """Share of the run, at its end, after each of whose steps the weights count alike."""
+    """Share of the run, at its end, whose steps count equally."""
 
     def __post_init__(self) -> None:
         if not 0 < self.tail_fraction <= 1:
@@ -25,21 +25,21 @@ class AveragingConfig:
 class TailAverage:
     """The running mean of a model's weights.
 
-    What is evaluated and saved as the model is the mean; what the optimizer goes on with are the weights themselves.
+    The mean is evaluated and saved as the model; the optimizer continues with the weights themselves.
 
     Source: Izmailov et al. 2018, "Averaging weights leads to wider optima and better generalization".
     """
 
     def __init__(self, model: nn.Module, config: AveragingConfig) -> None:
         self._parameters = dict(model.named_parameters())
-        self._begins_at = 1 - config.tail_fraction
+        self._start = 1 - config.tail_fraction
         self._count = 0
         self._means: dict[str, Tensor] = {}
 
     @torch.no_grad()
     def update(self, progress: float) -> None:
-        """Count the weights in, where a share `progress` of the run that has begun its last stretch is over."""
-        if progress < self._begins_at:
+        """Add the weights to the mean if `progress`, the share of the run that is over, is within the tail."""
+        if progress < self._start:
             return
         self._count += 1
         for name, parameter in self._parameters.items():
@@ -49,8 +49,8 @@ class TailAverage:
                 self._means[name].lerp_(parameter, 1 / self._count)
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Have the model hold the mean for a while, where there is one yet."""
+    def applied(self) -> Iterator[None]:
+        """Set the model's weights to the mean, if there is one yet, and restore them at the end."""
         self._swap()
         try:
             yield
@@ -63,12 +63,12 @@ class TailAverage:
             self._means[name], parameter.data = parameter.data, mean
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what `restore` needs, while the model holds the mean: the weights, and how many the mean is of."""
+        """Return the state for `restore` while the mean is applied: the weights, and the number of steps averaged."""
         weights = {name: weight.detach().cpu().contiguous() for name, weight in self._means.items()}
         return {**weights, _COUNT: torch.tensor(self._count)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on with a mean that the model was saved with, and give the model its own weights back."""
+        """Restore the state, and the weights of a model that was saved with the mean."""
         self._count = int(tensors[_COUNT])
         self._means = {
             name: tensors[name].to(parameter.device)

@@ -1,84 +1,46 @@
-"""How long a run lasts: in optimizer steps, or on the clock."""
+"""The length of a run: in optimizer steps, or on the clock."""
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
 
 from cloze.errors import InputError
 
 
-class Budget(Protocol):
-    """What tells the loop how far a run is; the schedule, the phases and the evaluations follow it."""
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A number of optimizer steps, a time, or steps cut short after a time; the schedule and the phases follow it."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    """Time including evaluations and saving."""
 
     @property
     def total(self) -> float:
-        """Units in all."""
+        """Total units."""
+        return self.seconds or 0.0 if self.steps is None else self.steps
 
     @property
     def unit(self) -> str:
         """The name of a unit."""
+        return "seconds" if self.steps is None else "steps"
 
     def used(self, step: int, elapsed_seconds: float) -> float:
-        """Units used up."""
+        """Return the units used up; of steps within a time, the larger share of both."""
+        if self.seconds is None:
+            return step
+        share = min(elapsed_seconds / self.seconds, 1.0)
+        return self.total * share if self.steps is None else max(float(step), self.total * share)
 
-    def whole(self, fraction: float) -> float:
-        """A fraction of the run, cut to whole units where these are steps, as Google's code does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """A number of optimizer steps: the same run gives the same bits."""
-
-    total: int
-    unit: str = "steps"
-
-    def used(self, step: int, elapsed_seconds: float) -> float:
-        """Return the number of completed steps."""
-        return step
-
-    def whole(self, fraction: float) -> float:
-        """Return the fraction that whole steps are."""
-        return int(self.total * fraction) / self.total
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A time in seconds, validation and saving included: the schedule reaches zero when it is up."""
-
-    total: float
-    unit: str = "seconds"
-
-    def used(self, step: int, elapsed_seconds: float) -> float:
-        """Return the seconds spent, those before a resume included."""
-        return min(elapsed_seconds, self.total)
-
-    def whole(self, fraction: float) -> float:
-        """Return the fraction as it is."""
-        return fraction
-
-
-@dataclass(frozen=True, slots=True)
-class StepsWithin:
-    """A number of optimizer steps, or as many of them as a time allows: then the schedule follows the clock."""
-
-    total: int
-    seconds: float
-    unit: str = "steps"
-
-    def used(self, step: int, elapsed_seconds: float) -> float:
-        """Return the share that is over, of the steps or of the time, counted in steps."""
-        return max(float(step), self.total * min(elapsed_seconds / self.seconds, 1.0))
-
-    def whole(self, fraction: float) -> float:
-        """Return the fraction that whole steps are."""
-        return Steps(self.total).whole(fraction)
+    def round_down(self, fraction: float) -> float:
+        """Round a fraction of the run down to whole steps, as Google's code does; on the clock leave it."""
+        return fraction if self.steps is None else int(self.steps * fraction) / self.steps
 
 
 def parse_duration(text: str) -> float:
     """Read "90s", "30m", "1.5h" or "2h30m" as seconds.
 
     Raises:
-        InputError: it is none of these, or not positive.
+        InputError: the text has another form, or is not positive.
 
     >>> parse_duration("2h30m")
     9000.0

@@ -1,6 +1,5 @@
-"""`environment.json`: where and with what a run was made, so that its figures can be judged."""
+"""`environment.json`: the software and hardware of a run."""
 
-import json
 import os
 import platform
 from importlib import metadata
@@ -9,14 +8,14 @@ from typing import Any
 
 import torch
 
-from cloze import artifacts
+from cloze import file_io
 from cloze.progress import Progress
-from cloze.training.distribution import World
+from cloze.training.distributed import DistributedContext
 from cloze.training.precision import processor
 
 ENVIRONMENT = "environment.json"
 EARLIER = "earlier"
-"""Where a run was made before it went on elsewhere: the same again, from its beginning on."""
+"""Key of earlier environments of a run that was resumed elsewhere."""
 _PACKAGES = ("cloze-bert", "torch", "numpy", "tokenizers", "safetensors", "pyarrow")
 
 
@@ -25,7 +24,7 @@ def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> di
     return {
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in _PACKAGES},
-        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",  # the rest may name a machine
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",  # the rest may name it
         "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
@@ -34,17 +33,19 @@ def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> di
     }
 
 
-def write_environment(run: Path, world: World, compute_dtype: torch.dtype, progress: Progress) -> None:
-    """Write it into a run, with the number of its ranks, and where the run was made before, if that was elsewhere."""
-    described = describe_environment(world.device, compute_dtype) | {"ranks": world.size}
+def write_environment(
+    run: Path, context: DistributedContext, compute_dtype: torch.dtype, progress: Progress
+) -> None:
+    """Write the environment of a run, with earlier ones that differ."""
+    described = describe_environment(context.device, compute_dtype) | {"ranks": context.world_size}
     file = run / ENVIRONMENT
-    before = json.loads(file.read_text("utf-8")) if file.exists() else described
+    before = file_io.read_json(file) if file.exists() else described
     earlier = before.pop(EARLIER, [])
     if changed := [name for name, value in described.items() if before.get(name) != value]:
         earlier = [*earlier, before]
         progress.note(
-            f"warning: {', '.join(changed)} not as before: the bits need not be those of an unstopped run"
+            f"warning: {', '.join(changed)} changed since the run started: results may differ in the last bits"
         )
     if earlier:
         described[EARLIER] = earlier
-    artifacts.write_text(file, json.dumps(described, indent=1) + "\n")
+    file_io.write_json(file, described)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a request: finish what must be finished, save, leave."""
+"""SIGTERM and Ctrl-C as requests to save and stop."""
 
 import signal
 import threading
@@ -10,14 +10,18 @@ from typing import Any
 from cloze.errors import ClozeError
 
 
-class Interrupted(ClozeError):  # noqa: N818 (the user asked for it: no error)
-    """The user or the system asked the run to stop, and it has saved its state."""
+class Interrupted(ClozeError):  # noqa: N818 (no error: the user asked for it)
+    """A run was stopped by a signal, and has saved its state."""
 
     exit_code = 130
 
 
+class StopRequested(Exception):  # noqa: N818 (leaves the middle of a step; no error)
+    """A stop was requested; the loop saves its state and raises `Interrupted`."""
+
+
 class StopRequest:
-    """Whether somebody asked to stop."""
+    """Whether a signal has arrived, and which."""
 
     def __init__(self) -> None:
         self.signal_name: str | None = None
@@ -28,7 +32,7 @@ class StopRequest:
 
 @contextmanager
 def catch_signals() -> Iterator[StopRequest]:
-    """Collect the first SIGINT or SIGTERM in the yielded request; a second one acts as it always does."""
+    """Record the first SIGINT or SIGTERM in the yielded request; a second one has its usual effect."""
     request = StopRequest()
     previous: dict[signal.Signals, Any] = {}
 
@@ -40,7 +44,7 @@ def catch_signals() -> Iterator[StopRequest]:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
-    if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
+    if threading.current_thread() is threading.main_thread():  # other threads may not set handlers
         for number in (signal.SIGINT, signal.SIGTERM):
             previous[number] = signal.signal(number, note)
     try:

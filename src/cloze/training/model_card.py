@@ -1,9 +1,8 @@
-"""The model card: README.md of a checkpoint, written from the run that it is of.
+"""The model card: README.md of a checkpoint, written from its run.
 
-The sections are those of Mitchell et al. 2019 for which a run has something to say.
+Source: Mitchell et al. 2019 (arXiv 1810.03993), the sections that apply to a run.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,144 +11,129 @@ from typing import Any
 
 from torch import nn
 
-from cloze import artifacts
+from cloze.file_io import read_json
+from cloze.tables import markdown_table
 from cloze.training.checkpoints import TrainingState
 from cloze.training.environment import EARLIER, ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
 
-CARD = artifacts.CARD
 UNKNOWN_LICENSE = "unknown"
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
-_MOST_ROWS = 12
-_NO_MEASURES = ("kind", "step", "seconds")
+_MAX_CURVE_ROWS = 12
+_NOT_METRICS = ("kind", "step", "seconds")
 _LIMITS = (
-    "It knows what its data say, errors and prejudice included, and nothing else. "
-    "On other languages and fields it was not measured."
+    "The model reflects its data, errors and prejudice included. "
+    "It was not evaluated on other languages and domains."
 )
 
 
 def check_license(name: str) -> None:
-    """Refuse what is no identifier of a licence.
+    """Check that a text is an identifier of a license.
 
     Raises:
         ValueError: it is not.
     """
     if not _LICENSE.fullmatch(name):
         raise ValueError(
-            f"license {name!r} is no identifier such as apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
+            f"license {name!r} is not an identifier such as apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DataUsed:
-    """Data that a model was made with, or measured on."""
+class DatasetReference:
+    """Data that a model was trained or evaluated on."""
 
     role: str
-    """As in "learned from"."""
+    """For example "learned from"."""
     name: str
     extent: str
-    """As in "1,200 examples"."""
+    """For example "1,200 examples"."""
     sha256: str
-    """Of the file, of a data set that of its manifest, which names those of its files."""
+    """SHA-256 of the file, or the fingerprint of a data set."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardFacts:
-    """What is known of a model when its run begins."""
+class CardInfo:
+    """The facts about a model that are known before its run."""
 
     title: str
     summary: str
-    """What it is and what it was made from, in Markdown."""
+    """The model and its origin, in Markdown."""
     use: str
     """Commands."""
-    data: Sequence[DataUsed]
+    data: Sequence[DatasetReference]
     measured_on: str
-    """What the evaluations of the run are of."""
+    """The data of the run's evaluations."""
     intended_use: str
     limits: str
     license: str
     pipeline_tag: str | None
-    """How Hugging Face calls what it does, where it has a word for it."""
+    """Hugging Face's name of the model's task, if it has one."""
     settings: str
     """TOML."""
 
 
-def model_card(facts: CardFacts, model: nn.Module, run: Path, state: TrainingState) -> str:
-    """Return the card of a model at the step that its run has come to.
+def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState) -> str:
+    """Return the card of a model.
 
     Args:
-        facts: what was known from the start.
-        model: whose weights are counted.
-        run: whose log is read; it ends at the step that the model is of.
-        state: of that step.
+        info: the facts known before the run.
+        model: its weights are counted.
+        run: its log is read.
+        state: the state of the run.
     """
-    rows = read_metrics(run)
-    evaluations = [row for row in rows if row["kind"] == VALIDATION]
-    tag = [] if facts.pipeline_tag is None else [f"pipeline_tag: {facts.pipeline_tag}"]
-    header = [f"license: {facts.license}", "library_name: transformers", *tag, "tags: [bert, cloze]"]
+    evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
+    tag = [] if info.pipeline_tag is None else [f"pipeline_tag: {info.pipeline_tag}"]
+    header = [f"license: {info.license}", "library_name: transformers", *tag, "tags: [bert, cloze]"]
+    data = [(d.role, f"`{d.name}`", d.extent, f"`{d.sha256}`") for d in info.data]
     sections = {
-        "Use": f"```sh\n{facts.use}\n```",
-        "Intended use": facts.intended_use,
-        "Limits": f"{_LIMITS} {facts.limits}",
-        "Data": _table(
-            ("", "data", "extent", "SHA-256"),
-            [(d.role, f"`{d.name}`", d.extent, f"`{d.sha256}`") for d in facts.data],
-        ),
-        "Scores": _scores(facts, evaluations),
+        "Use": f"```sh\n{info.use}\n```",
+        "Intended use": info.intended_use,
+        "Limits": f"{_LIMITS} {info.limits}",
+        "Data": markdown_table(("", "data", "extent", "SHA-256"), data),
+        "Scores": _scores(info.measured_on, evaluations),
         "Curve": _curve(evaluations),
-        "Licence": _licence(facts.license),
+        "License": "Unknown. The licenses of the data and of the initial model may apply."
+        if info.license == UNKNOWN_LICENSE
+        else f"`{info.license}`, as stated by its author.",
         "Made with": _made_with(model, state, run),
-        "Settings": f"```toml\n{facts.settings.strip()}\n```",
+        "Settings": f"```toml\n{info.settings.strip()}\n```",
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
-    return "\n".join(["---", *header, "---", "", f"# {facts.title}", "", facts.summary, "", body, ""])
+    return "\n".join(["---", *header, "---", "", f"# {info.title}", "", info.summary, "", body, ""])
 
 
-def _scores(facts: CardFacts, evaluations: Sequence[Mapping[str, Any]]) -> str:
+def _scores(measured_on: str, evaluations: Sequence[Mapping[str, Any]]) -> str:
     if not evaluations:
-        return "None yet: the run had not been measured."
+        return "None yet: the run has not been evaluated."
     last = evaluations[-1]
-    rows = [(_words(name), _number(value)) for name, value in last.items() if name not in _NO_MEASURES]
-    source = (
-        f"Measured on {facts.measured_on} at step {last['step']:,}; `metrics.jsonl` of the run is the record."
-    )
-    return f"{source}\n\n{_table(('measure', 'value'), rows)}"
+    rows = [(_words(name), _number(value)) for name, value in last.items() if name not in _NOT_METRICS]
+    source = f"Evaluated on {measured_on} at step {last['step']:,}; `metrics.jsonl` of the run is the record."
+    return f"{source}\n\n{markdown_table(('metric', 'value'), rows)}"
 
 
 def _curve(evaluations: Sequence[Mapping[str, Any]]) -> str:
     if not evaluations:
         return "None yet."
-    gaps = min(len(evaluations), _MOST_ROWS) - 1
+    gaps = min(len(evaluations), _MAX_CURVE_ROWS) - 1
     shown = [evaluations[round(i * (len(evaluations) - 1) / max(gaps, 1))] for i in range(gaps + 1)]
-    names = [name for name in shown[-1] if name not in _NO_MEASURES]
-    cells = [[f"{row['step']:,}", *(_number(row.get(name)) for name in names)] for row in shown]
-    said = f"{len(shown)} of {len(evaluations)} evaluations." if len(shown) < len(evaluations) else ""
-    return f"{said}\n\n{_table(('step', *map(_words, names)), cells)}".strip()
-
-
-def _licence(name: str) -> str:
-    if name == UNKNOWN_LICENSE:
-        return (
-            "Not stated by who trained it. The licences of the data and of the model it began from may bind."
-        )
-    return f"`{name}`, as who trained it states."
+    names = [name for name in shown[-1] if name not in _NOT_METRICS]
+    rows = [[f"{row['step']:,}", *(_number(row.get(name)) for name in names)] for row in shown]
+    note = f"{len(shown)} of {len(evaluations)} evaluations." if len(shown) < len(evaluations) else ""
+    return f"{note}\n\n{markdown_table(('step', *map(_words, names)), rows)}".strip()
 
 
 def _made_with(model: nn.Module, state: TrainingState, run: Path) -> str:
-    size = f"{sum(weight.numel() for weight in model.parameters()):,} weights"
-    way = f"{state.step:,} steps over {state.tokens:,} tokens" if state.tokens else ""
     file = run / ENVIRONMENT
-    environment = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    versions = ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items())
-    machine = environment.get("processor" if environment.get("device") == "cpu" else "device", "")
-    elsewhere = "begun with other versions, or elsewhere" if EARLIER in environment else ""
-    lines = [size, way, machine, versions, elsewhere]
+    environment = read_json(file) if file.exists() else {}
+    lines = [
+        f"{sum(weight.numel() for weight in model.parameters()):,} weights",
+        f"{state.step:,} steps over {state.tokens:,} tokens" if state.tokens else "",
+        environment.get("processor" if environment.get("device") == "cpu" else "device", ""),
+        ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
+        "started with other versions, or elsewhere" if EARLIER in environment else "",
+    ]
     return "\n".join(f"- {line}" for line in lines if line)
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
 
 
 def _words(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Where a run computes, in which number format, and by which arithmetic."""
+"""The device of a computation, its number format, and its arithmetic."""
 
 import functools
 import platform
@@ -10,31 +10,35 @@ from typing import Literal
 import torch
 from torch.utils import deterministic
 
+from cloze.arguments import describe
 from cloze.errors import InputError
+from cloze.training.torch_internals import CpuInstructions, cpu_instructions
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the device called `name`; "auto" takes the accelerator where there is one.
+    """Return the device called `name`; "auto" is the accelerator if there is one.
 
     Raises:
-        InputError: there is no such device here.
+        InputError: the device is not available.
     """
+    if not isinstance(name, (str, torch.device)):
+        raise InputError(f"device is {describe(name)}", remedy="Use auto, cpu, cuda or mps")
     if name == "auto":
         return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device).cpu()  # which the device "meta", that computes nothing, refuses
+        torch.empty(0, device=device).cpu()  # fails on "meta", which computes nothing
     except (RuntimeError, AssertionError) as error:
-        what = f"device {name!r} is not to be had"
+        what = f"device {str(name)!r} is not available"
         raise InputError(what, where="device", remedy="Use auto, or another of cpu, cuda and mps") from error
     return device
 
 
 @functools.cache
 def processor() -> str:
-    """Return the name of the processor, as the system has it."""
+    """Return the system's name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text("utf-8").splitlines():
@@ -44,21 +48,30 @@ def processor() -> str:
 
 
 def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """Return the format of matrix products; "auto" takes bfloat16 where that is faster than float32."""
+    """Return the format of matrix products; "auto" is bfloat16 where that is faster than float32."""
     if precision == "auto":
-        return torch.bfloat16 if _is_faster_in_bfloat16(device) else torch.float32
-    return torch.bfloat16 if precision == "bfloat16" else torch.float32
+        is_bfloat16 = is_faster_in_bfloat16(device, cpu_instructions(), processor())
+    else:
+        is_bfloat16 = precision == "bfloat16"
+    return torch.bfloat16 if is_bfloat16 else torch.float32
 
 
-def _is_faster_in_bfloat16(device: torch.device) -> bool:
+def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, processor: str) -> bool:
+    """Return whether a device is faster in bfloat16 than in float32.
+
+    Args:
+        device: the device.
+        instructions: those of the CPU.
+        processor: name of the CPU.
+    """
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
-        if torch.cpu._is_avx512_supported() and not torch.cpu._is_amx_tile_supported():
-            # oneDNN takes it here too, made up of float32 in five times its time, or by instructions of its own, which
-            # take 1.7 times as long as float32 on a Xeon, and on an EPYC 1 / 1.7
-            return torch.cpu._is_avx512_bf16_supported() and "AMD" in processor()
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        if instructions.avx512 and not instructions.amx:
+            # oneDNN supports it here, too: emulated by float32 in five times its time, or by AVX512-BF16, which takes
+            # 1.7 times as long as float32 on a Xeon, and on an EPYC 1 / 1.7
+            return instructions.avx512_bf16 and "AMD" in processor
+        return instructions.onednn_bf16
     return False
 
 
@@ -69,15 +82,14 @@ def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
 
 @contextmanager
 def training_arithmetic() -> Iterator[None]:
-    """Have torch choose kernels whose sums do not depend on the order in which threads arrive, and no denormal numbers.
+    """Make torch use kernels whose sums do not depend on the order of threads, and flush denormal numbers to zero.
 
-    Gradients that pass back through hundreds of steps of a BiLSTM come to less than 1e-38, where a processor takes many
-    times as long over each product.
+    Gradients through hundreds of steps of a BiLSTM fall below 1e-38, where a processor takes many times as long.
     """
     before = torch.are_deterministic_algorithms_enabled()
-    filled = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    fill_before = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
-    # Filling memory before it is written costs 5% of a step, and nothing reads it unwritten.
+    # Filling memory before it is written costs 5% of a step, and nothing reads it before.
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_flush_denormal(True)
     try:
@@ -85,4 +97,4 @@ def training_arithmetic() -> Iterator[None]:
     finally:
         torch.set_flush_denormal(False)
         torch.use_deterministic_algorithms(mode=before, warn_only=True)
-        deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+        deterministic.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A run has one process at a time; of several ranks the first stands for all."""
+"""Locks on run directories: one process, or the ranks of one run, at a time."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -6,26 +6,26 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cloze import artifacts
+from cloze import file_io
 from cloze.errors import InputError
-from cloze.training.distribution import World
+from cloze.training.distributed import DistributedContext
 
 _LOCK = ".lock"
 
 
 @contextmanager
-def held(file: Path, taken: InputError) -> Iterator[None]:
-    """Hold a lock, of which the system frees a process that ends in whatever way.
+def file_lock(file: Path, taken: InputError) -> Iterator[None]:
+    """Hold a lock that the system releases when the process ends, however it ends.
 
     Args:
-        file: in a directory that is there; it stays, and says nothing.
-        taken: what is raised where another process holds the lock.
+        file: an empty file in an existing directory; it is not deleted.
+        taken: the error to raise if another process holds the lock.
 
     Raises:
         RunError: the disk is full or cannot be written.
     """
     lock = FileLock(file, timeout=0)
-    with artifacts.disk_errors(file), suppress(NotImplementedError):  # of a disk that has no locks
+    with file_io.disk_errors(file), suppress(NotImplementedError):  # raised on disks without locks
         try:
             lock.acquire()
         except Timeout:
@@ -37,22 +37,22 @@ def held(file: Path, taken: InputError) -> Iterator[None]:
 
 
 @contextmanager
-def alone_at(run: Path, world: World) -> Iterator[None]:
-    """Keep other processes from going on with a run, or beginning it anew, until this one has done with it.
+def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
+    """Keep other processes from resuming or replacing a run.
 
     Raises:
-        InputError: another process is at it.
+        InputError: another process uses the run.
     """
     with ExitStack() as locks:
-        world.by_first(lambda: locks.enter_context(_lock(run)))
+        context.run_on_rank_zero(lambda: locks.enter_context(_lock(run)))
         yield
 
 
-def check_nobody_is_at(run: Path) -> None:
-    """Refuse to replace a run that another process is at.
+def check_not_locked(run: Path) -> None:
+    """Check that no other process uses a run.
 
     Raises:
-        InputError: one is.
+        InputError: another process uses it.
     """
     if run.is_dir():
         with _lock(run):
@@ -61,4 +61,4 @@ def check_nobody_is_at(run: Path) -> None:
 
 def _lock(run: Path) -> AbstractContextManager[None]:
     remedy = "Wait for it, or stop it first"
-    return held(run / _LOCK, InputError("another process is at this run", where=run, remedy=remedy))
+    return file_lock(run / _LOCK, InputError("another process is using this run", where=run, remedy=remedy))

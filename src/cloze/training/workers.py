@@ -1,52 +1,61 @@
-"""Where work is shared out to, and what each worker computes with."""
+"""Worker processes, their devices and threads, and the value that each loads once."""
 
 import os
-from dataclasses import dataclass
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+import torch
 
 from cloze.errors import InputError
-from cloze.executor import Workers
+from cloze.parallel_map import WorkerPlacement, Workers, check_workers
 from cloze.training.precision import resolve_device
 
-
-@dataclass(frozen=True, slots=True)
-class Workplace:
-    """Where work is done."""
-
-    workers: Workers
-    device: str
-    """Of each worker: cpu, cuda, mps or auto."""
-    threads: int
-    """Of each worker; this process keeps those that it has."""
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this process does the work itself."""
-        return self.workers == 1
-
-    @property
-    def device_here(self) -> str:
-        """The device of this process: where others work it only reads and writes."""
-        return self.device if self.is_here else "cpu"
+Loaded = TypeVar("Loaded")
 
 
-def find_workplace(workers: Workers, device: str, *, items: int | None = None) -> Workplace:
-    """Return where workers compute: each with its share of this machine's threads, or with what a cluster gives it.
+def place_workers(workers: Workers, device: str, *, items: int | None = None) -> WorkerPlacement:
+    """Return where workers compute: each with its share of this machine's threads, or with resources of a cluster.
 
     Args:
-        workers: processes, or a cluster.
+        workers: number of processes, or a cluster.
         device: cpu, cuda, mps or auto.
-        items: that there are, each worth many threads; None where they are many and small.
+        items: number of large items, which use many threads each; None for many small ones.
 
     Raises:
-        InputError: there is no worker, or several processes would share an accelerator.
+        InputError: there are no workers, or several processes would share an accelerator.
     """
+    check_workers(workers)
     if not isinstance(workers, int):
-        return Workplace(*workers.equipped(device, items=items))
+        return workers.with_resources(device, items=items)
     if workers < 1:
         raise InputError(f"{workers} is less than 1", where="workers")
     if workers > 1:
-        found = resolve_device(device).type
-        if found != "cpu":
-            what = f"several processes cannot share a device of {found}"
+        device_type = resolve_device(device).type
+        if device_type != "cpu":
+            what = f"several processes cannot share a device of type {device_type}"
             raise InputError(what, where="workers", remedy="Leave --workers out, or say --device cpu")
-    return Workplace(workers, device, threads=max(1, (os.cpu_count() or 1) // workers))
+    return WorkerPlacement(workers, device, threads=max(1, (os.cpu_count() or 1) // workers))
+
+
+@dataclass(frozen=True)
+class LoadedPerWorker(Generic[Loaded]):
+    """A model, or prepared data, that each worker loads on first use and keeps."""
+
+    load: Callable[[], Loaded] = field(compare=False)
+    threads: int
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Identifies the value: the same path may hold another model at the next call."""
+
+    def get(self) -> Loaded:
+        """Return the value, loading it unless this worker has it already."""
+        value: Loaded = _load(self)
+        return value
+
+
+@lru_cache(maxsize=1)
+def _load(loaded: LoadedPerWorker[Any]) -> Any:
+    torch.set_num_threads(loaded.threads)
+    return loaded.load()

@@ -1,5 +1,5 @@
 // @ts-check
-/** Pictures: bars, maps, curves, points. Colours come from the style sheet, so that light and dark need no redrawing. */
+/** Pictures: bars, maps, curves, points. Colors come from the style sheet, so that light and dark need no redrawing. */
 
 import { element, svg, percent } from "./dom.js";
 
@@ -54,9 +54,9 @@ export function squares(rows) {
 }
 
 /**
- * The first numbers of a vector as a strip: one colour above nought, the other below.
+ * The first numbers of a vector as a strip: one color above zero, the other below.
  * @param {ArrayLike<number>} values
- * @param {number} largest what has the full colour
+ * @param {number} largest the value with the full color
  */
 export function strip(values, largest) {
   const cells = Array.from(values).map((value, x) =>
@@ -76,7 +76,7 @@ export function strip(values, largest) {
 }
 
 /**
- * How alike things are, as a table of coloured cells.
+ * A table of similarities as colored cells.
  * @param {string[]} names of rows and columns
  * @param {ArrayLike<number>[]} rows cosines
  * @param {string} caption read aloud

@@ -139,7 +139,7 @@ function withMasks(text, words, until = text.length) {
 /** @typedef {{token: string, probability: number}} Candidate */
 
 /**
- * What fits one blank.
+ * The candidates for one blank.
  * @param {Word} word
  * @param {number} number
  * @param {Candidate[]} full

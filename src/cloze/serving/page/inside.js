@@ -1,5 +1,5 @@
 // @ts-check
-/** Inside: what goes into the encoder, where each head looks, and how one number comes about. */
+/** Inside: the input of the encoder, the attention of each head, and how one number is computed. */
 
 import { squares, strip } from "./charts.js";
 import { afterTyping, element, examples, field, fixed, svg, textBox } from "./dom.js";
@@ -99,7 +99,7 @@ function input({ tokens, input_ids, token_type_ids, embeddings }) {
     element(
       "p",
       { class: "note" },
-      "The text is cut into pieces; ## goes on with a word. Each piece becomes the sum of three rows of tables: of the piece, of its segment and of its place. Coloured: the first 8 numbers of each vector, ",
+      "The text is split into tokens; ## continues a word. Each token becomes the sum of three rows of tables: of the token, of its segment and of its position. Colored: the first 8 numbers of each vector, ",
       element("span", { class: "key fill-key" }, "above"),
       " and ",
       element("span", { class: "key below-key" }, "below"),
@@ -217,7 +217,7 @@ function attention(found, text) {
       "div",
       { class: "card" },
       title,
-      element("p", { class: "note" }, "Every head of every layer at once: a row for the piece that looks, a column for what it looks at. Choose a head, then point at a piece below, or reach it with Tab: the stronger its colour, the more the chosen piece looks at it."),
+      element("p", { class: "note" }, "Every head of every layer at once: a row for the piece that looks, a column for what it looks at. Choose a head, then point at a piece below, or reach it with Tab: the stronger its color, the more the chosen piece looks at it."),
       element("div", { class: "pieces", role: "group", "aria-label": "Pieces" }, ...pieceButtons),
       element(
         "div",

@@ -40,7 +40,7 @@ function start(models) {
   const show = () => open(models, tabs);
   window.addEventListener("hashchange", show);
   document.querySelector(".skip")?.addEventListener("click", (event) => {
-    event.preventDefault(); // its address is none of a view
+    event.preventDefault(); // the link is not the address of a view
     panel.focus();
   });
   show();

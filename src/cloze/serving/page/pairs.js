@@ -1,5 +1,5 @@
 // @ts-check
-/** Pairs: what a model says of two texts, or of many side by side. */
+/** Pairs: the predictions of a model for two texts, or for many side by side. */
 
 import { bars, heatMap } from "./charts.js";
 import { afterTyping, element, examples, field, fixed, textBox } from "./dom.js";

@@ -1,4 +1,4 @@
-// Runs before the page is painted, so that it never flashes in the other colours.
+// Runs before the page is painted, so that it never flashes in the other colors.
 "use strict";
 
 {

@@ -154,7 +154,7 @@ function withoutBaseline(name) {
 }
 
 /**
- * Means over neighbours, so that a long run draws no more points than a short one.
+ * Means over neighbors, so that a long run draws no more points than a short one.
  * @param {Row[]} rows
  * @param {string} kind
  * @param {string | undefined} name

@@ -1,5 +1,5 @@
 // @ts-check
-/** Why: what each word adds to what a classifier says, by integrated gradients. */
+/** Why: the contribution of each word to a classifier's prediction, by integrated gradients. */
 
 import { afterTyping, element, examples, field, fixed, part, svg, textBox } from "./dom.js";
 import { section } from "./section.js";
@@ -18,7 +18,7 @@ export const whyView = {
   build: (models) => [
     section({
       title: "Why does it say so?",
-      lead: "From a text of blanks to yours in small steps: what each word adds on the way to the score of the answer. Together they make up the whole difference.",
+      lead: "In small steps from a text of blanks to yours: the contribution of each word to the score of the answer. The contributions sum to the whole difference.",
       needs: "explain",
       missing: "No model here can be asked why.",
       command: "cloze serve -m RUN, where RUN is of cloze finetune classification",

@@ -1,0 +1,58 @@
+"""The benchmarks by name, and the command that runs one."""
+
+import shutil
+from typing import TYPE_CHECKING, Annotated, Union
+
+import tyro
+
+from benchmarks.corpus import BuildCorpus
+from benchmarks.distribution import Distribution
+from benchmarks.embed import Embed, Latency
+from benchmarks.finetune import Finetune
+from benchmarks.growth import Growth
+from benchmarks.harness import Benchmark
+from benchmarks.load import Load
+from benchmarks.pretrain import Pretrain
+from benchmarks.serve import Serve
+from benchmarks.start import Start
+from benchmarks.tokenization import Tokenize
+from benchmarks.vocabulary import TrainVocabulary
+from cloze import artifacts
+from cloze.training.memory import configure_process_memory
+
+BENCHMARKS: dict[str, type[Benchmark]] = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Pretrain, Tokenize, BuildCorpus, Load, Finetune, Embed, Latency, Serve, TrainVocabulary, Start, Growth,
+        Distribution,
+    )
+}  # fmt: skip
+if TYPE_CHECKING:
+    AnyBenchmark = Benchmark
+else:
+    AnyBenchmark = Union[  # noqa: UP007 (of a computed tuple)
+        tuple(
+            Annotated[benchmark, tyro.conf.subcommand(name, prefix_name=False)]
+            for name, benchmark in BENCHMARKS.items()
+        )
+    ]
+
+
+def run(benchmark: Annotated[AnyBenchmark, tyro.conf.arg(name="")]) -> None:
+    """Compare cloze with its peers: in turn, in one process, on the same work, with a check that both did it.
+
+    Args:
+        benchmark: which.
+    """
+    configure_process_memory()  # as `cloze pretrain` does, for all contestants
+    output = benchmark.output
+    if output is not None:
+        inputs = [getattr(benchmark, name, None) for name in ("model", "data", "vocab")]
+        artifacts.check_output_path(output, overwrite=benchmark.overwrite, inputs=inputs)
+    result = benchmark.run()
+    if output is not None:
+        result.write(output, overwrite=benchmark.overwrite)
+        if benchmark.parts_directory is not None:
+            shutil.rmtree(benchmark.parts_directory, ignore_errors=True)
+    benchmark.flags.print(result.record, result.text)
+    result.require_agreement()

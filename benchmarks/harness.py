@@ -1,0 +1,372 @@
+"""Compare contestants: interleaved rounds in one process, after a warm-up, and only if they compute the same.
+
+Clocks and other load drift, so contestants alternate A B A B. Rates are medians over the rounds; a ratio has the
+95% interval of its geometric mean over the rounds.
+"""
+
+import gc
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from statistics import fmean, median
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import tyro
+
+from benchmarks.machine import describe_machine
+from cloze import artifacts, file_io
+from cloze.cli.options import CommonOptions, Flags, OptionalPath
+from cloze.errors import InputError, RunError
+from cloze.optional_dependencies import require
+from cloze.pretraining.config import Size
+from cloze.progress import SILENT, Progress
+from cloze.tables import text_table
+from experiments.differences import paired_difference
+
+Peers: TypeAlias = Annotated[str, tyro.conf.arg(metavar="PEER[,PEER]")]
+EncoderSize: TypeAlias = Annotated[Size, tyro.conf.arg(aliases=["-m"])]
+TimedFunction = Callable[[], object]
+
+_SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A program, or one way of using it, that is timed."""
+
+    name: str
+    does: str
+    """The timed work, in one sentence."""
+    prepare: Callable[[], TimedFunction]
+    """Untimed preparation, which returns the timed work."""
+
+
+def repeat(work: TimedFunction) -> Callable[[], TimedFunction]:
+    """Return the preparation of work that needs none."""
+    return lambda: work
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds that a contestant took for one piece of work, in each round."""
+
+    name: str
+    does: str
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median over the rounds."""
+        return median(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A comparison of results, without which times could not be compared."""
+
+    what: str
+    difference: float
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the contestants agree."""
+        return self.difference <= self.tolerance
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the check for `record.json`."""
+        return {**asdict(self), "holds": self.holds}
+
+    def __str__(self) -> str:
+        verdict = "agree" if self.holds else "DISAGREE"
+        return f"{self.what}: {verdict}, {self.difference:.2g} apart (at most {self.tolerance:.2g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The rate that the machine could reach at most."""
+
+    what: str
+    rate: float
+    """Units of the work per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The findings of a benchmark."""
+
+    name: str
+    record: Mapping[str, Any]
+    """Settings, figures and machine, as `record.json` has them."""
+    text: str
+    checks: Sequence[Check] = ()
+    plots: Mapping[str, str] = field(default_factory=dict)
+    """SVG elements by name."""
+
+    def require_agreement(self) -> None:
+        """Refuse times of contestants that did not compute the same.
+
+        Raises:
+            RunError: a check does not hold.
+        """
+        for check in self.checks:
+            if not check.holds:
+                what = f"{check.what}: {check.difference:.2g} apart, at most {check.tolerance:.2g}"
+                raise RunError(what, where=f"benchmarks {self.name}", remedy="The figures cannot be compared")
+
+    def write(self, output: Path, *, overwrite: bool = False) -> None:
+        """Write a directory with `record.json`, `README.md` and plots.
+
+        Raises:
+            InputError: `output` exists.
+            RunError: it cannot be written.
+        """
+        plots = "".join(f"![{name}]({name}.svg)\n\n" for name in self.plots)
+        environment = json.dumps(self.record["environment"], indent=1)
+        page = f"# python -m benchmarks {self.name}\n\n```\n{self.text}\n```\n\n{plots}```json\n{environment}\n```\n"
+        with artifacts.write_directory(output, kind="record", overwrite=overwrite) as directory:
+            (directory / "record.json").write_text(json.dumps(self.record, indent=1) + "\n", "utf-8")
+            for name, plot in self.plots.items():
+                (directory / f"{name}.svg").write_text(plot, "utf-8")
+            (directory / "README.md").write_text(page, "utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Flags of every benchmark; a subclass adds its own and `run`."""
+
+    name: ClassVar[str]
+
+    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None
+    """Directory for a record of figures, machine and versions."""
+    overwrite: bool = False
+    """Replace the output if it exists."""
+    flags: Flags = field(default_factory=CommonOptions)
+
+    def run(self) -> Result:
+        """Run the benchmark.
+
+        Raises:
+            InputError: a setting is wrong, or a peer is unknown or not installed.
+        """
+        raise NotImplementedError
+
+    @property
+    def progress(self) -> Progress:
+        """The progress of the command."""
+        return self.flags.progress
+
+    @property
+    def parts_directory(self) -> Path | None:
+        """The directory in which a long benchmark keeps finished measurements until all are there."""
+        return None if self.output is None else self.output.with_name(f"{self.output.name}.bench-parts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedBenchmark(Benchmark):
+    """Flags of a benchmark that times contestants in turn; a subclass adds its own and `compare_in`."""
+
+    peers_known: ClassVar[Collection[str]] = ("transformers",)
+
+    vs: Peers = "transformers"
+    """Compared programs: transformers."""
+    rounds: int = 5
+    """Number of rounds; each round times every contestant once."""
+    min_seconds: float = 1.0
+    """Repeat the work of a turn for at least this long."""
+
+    def run(self) -> Result:
+        """Compare the contestants, with an empty temporary directory for their files."""
+        peers = split_names(self.vs, self.peers_known, flag="--vs")
+        with TemporaryDirectory(prefix="cloze-bench-") as directory:
+            return self.compare_in(Path(directory), peers)
+
+    def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:
+        """Prepare the contestants in a directory, check that they compute the same, and time them.
+
+        Raises:
+            InputError: a setting is wrong, or a peer is not installed.
+        """
+        raise NotImplementedError
+
+    def measure(self, contestants: Sequence[Contestant]) -> tuple[Timing, ...]:
+        """Time contestants in turn."""
+        return measure(contestants, rounds=self.rounds, min_seconds=self.min_seconds, progress=self.progress)
+
+    def describe(
+        self,
+        timings: Sequence[Timing],
+        *,
+        settings: Mapping[str, Any],
+        unit: str,
+        amount: float = 1.0,
+        checks: Sequence[Check] = (),
+        notes: Sequence[str] = (),
+        environment: Mapping[str, Any] | None = None,
+        limit: Limit | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> Result:
+        """Compare rates, in units per second, with those of the first contestant.
+
+        Args:
+            amount: units in one piece of work.
+            environment: by default that of a benchmark on the CPU in float32.
+            more: further entries of the record.
+        """
+        sides = [_describe_side(timing, timings[0], amount, limit) for timing in timings]
+        record = {
+            "benchmark": self.name,
+            "settings": settings,
+            "unit": f"{unit}/s",
+            "sides": sides,
+            "limit": None if limit is None else asdict(limit),
+            "checks": [check.as_dict() for check in checks],
+            "notes": list(notes),
+            **(more or {}),
+            "environment": environment or describe_machine(peers=filter(None, self.vs.split(","))),
+        }
+        lines = [heading(self.name, settings), "", _table(f"{unit}/s", sides, limit)]
+        if limit is not None:
+            lines.append(f"limit: {_figure(limit.rate)} {unit}/s, {limit.what}")
+        lines += ["", *(f"{timing.name}: {timing.does}" for timing in timings), *notes, *map(str, checks)]
+        return Result(self.name, record, "\n".join(lines), checks)
+
+
+def _describe_side(timing: Timing, ours: Timing, amount: float, limit: Limit | None) -> dict[str, Any]:
+    side: dict[str, Any] = {
+        "name": timing.name,
+        "does": timing.does,
+        "median": amount / timing.median,
+        "min": amount / max(timing.seconds),
+        "max": amount / min(timing.seconds),
+        "cloze_is_times_as_fast": timing.median / ours.median,
+        "seconds": list(timing.seconds),
+    }
+    if timing is not ours and len(timing.seconds) > 1:
+        ratio = paired_difference(*([math.log(seconds) for seconds in one.seconds] for one in (timing, ours)))
+        side["interval"] = [math.exp(ratio.low), math.exp(ratio.high)]
+    if limit is not None:
+        side["share_of_limit"] = amount / timing.median / limit.rate
+    return side
+
+
+def _table(unit: str, sides: Sequence[Mapping[str, Any]], limit: Limit | None) -> str:
+    columns = [unit, "median", "min", "max", "cloze is", "95% interval", *(["of limit"] if limit else [])]
+    rows = []
+    for side in sides:
+        row = [side["name"], *(_figure(side[name]) for name in ("median", "min", "max"))]
+        row.append(f"{side['cloze_is_times_as_fast']:.2f}x")
+        row.append("{:.2f} to {:.2f}".format(*side["interval"]) if "interval" in side else "")
+        rows.append([*row, *([f"{side['share_of_limit']:.1%}"] if limit else [])])
+    return text_table(columns, rows)
+
+
+def heading(name: str, settings: Mapping[str, Any]) -> str:
+    """Return the first line of a result: its name and settings."""
+    return f"{name}: {', '.join(f'{key} {value}' for key, value in settings.items())}"
+
+
+def split_names(text: str, known: Collection[str], *, flag: str) -> list[str]:
+    """Split a list of names at its commas.
+
+    Raises:
+        InputError: a name is not known.
+    """
+    names = list(dict.fromkeys(filter(None, text.split(","))))
+    for name in names:
+        if name not in known:
+            remedy = f"Choose from {', '.join(known)}"
+            raise InputError(f"unknown name {name!r}", where=flag, remedy=remedy)
+    return names
+
+
+def measure(
+    contestants: Sequence[Contestant],
+    *,
+    rounds: int,
+    min_seconds: float = 1.0,
+    progress: Progress = SILENT,
+) -> tuple[Timing, ...]:
+    """Time contestants in turn, after one round that does not count; a turn repeats its work for `min_seconds`.
+
+    Raises:
+        InputError: there are no rounds.
+    """
+    if rounds < 1:
+        raise InputError(f"{rounds} rounds", where="--rounds", remedy="Choose 5 or more")
+    seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    gc.collect()
+    with progress.bar("measuring", total=(1 + rounds) * len(contestants), unit="turns") as bar:
+        for number in range(1 + rounds):
+            for contestant in contestants:
+                elapsed = _time_turn(contestant, min_seconds)
+                if number > 0:
+                    seconds[contestant.name].append(elapsed)
+                bar.advance(1)
+                bar.show(contestant=contestant.name, seconds=f"{elapsed:.3g}")
+    return tuple(Timing(one.name, one.does, tuple(seconds[one.name])) for one in contestants)
+
+
+def _time_turn(contestant: Contestant, min_seconds: float) -> float:
+    """Return the mean seconds of one piece of work."""
+    seconds: list[float] = []
+    end = time.perf_counter() + min_seconds
+    while not seconds or time.perf_counter() < end:
+        work = contestant.prepare()
+        started = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - started)
+    return fmean(seconds)
+
+
+class FinishedParts:
+    """Finished measurements of a long benchmark, so that the same command continues after a stop.
+
+    Args:
+        directory: for them; None keeps nothing.
+        settings: everything that a measurement depends on, as JSON.
+
+    Raises:
+        InputError: measurements with other settings are there.
+    """
+
+    def __init__(self, directory: Path | None, settings: Mapping[str, Any]) -> None:
+        self._directory = directory
+        if directory is None:
+            return
+        text = json.dumps(settings, indent=1, sort_keys=True) + "\n"
+        file = directory / _SETTINGS
+        if file.is_file() and file.read_text("utf-8") != text:
+            what = "holds measurements of a benchmark with other settings"
+            remedy = "Use the same settings or another output, or delete it"
+            raise InputError(what, where=directory, remedy=remedy)
+        file_io.write_text(file, text)
+
+    def get(self, name: str, measure_part: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return a measurement, which is made unless it is finished."""
+        if self._directory is None:
+            return measure_part()
+        file = self._directory / f"{name}.json"
+        if not file.exists():
+            file_io.write_text(file, json.dumps(measure_part()) + "\n")
+        return dict(json.loads(file.read_text("utf-8")))
+
+
+def import_peer(name: str) -> ModuleType:
+    """Import a package that cloze is compared with.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    require([name], extra="bench", where="--vs")
+    return import_module(name)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

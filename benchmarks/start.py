@@ -1,0 +1,80 @@
+"""`python -m benchmarks start`: whole processes, from their start to their answer."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from benchmarks.harness import Check, Contestant, Result, TimedBenchmark, import_peer, repeat
+from cloze.cli.options import Model
+from cloze.errors import RunError
+from cloze.model_paths import resolve_checkpoint
+
+_TEXT = "Paris is the [MASK] of France."
+_TOP_K = 5
+_PIPELINE = """
+import json, sys
+from transformers import pipeline
+model, text, top_k = sys.argv[1:]
+answers = pipeline("fill-mask", model=model, top_k=int(top_k), device="cpu")(text)
+print(json.dumps([answer["token_str"] for answer in answers]))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start(TimedBenchmark):
+    """Whole processes, from their start to their answer: cloze fill and cloze --help."""
+
+    name: ClassVar[str] = "start"
+
+    model: Model
+    """A checkpoint or run with a masked-word head."""
+
+    def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:
+        """Compare `cloze fill` with a script that uses transformers' pipeline, and measure `cloze --help`.
+
+        Raises:
+            RunError: one of the processes failed.
+        """
+        model = str(resolve_checkpoint(self.model))
+        fill = ("-m", "cloze", "fill", "-m", model, _TEXT, "--top-k", str(_TOP_K), "--json", "--quiet")
+        help_text = ("-m", "cloze", "--help")
+        contestants = [
+            Contestant("cloze fill", "a process that fills one blank", repeat(partial(_run, fill))),
+            Contestant("cloze --help", "a process that lists the verbs", repeat(partial(_run, help_text))),
+        ]
+        checks = []
+        if peers:
+            import_peer("transformers")
+            theirs = ("-c", _PIPELINE, model, _TEXT, str(_TOP_K))
+            does = "a process that fills the same blank with pipeline()"
+            contestants.append(Contestant("transformers", does, repeat(partial(_run, theirs))))
+            (candidates,) = json.loads(_run(fill))["masks"]
+            differ = [candidate["token"] for candidate in candidates] != json.loads(_run(theirs))
+            checks.append(Check(f"the {_TOP_K} best words compared with transformers", float(differ), 0.0))
+        timings = self.measure(contestants)
+        seconds = ", ".join(f"{timing.name} {timing.median:.2f}" for timing in timings)
+        return self.describe(
+            timings,
+            settings={"model": self.model.name, "rounds": self.rounds},
+            unit="processes",
+            checks=checks,
+            notes=(f"seconds per process: {seconds}",),
+        )
+
+
+def _run(arguments: Sequence[str]) -> str:
+    """Run a Python process as a user starts it, and return its output."""
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=offline
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RunError(lines[-1], where=" ".join(arguments[:3]))
+    return done.stdout

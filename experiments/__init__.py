@@ -1,0 +1,8 @@
+"""The tables and figures of the BERT paper, and studies of recipes; run them as `python -m experiments`.
+
+Importing the package registers its encoders, so that their checkpoints load.
+"""
+
+from experiments.encoders import bidirectional_lm, bilstm_on_top
+
+__all__ = ["bidirectional_lm", "bilstm_on_top"]

@@ -1,0 +1,34 @@
+"""Compare two methods by their scores in the same trials."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """The mean difference of the first method to the second, over pairs."""
+
+    mean: float
+    low: float
+    """Lower end of the 95% confidence interval of the mean, by Student's t."""
+    high: float
+
+    def format(self, digits: int) -> str:
+        """Return mean and interval; the mean alone if all pairs differ by the same."""
+        if self.low == self.high:
+            return f"{self.mean:+.{digits}f}"
+        return f"{self.mean:+.{digits}f} ({self.low:+.{digits}f} to {self.high:+.{digits}f})"
+
+
+def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> PairedDifference:
+    """Return the mean difference of at least two pairs and its confidence interval."""
+    from scipy import stats
+
+    differences = [our - their for our, their in zip(ours, theirs, strict=True)]
+    mean = fmean(differences)
+    error = stdev(differences) / len(differences) ** 0.5
+    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(differences) - 1)) * error
+    return PairedDifference(mean, mean - half, mean + half)

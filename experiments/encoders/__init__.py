@@ -1,0 +1,1 @@
+"""Encoders that only experiments use."""

@@ -1,0 +1,117 @@
+"""Two encoders whose vectors are concatenated, one attending to the left and one to the right, as ELMo's two models do.
+
+Shapes: T tokens in the packed batch, B sequences, D hidden: half of it is each encoder's.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import ClassVar, NoReturn
+
+import torch
+
+from cloze.data.batch import PackedBatch
+from cloze.errors import InputError
+from cloze.models.attention import AttendsTo
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder
+from cloze.models.weight_mapping import BERT, Entries
+
+_WIDTHS = ("hidden_size", "num_attention_heads", "intermediate_size")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BidirectionalLMConfig(BertConfig):
+    """The architecture of both encoders, with the sum of their widths."""
+
+    def __post_init__(self) -> None:
+        BertConfig.__post_init__(self)  # super() fails: slots create a second class
+        for name in _WIDTHS:
+            if (width := getattr(self, name)) % 2:
+                raise ValueError(f"{name} = {width} is odd: two equal encoders need an even size")
+        if self.attends_to != "all":
+            raise ValueError("attends_to must be all: one encoder attends to the left, one to the right")
+
+    def half(self, attends_to: AttendsTo) -> BertConfig:
+        """Return the architecture of one encoder."""
+        halved = {name: getattr(self, name) // 2 for name in _WIDTHS}
+        return BertConfig(**{**asdict(self), **halved, "attends_to": attends_to})
+
+    @classmethod
+    def doubled(cls, half: BertConfig) -> "BidirectionalLMConfig":
+        """Return the architecture of two equal encoders."""
+        widths = {name: 2 * getattr(half, name) for name in _WIDTHS}
+        return cls(**{**asdict(half), **widths, "attends_to": "all"})
+
+
+@register_encoder("two-way-bert")
+class BidirectionalLM(Encoder):
+    """Two encoders with concatenated vectors; fine-tuning trains both.
+
+    Source:
+        Devlin et al. 2019, 5.1 ("train separate LTR and RTL models and represent each token as the concatenation of
+        the two models, as ELMo does"), which the paper mentions without results.
+    """
+
+    config_class: ClassVar[type[BertConfig]] = BidirectionalLMConfig
+    architecture = "TwoWayBert"  # in config.json
+
+    def __init__(self, config: BidirectionalLMConfig, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.left: Encoder = BertModel(config.half("left"), generator=generator)
+        self.right: Encoder = BertModel(config.half("right"), generator=generator)
+
+    @classmethod
+    def of(cls, left: Encoder, right: Encoder) -> "BidirectionalLM":
+        """Combine an encoder that attends to the left with one that attends to the right.
+
+        Raises:
+            InputError: they attend otherwise, or differ in architecture.
+        """
+        config = BidirectionalLMConfig.doubled(left.config)
+        for which, actual, wanted in (
+            ("first", left.config, config.half("left")),
+            ("second", right.config, config.half("right")),
+        ):
+            if actual != wanted:
+                what = f"the {which} encoder attends to {actual.attends_to}, not {wanted.attends_to}"
+                if actual.attends_to == wanted.attends_to:
+                    what = f"the {which} encoder differs in architecture from the first"
+                raise InputError(what, where="two concatenated encoders")
+        with torch.device("meta"):  # shapes only: the weights are those of the two
+            both = cls(config)
+        both.left, both.right = left, right
+        return both
+
+    @classmethod
+    def weight_mapping(cls) -> Entries:
+        """Return the names of the weights here and in model.safetensors."""
+        return tuple(
+            (name.replace("bert.", prefix, 1), tuple(part.replace("bert.", prefix, 1) for part in external))
+            for prefix in ("bert.left.", "bert.right.")
+            for name, external in BERT
+        )
+
+    def hidden_matrices(self) -> list[HiddenMatrix]:
+        """Return the matrices of the layers of both encoders."""
+        return [*self.left.hidden_matrices(), *self.right.hidden_matrices()]
+
+    @property
+    def embeddings(self) -> NoReturn:
+        """Refuse, since each encoder has an embedding table.
+
+        Raises:
+            InputError: always.
+        """
+        what = "there are two embedding tables instead of one"
+        raise InputError(what, where="two concatenated encoders", remedy="Use a layer, from 1 on")
+
+    def encode(self, batch: PackedBatch, *, output_hidden_states: bool = False) -> EncoderOutput:
+        """Encode packed sequences, as `BertModel` does."""
+        left, right = (
+            encoder(batch, output_hidden_states=output_hidden_states) for encoder in (self.left, self.right)
+        )
+        return EncoderOutput(
+            torch.cat([left.sequence_output, right.sequence_output], -1),
+            torch.cat([left.pooled_output, right.pooled_output], -1),
+            tuple(torch.cat(pair, -1) for pair in zip(left.hidden_states, right.hidden_states, strict=True)),
+        )

@@ -1,0 +1,166 @@
+"""The file of a study: settings of all runs, variants with settings of their own, and tasks to fine-tune for."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from cloze import config as configuration
+from cloze.errors import InputError
+from cloze.pretraining.config import PretrainConfig
+from experiments.origins import OriginKind
+from experiments.published import Published
+from experiments.task_runs import StudyTask
+
+STUDIES = Path(__file__).with_name("studies")
+_NAME = re.compile(r"[A-Za-z0-9-]+")
+_REQUIRED = {"title": str, "base": str, "seeds": list, "settings": dict, "variants": dict}
+_OPTIONAL = {"tasks": dict, "points": int, "published": dict}
+_OF_THE_COMMAND = ("seed", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A comparison of variants over the same seeds."""
+
+    title: str
+    base: str
+    """The variant that the others are compared with."""
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any]
+    """Settings of every run, as in a recipe."""
+    variants: Mapping[str, Mapping[str, Any]]
+    """By name, the settings of a variant, which win over those of every run; or the origin of an encoder that is not
+    pre-trained: `checkpoint`, a path; `bilstm_on`, a pre-trained variant above it; `concatenates`, two of them."""
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By name, the tasks for which every variant is fine-tuned, as `StudyTask` reads them."""
+    points: int = 1
+    """Number of evenly spaced steps of a run at which it is fine-tuned; the last is its end."""
+    published: Published | None = None
+    """The part of the paper that the study reproduces."""
+
+    def config(self, variant: str, seed: int, data: Path | None) -> PretrainConfig:
+        """Return the settings of a run.
+
+        Raises:
+            InputError: one of them is wrong, or there are no data.
+        """
+        if data is None:
+            remedy = f"The variant {variant} is pre-trained on it"
+            raise InputError("the flag --data is missing", remedy=remedy)
+        table = deepcopy(dict(self.settings))
+        configuration.merge_dicts(table, deepcopy(dict(self.variants[variant])))
+        configuration.merge_dicts(table, {"data": str(data), "seed": seed})
+        where = f"the variant {variant}"
+        if self.points > 1:
+            steps = table.get("steps")
+            if not isinstance(steps, int) or steps % self.points:
+                raise InputError(f"steps must be divisible by {self.points} points", where=where)
+            every = steps // self.points
+            checkpoints = {"every_steps": every, "keep_every_steps": every}
+            configuration.merge_dicts(table, {"checkpoints": checkpoints})
+        return configuration.from_dict(PretrainConfig, table, where=where)
+
+    def origin(self, variant: str) -> tuple[OriginKind, tuple[str, ...]] | None:
+        """Return the kind and sources of an encoder that is not pre-trained; None for a pre-trained variant."""
+        for kind in get_args(OriginKind):
+            if kind in self.variants[variant]:
+                sources = self.variants[variant][kind]
+                return kind, tuple(sources) if isinstance(sources, list | tuple) else (sources,)
+        return None
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """By name, the tasks with the compared scores, for people."""
+        return {name: f"{task.task}, {task.metric}" for name, task in self.read_tasks().items()}
+
+    def read_tasks(self) -> dict[str, StudyTask]:
+        """Return the tasks by name.
+
+        Raises:
+            InputError: one is wrong.
+        """
+        return {name: StudyTask.read(table, where=f"the task {name}") for name, table in self.tasks.items()}
+
+
+def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
+    """Read a study.
+
+    Args:
+        path: the TOML file.
+        overrides: settings of every run, as in "budget_seconds=600"; those of a variant win over them.
+
+    Raises:
+        InputError: a key is unknown or missing, an override sets the seed or data, or the base is not a variant.
+    """
+    table = configuration.read_toml(path)
+    types = {**_REQUIRED, **_OPTIONAL}
+    for key in table.keys() | _REQUIRED.keys():
+        if key not in types:
+            raise InputError(f"unknown key {key}", where=path, remedy=f"A study has {', '.join(types)}")
+        if not isinstance(table.get(key), types[key]):
+            raise InputError(f"{key} is missing or has a wrong type", where=path)
+    settings = configuration.read_dict(overrides=overrides)
+    if taken := [key for key in _OF_THE_COMMAND if key in settings]:
+        what = f"sets {taken[0]}, which a study or its command sets"
+        raise InputError(what, where="--set", remedy="Leave it out")
+    configuration.merge_dicts(table["settings"], settings)
+    if "published" in table:
+        table["published"] = Published.read(table["published"], where=path)
+    study = Study(**{**table, "seeds": tuple(table["seeds"])})
+    check_study(study, path)
+    return study
+
+
+def check_study(study: Study, where: Path) -> None:
+    """Refuse a study that cannot be run.
+
+    Raises:
+        InputError: seeds, names or origins are wrong, or the base is not a variant.
+    """
+    for problem in _problems(study):
+        raise InputError(problem, where=where)
+    study.read_tasks()
+
+
+def _problems(study: Study) -> Iterator[str]:
+    seeds = study.seeds
+    if not seeds or not all(isinstance(seed, int) for seed in seeds) or len(set(seeds)) < len(seeds):
+        yield "seeds must be different integers"
+    if study.points < 1:
+        yield "points must be at least 1"
+    if study.base not in study.variants:
+        yield f"base {study.base!r} is not a variant"
+    if taken := [key for key in _OF_THE_COMMAND if key in study.settings]:
+        yield f"settings have {taken[0]}, which the study or its command sets"
+    above: list[str] = []
+    for name, variant in study.variants.items():
+        if not _NAME.fullmatch(name):
+            yield f"the variant {name!r} must be named with letters, digits and -"
+        if not isinstance(variant, dict):
+            yield f"the variant {name} must be a table of settings"
+        if any(key in variant for key in _OF_THE_COMMAND):
+            yield f"the variant {name} sets seed or data, which all variants share"
+        if (origin := study.origin(name)) is None:
+            above.append(name)
+        else:
+            yield from (
+                f"the variant {name}{problem}" for problem in _origin_problems(*origin, variant, above)
+            )
+    for name, task in study.tasks.items():
+        if not _NAME.fullmatch(name) or not isinstance(task, dict):
+            yield f"the task {name!r} must be a table, named with letters, digits and -"
+
+
+def _origin_problems(
+    kind: OriginKind, sources: tuple[str, ...], variant: Mapping[str, Any], above: Sequence[str]
+) -> Iterator[str]:
+    if len(variant) > 1:
+        yield f" is not pre-trained and can have only {kind}"
+    count = 2 if kind == "concatenates" else 1
+    if len(sources) != count or not all(isinstance(source, str) for source in sources):
+        yield f": {kind} needs {count} names"
+    if kind != "checkpoint" and (unknown := [source for source in sources if source not in above]):
+        yield f": {unknown[0]!r} is not a pre-trained variant above it"

@@ -1,0 +1,144 @@
+"""Estimate the time of a study from a few steps of each kind of run, which are thrown away.
+
+Features of a frozen encoder are computed once, which takes most of the time, so all of them are computed and timed.
+"""
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cloze import artifacts
+from cloze.cli.options import Flags
+from cloze.data.batch import DataPosition
+from cloze.data.dataset import Dataset
+from cloze.data.masking import MaskingConfig
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import KIND, load_model, save_model
+from cloze.models.encoder import Encoder
+from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.plan import plan_pretraining
+from cloze.progress import SILENT, Progress, format_duration
+from cloze.tables import text_table
+from cloze.tasks.config import FinetuneConfig
+from cloze.tasks.finetune import plan_finetuning
+from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
+from cloze.tasks.run import precompute_features, prepare_data
+from cloze.tasks.task import AnyTask
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.distributed import DistributedContext
+from cloze.training.plan import Rehearsal
+from cloze.training.precision import resolve_device, resolve_dtype
+from experiments.origins import combine
+from experiments.plan import PlannedRun, describe_plan
+from experiments.task_runs import TaskRun
+
+
+def estimate_times(
+    runs: Sequence[PlannedRun], data: Path | None, progress: Progress
+) -> dict[str, tuple[float, float]]:
+    """Time steps of unfinished runs; runs of equal cost are timed once, and nothing is written.
+
+    A budget of time is taken as it is. Evaluations are included, saving is not.
+
+    Returns:
+        By variant, the seconds of pre-training and of fine-tuning that are left, over all seeds.
+
+    Raises:
+        InputError: the data set, data of a task or a setting is wrong.
+    """
+    timer = _Timer(runs, data, progress)
+    times = dict.fromkeys((run.variant for run in runs), (0.0, 0.0))
+    for run in runs:
+        pretraining, finetuning = times[run.variant]
+        tasks = [task for task in run.task_runs if not task.is_finished]
+        finetuning += sum(timer.finetuning(run, task) for task in tasks)
+        times[run.variant] = pretraining + timer.pretraining(run), finetuning
+    return times
+
+
+def describe_times(times: Mapping[str, tuple[float, float]]) -> str:
+    """Return a table of times by variant, and their sum."""
+    rows = [[variant, *map(format_duration, seconds)] for variant, seconds in times.items()]
+    total = sum(map(sum, times.values()))
+    return f"{text_table(['', 'training', 'tasks'], rows)}\nabout {format_duration(total)} in all"
+
+
+def print_plan(runs: Sequence[PlannedRun], times: Mapping[str, tuple[float, float]], flags: Flags) -> None:
+    """Print the runs and their duration, for `--dry-run`."""
+    plan = {"runs": [str(run.directory) for run in runs], "seconds": sum(map(sum, times.values()))}
+    flags.print(plan, f"{describe_plan(runs)}\n{describe_times(times)}")
+
+
+class _Timer:
+    """Time each kind of run once."""
+
+    def __init__(self, runs: Sequence[PlannedRun], data: Path | None, progress: Progress) -> None:
+        self._runs = {run.directory: run for run in runs}
+        self._data = data
+        self._progress = progress
+        self._pretraining: dict[PretrainConfig, float] = {}
+        self._finetuning: dict[tuple[object, str], float] = {}
+
+    def pretraining(self, run: PlannedRun) -> float:
+        if run.config is None or run.config.steps is None or run.is_trained:
+            return run.seconds_left
+        key = replace(run.config, seed=0, masking=MaskingConfig())
+        if key not in self._pretraining:
+            self._progress.note(f"timing {run.variant}")
+            self._pretraining[key] = plan_pretraining(run.config).seconds
+        return run.pretraining_left / run.config.steps * self._pretraining[key]
+
+    def finetuning(self, run: PlannedRun, task_run: TaskRun) -> float:
+        encoder = self._encoder(run)
+        key = (encoder.config, task_run.name)
+        if key not in self._finetuning:
+            self._progress.note(f"timing {task_run.name} of {run.variant}")
+            with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
+                model = Path(directory) / KIND
+                with artifacts.write_directory(model, kind=KIND) as temporary:
+                    save_model(temporary, encoder, self._tokenizer(run))
+                task, config = task_run.config(model, run.seed)
+                if task.trains_encoder:
+                    self._finetuning[key] = plan_finetuning(task, config).seconds
+                else:
+                    self._finetuning[key] = _feature_seconds(task, config, model)
+        return self._finetuning[key]
+
+    def _tokenizer(self, run: PlannedRun) -> Tokenizer:
+        if run.origin is not None and run.origin.kind == "checkpoint":
+            return Tokenizer.load(resolve_checkpoint(run.origin.sources[0]))
+        assert self._data is not None
+        return Tokenizer.load(Dataset.open(self._data, verify=False).path)
+
+    def _encoder(self, run: PlannedRun) -> Encoder:
+        """Return an encoder with the architecture of a run and any weights."""
+        if run.config is not None and run.config.init is not None:
+            return load_model(resolve_checkpoint(Path(run.config.init)))
+        if run.config is not None:
+            return BertModel(run.config.model.encoder(vocab_size=self._tokenizer(run).vocab_size))
+        assert run.origin is not None
+        kind, sources = run.origin.kind, run.origin.sources
+        if kind == "checkpoint":
+            return load_model(resolve_checkpoint(sources[0]))
+        return combine(kind, [self._encoder(self._runs[source]) for source in sources], run.seed)
+
+
+def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> float:
+    """Return the seconds of training on features, which are computed once: that is done and timed."""
+    started = time.perf_counter()
+    context = DistributedContext(resolve_device(config.device))
+    prepared = prepare_data(task, replace(config, model=str(model)), context, SILENT)
+    prepared = precompute_features(prepared, SILENT)
+    head = prepared.task.head(load_model(model)).to(context.device)
+    objective = FinetuningObjective(head, prepared.task, prepared.data, config, prepared.tokenizer)
+    if task.has_closed_form:
+        objective.solve()
+        return time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    rehearsal = Rehearsal(objective, config.optimizer, resolve_dtype(config.precision, context.device))
+    batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, config, context)
+    step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
+    return seconds + config.seeds * config.epochs * batches.steps_per_epoch * rehearsal.step_seconds(step)

@@ -1,0 +1,181 @@
+"""Checks of the arguments of the Python interface: texts, paths, numbers and objects of the right kind.
+
+Ordered collections and iterators are taken as lists. Everything else is refused with the position of the wrong value.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Set
+from numbers import Number
+from operator import index
+from pathlib import Path
+from typing import Any
+
+from cloze.errors import InputError
+
+_MAX_SHOWN = 40
+
+
+def check_text(text: object, name: str = "text") -> str:
+    """Return a text as a str, also if it is a subclass such as NumPy's.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if isinstance(text, str):
+        return str.__str__(text)
+    if is_missing(text):
+        remedy = 'Leave it out, or give "" for an empty text' if name.endswith("]") else "Give a text"
+    elif isinstance(text, (bytes, bytearray)):
+        remedy = f'Decode it, as in {name}.decode("utf-8")'
+    elif isinstance(text, (Iterable, Path)):
+        remedy = "Give one text in its place"
+    else:
+        remedy = f"Write it as text, as in str({name})"
+    raise InputError(f"{name} is {describe(text)}", remedy=remedy)
+
+
+def check_texts(texts: object, name: str = "texts", *, paired_with: list[str] | None = None) -> list[str]:
+    """Return texts as a list, from a list, tuple, array, column of a table or iterator.
+
+    Raises:
+        InputError: `texts` is one text or has no order, an item is no text, or the number is not that of `paired_with`.
+    """
+    is_checked = isinstance(texts, list) and set(map(type, texts)) <= {str}  # fast for a corpus
+    checked: list[str] = texts if is_checked else list(iterate_texts(texts, name))  # type: ignore[assignment]
+    if paired_with is not None and len(checked) != len(paired_with):
+        raise InputError(f"{len(checked)} texts, expected {len(paired_with)}", where=name)
+    return checked
+
+
+def iterate_texts(texts: object, name: str = "texts") -> Iterator[str]:
+    """Yield what `check_texts` returns, one at a time."""
+    for number, text in enumerate(iterate(texts, name, "text")):
+        yield text if type(text) is str else check_text(text, f"{name}[{number}]")
+
+
+def check_path(path: object, name: str) -> Path:
+    """Return a path of a file or directory.
+
+    Raises:
+        InputError: it is neither a str nor a path, or it is empty or has a null character.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"{name} is {describe(path)}", remedy="Give a path as str or Path")
+    if not str(path) or "\0" in str(path):
+        raise InputError(f"{name} is {str(path)!r}", remedy="Give the path of a file or directory")
+    return Path(path)
+
+
+def check_paths(paths: object, name: str = "inputs") -> list[str | Path]:
+    """Return paths as a list; one path is a list of one. Text such as URLs, globs and - stays as it is.
+
+    Raises:
+        InputError: one is no path, or `paths` has no order.
+    """
+    items = [paths] if isinstance(paths, (str, os.PathLike)) else list(iterate(paths, name, "path"))
+    for i, item in enumerate(items):
+        check_path(item, f"{name}[{i}]" if item is not paths else name)
+    return [item if isinstance(item, str) else Path(item) for item in items]
+
+
+def check_integer(value: Any, name: str, *, minimum: int | None = 1, maximum: int | None = None) -> int:
+    """Return an integer, also of NumPy or torch, as an int.
+
+    Raises:
+        InputError: it is something else, or outside `minimum` to `maximum`.
+    """
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise InputError(f"{name} is {describe(value)}", remedy="Give a whole number")
+    if minimum is not None and number < minimum:
+        raise InputError(f"{number} is less than {minimum}", where=name)
+    if maximum is not None and number > maximum:
+        raise InputError(f"{number} is more than {maximum}", where=name)
+    return number
+
+
+def check_integers(values: object, name: str, *, minimum: int, maximum: int) -> list[int]:
+    """Return integers as a list, from a list, tuple, array, tensor or iterator.
+
+    Raises:
+        InputError: as `check_integer`, with the position, or `values` has no order.
+    """
+    return [
+        check_integer(value, f"{name}[{number}]", minimum=minimum, maximum=maximum)
+        for number, value in enumerate(iterate(values, name, "number"))
+    ]
+
+
+def check_type(value: object, kind: type, name: str, *, remedy: str) -> None:
+    """Refuse an object of another kind.
+
+    Raises:
+        InputError: it is of another kind.
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is {describe(value)}, not a {kind.__name__}", remedy=remedy)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value is None, NaN, or the missing value of a table library."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def describe(value: object) -> str:
+    """Name a value of a wrong kind in a few words.
+
+    >>> describe(None), describe(float("nan")), describe(5), describe({"a": 1}), describe(b"a")
+    ('None', 'nan', '5, an int', 'a dict', 'bytes')
+    """
+    kind = type(value).__name__
+    if is_missing(value):
+        return {"NAType": "NA", "NaTType": "NaT", "NoneType": "None"}.get(kind, "nan")
+    if isinstance(value, (bytes, bytearray)):
+        return "bytes"
+    article = "an" if kind[:1].lower() in "aeio" else "a"
+    if isinstance(value, (Number, str)):
+        shown = repr(value) if isinstance(value, str) else str(value)
+        return f"{shown[:_MAX_SHOWN]}, {article} {kind}"
+    return f"{article} {kind}"
+
+
+def iterate(values: Any, name: str, of: str) -> Iterator[Any]:
+    """Iterate over an ordered collection or an iterator.
+
+    Raises:
+        InputError: it is something else, such as a dict, whose keys would be taken.
+    """
+    remedy = f"Give a list of {of}s"
+    if isinstance(values, str):
+        raise InputError(f"is one {of}", where=name, remedy=remedy)
+    columns = _column_names(values)
+    if columns:
+        column = "text" if "text" in columns else columns[0]
+        remedy = f"Give one of its columns, as in {name}[{column!r}]"
+    elif isinstance(values, Mapping):
+        remedy += f", as in list({name}.values())"
+    elif isinstance(values, Set):
+        remedy = f"A set has no order: give a list, as in sorted({name})"
+    elif hasattr(values, "to_pylist"):  # of Arrow, whose items are no objects of Python
+        return iter(values.to_pylist())
+    elif not isinstance(values, (bytes, bytearray)):
+        try:
+            return iter(values)
+        except TypeError:
+            pass
+    raise InputError(f"is {describe(values)}", where=name, remedy=remedy)
+
+
+def _column_names(values: Any) -> list[Any]:
+    """Return the names of the columns of a table, or of a dict of lists; none for anything else."""
+    if isinstance(values, Mapping):
+        return [
+            key for key, value in values.items() if not isinstance(value, str) and hasattr(value, "__len__")
+        ]
+    names = getattr(values, "column_names", getattr(values, "columns", ()))
+    return list(names) if isinstance(names, Iterable) else []

@@ -1,0 +1,33 @@
+"""`cloze help`: show the help of a verb or describe a task."""
+
+import difflib
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from cloze.cli import VERBS, main, options, split_verb, tasks
+from cloze.errors import InputError
+
+
+def run(
+    topic: Annotated[Positional[tuple[str, ...]], arg(metavar="[TOPIC]", help_behavior_hint="")] = (),
+    /,
+    *,
+    flags: options.Flags,
+) -> None:
+    """Show the help of a verb, or describe a task.
+
+    Args:
+        topic: A verb, as in cloze help vocab extend, or a task, as in cloze help classification.
+    """
+    from cloze.tasks.registry import tasks as all_tasks
+
+    name = " ".join(topic)
+    if name in all_tasks() and name not in VERBS:
+        tasks.run(name, flags=flags)
+    elif not topic or split_verb([*topic]) == (name, []):
+        main([*topic, "--help"])
+    else:
+        near = difflib.get_close_matches(name, [*VERBS, *all_tasks()], n=1)
+        remedy = f"Did you mean {near[0]}" if near else "cloze --help lists the verbs, cloze tasks the tasks"
+        raise InputError(f"no verb or task {name!r}", remedy=remedy)

@@ -1,0 +1,361 @@
+"""Flags and output that commands share: results go to stdout, progress and logs to stderr."""
+
+import json
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
+
+from tyro.conf import ConsolidateSubcommandArgs, Positional, UseAppendAction, arg
+
+from cloze.errors import InputError
+from cloze.progress import Progress, is_torchrun
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.inference.embedder import EmbeddingConfig
+    from cloze.parallel_map import Workers
+    from cloze.tasks.task import AnyTask
+
+
+def _flag(
+    metavar: str, *aliases: str, name: str | None = None, text: str | None = None, hint: str = ""
+) -> Any:
+    """Return tyro's settings of a flag: short names, help text, and a hint in place of the default."""
+    return arg(metavar=metavar, aliases=aliases, name=name, help=text, help_behavior_hint=hint)
+
+
+_REQUIRED = "(required)"
+_URL = "PATH|URL"
+
+# optional values
+OptionalPath: TypeAlias = Annotated[Path | None, _flag("PATH")]
+OptionalPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL)]
+OptionalName: TypeAlias = Annotated[str | None, _flag("NAME")]
+OptionalInteger: TypeAlias = Annotated[int | None, _flag("INT")]
+OptionalNumber: TypeAlias = Annotated[float | None, _flag("FLOAT")]
+Repeated: TypeAlias = UseAppendAction[tuple[str, ...]]
+Switch: TypeAlias = Annotated[bool, arg(help_behavior_hint="")]
+
+# inputs
+TextInputs: TypeAlias = Annotated[Positional[tuple[str, ...]], _flag("TEXT…")]
+InputPathOrUrl: TypeAlias = Annotated[Positional[str], arg(metavar="INPUT")]
+DataPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-d", hint=_REQUIRED)]
+Vocabulary: TypeAlias = Annotated[
+    Positional[Path], arg(metavar="VOCAB", help="Directory of a vocabulary or of a model with a tokenizer.")
+]
+TaskName: TypeAlias = Annotated[
+    Positional[str], arg(metavar="TASK", help="Name of the task; cloze tasks lists them.")
+]
+OptionalTaskName: TypeAlias = Annotated[Positional[str | None], arg(metavar="[TASK]", help_behavior_hint="")]
+TextColumn: TypeAlias = Annotated[
+    str | None, _flag("NAME", text="Column with the text (default: text, or as in training).")
+]
+LabelColumn: TypeAlias = Annotated[
+    str | None, _flag("NAME", text="Column with the label (default: label, or as in training).")
+]
+MissingLabels: TypeAlias = Annotated[
+    Literal["refuse", "drop"] | None,
+    _flag("{refuse,drop}", text="Refuse rows without a label (default), or drop and count them."),
+]
+SkipBadRows: TypeAlias = Annotated[
+    bool, arg(help="Leave out rows that cannot be read, and count them.", help_behavior_hint="")
+]
+Settings: TypeAlias = Annotated[Repeated, _flag("KEY=VALUE", name="set")]
+TaskSettings: TypeAlias = Annotated[
+    Settings, arg(help="Task setting, as in --set classification.pair_column=answer; may be repeated.")
+]
+
+# models
+Model: TypeAlias = Annotated[
+    Path,
+    _flag("PATH", "-m", text="cloze-mini, a checkpoint, or a run (its best checkpoint).", hint=_REQUIRED),
+]
+Models: TypeAlias = Annotated[
+    UseAppendAction[tuple[Path, ...]],
+    _flag("PATH", "-m", text="Checkpoint or run; may be repeated to average logits.", hint=_REQUIRED),
+]
+Device: TypeAlias = Annotated[str, arg(metavar="DEVICE", help="cpu, cuda, mps or auto.")]
+
+# outputs
+Output: TypeAlias = Annotated[Path, _flag("PATH", "-o", hint=_REQUIRED)]
+OptionalOutput: TypeAlias = Annotated[Path | None, _flag("PATH", "-o")]
+OutputPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-o", hint=_REQUIRED)]
+OptionalOutputPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL, "-o")]
+TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
+Overwrite: TypeAlias = Annotated[bool, arg(help="Replace existing output.", help_behavior_hint="")]
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """Flags of every command."""
+
+    quiet: Switch = False
+    """Hide progress and notes."""
+    json: Switch = False
+    """Print the result as JSON."""
+    debug: Switch = False
+    """Show the traceback of an error."""
+
+    @property
+    def progress(self) -> Progress:
+        """Progress on stderr."""
+        return Progress(quiet=self.quiet)
+
+    def print(self, result: Any, text: str) -> None:
+        """Print the result as text or, with `--json`, as JSON; under torchrun on rank 0 only."""
+        if not is_torchrun() or os.environ["RANK"] == "0":
+            print(json.dumps(result, ensure_ascii=False) if self.json else text)
+
+
+Flags: TypeAlias = Annotated[CommonOptions, arg(name=""), ConsolidateSubcommandArgs]
+
+
+def default_workers() -> int:
+    """Return the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """Processes that do the work."""
+
+    workers: int = default_workers()
+    """Number of processes."""
+    executor: Literal["local", "ray"] = "local"
+    """Run on this machine, or on every core of the Ray cluster at RAY_ADDRESS."""
+
+    def resolve(self) -> "Workers":
+        """Return the number of processes or the cluster."""
+        if self.executor == "local":
+            return self.workers
+        from cloze.ray_cluster import RayCluster
+
+        return RayCluster()
+
+
+WorkerFlags: TypeAlias = Annotated[WorkerOptions, arg(name="")]
+SINGLE_PROCESS = WorkerOptions(1)
+
+
+@dataclass(frozen=True)
+class VectorOptions:
+    """How texts become vectors."""
+
+    pooling: Annotated[str, arg(metavar="POOLING")] = "stored"
+    """cls, mean, max, mean_sqrt_len or idf_mean; stored: as in the model's directory, else mean."""
+    layers: Annotated[str, arg(aliases=["--layer"], metavar="LAYERS")] = "-1"
+    """Encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings."""
+    combine: Literal["sum", "concat"] = "sum"
+    """Combination of several layers."""
+    normalize: Switch = False
+    """Scale vectors to length 1, even if the model's directory does not."""
+    no_normalize: Switch = False
+    """Keep the length of vectors, even if the model's directory does not."""
+    max_seq_length: OptionalInteger = None
+    """Maximum number of tokens per text; longer texts are truncated."""
+    prompt: OptionalName = None
+    """Name of a prompt in the model's directory, put before each text."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of matrix products."""
+
+    @property
+    def config(self) -> "EmbeddingConfig":
+        """Settings of the embedder.
+
+        Raises:
+            InputError: the flags contradict each other or name no layers.
+        """
+        from cloze.inference.embedder import EmbeddingConfig
+
+        if self.normalize and self.no_normalize:
+            raise InputError("contradicts --normalize", where="--no-normalize")
+        return EmbeddingConfig(
+            pooling=None if self.pooling == "stored" else cast("Any", self.pooling),  # checked there
+            layers=parse_layers(self.layers),
+            combine=self.combine,
+            normalize=True if self.normalize else False if self.no_normalize else None,
+            max_seq_length=self.max_seq_length,
+            prompt=self.prompt,
+            precision=self.precision,
+        )
+
+
+VectorFlags: TypeAlias = Annotated[VectorOptions, arg(name="")]
+
+
+def parse_layers(text: str) -> tuple[int, ...]:
+    """Parse layer numbers and inclusive ranges.
+
+    >>> parse_layers("0,-4:-2")
+    (0, -4, -3, -2)
+
+    Raises:
+        InputError: `text` has another form or an empty range.
+    """
+    layers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, colon, last = part.partition(":")
+            numbers = range(int(first), int(last if colon else first) + 1)
+            if not numbers:
+                raise ValueError(part)
+            layers += numbers
+    except ValueError:
+        remedy = "Write them as in 12, -2, 1,6 or -4:-1"
+        raise InputError(f"{text!r} names no layers", where="--layers", remedy=remedy) from None
+    return tuple(layers)
+
+
+def configure(
+    task: "AnyTask",
+    settings: Sequence[str],
+    *,
+    is_trained: bool = False,
+    **by_flag: str | bool | None,
+) -> "AnyTask":
+    """Return a task with the settings of `--set` and of other flags.
+
+    Args:
+        task: the task.
+        settings: values of `--set`.
+        is_trained: whether it is the task of a model.
+        by_flag: settings of the task by name; None or False where their flag is not given.
+
+    Raises:
+        InputError: as for `with_task_settings`, or the task has no setting for a flag.
+    """
+    from cloze import config as configuration
+    from cloze.tasks.config import with_task_settings
+
+    overrides = [*settings, *configuration.to_overrides(task_settings(task.name, **by_flag))]
+    return with_task_settings(task, overrides, is_trained=is_trained)
+
+
+def task_settings(task: str, **by_flag: str | bool | None) -> dict[str, str | bool | None]:
+    """Return the settings of a task that flags give, by key; None for a flag that is not given.
+
+    Raises:
+        InputError: the task has no such setting.
+    """
+    from cloze.tasks.registry import find_task
+
+    for name in (name for name, value in by_flag.items() if value):
+        if name not in {field.name for field in fields(find_task(task))}:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"the task {task} has no such setting", where=flag, remedy="Leave it out")
+    return {f"{task}.{name}": value or None for name, value in by_flag.items()}
+
+
+def required(value: Value | None, flag: str, *, verb: str) -> Value:
+    """Return the value of a flag that only some uses of a command require.
+
+    Raises:
+        InputError: the flag is missing.
+    """
+    if value is None or value == ():
+        raise InputError(f"the flag {flag} is missing", remedy=f"See cloze {verb} --help")
+    return value
+
+
+def run_to_resume(
+    output: Path | None, others: Mapping[str, bool], *, verb: str, has_settings: bool
+) -> Path | None:
+    """Return the run that `--resume` continues, or None if the settings given start one in its place.
+
+    Args:
+        output: value of `--output`.
+        others: whether each flag that cannot be combined with `--resume` is set.
+        verb: the verb, for errors.
+        has_settings: whether settings are given.
+
+    Raises:
+        InputError: another flag is set, or the output is missing.
+    """
+    refuse_together("--resume", others)
+    run = required(output, "--output", verb=verb)
+    is_free = not run.exists() or (run.is_dir() and not any(run.iterdir()))
+    return None if is_free and has_settings else run
+
+
+def refuse_differences(run: Path, differences: Mapping[str, tuple[object, object]]) -> None:
+    """Refuse settings of the command line that differ from those of the run to resume.
+
+    Args:
+        run: the run.
+        differences: the value in the run and on the command line, by setting.
+
+    Raises:
+        InputError: there are differences; the message names them.
+    """
+    different = {
+        key: pair
+        for key, pair in differences.items()
+        if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
+    }
+    if different:
+        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in different.items())
+        what = f"--resume uses the settings of the run: {settings}"
+        raise InputError(what, where=run, remedy="Leave them out, or start a new run in another --output")
+
+
+def _absolute(path: object) -> str:
+    return os.path.realpath(str(path))
+
+
+def print_settings(toml: str, placeholders: Collection[str]) -> None:
+    """Print the result of `--print-config`, without the settings that are still to be given."""
+    lines = toml.splitlines(keepends=True)
+    print("".join(line for line in lines if line.partition(" = ")[0] not in placeholders), end="")
+
+
+def read_texts(texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield texts of the command line, and each line of stdin with its location for a text `-`."""
+    from cloze.data.files import read_lines
+
+    if not texts:
+        raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
+    for text in texts:
+        if text == "-":
+            yield from read_lines(Path("-"))
+        else:
+            yield text, None
+
+
+def refuse_together(flag: str, others: Mapping[str, bool]) -> None:
+    """Refuse flags that cannot be combined with `flag`.
+
+    Args:
+        flag: a flag that is set.
+        others: whether each other flag is set.
+
+    Raises:
+        InputError: one of the others is set.
+    """
+    for other, is_set in others.items():
+        if is_set:
+            raise InputError(f"cannot be combined with {flag}", where=other, remedy="Leave out one of them")
+
+
+def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "--config") -> Path | None:
+    """Return the path of a TOML file or of a recipe of cloze; None for None.
+
+    Args:
+        name: a path, or the name of a recipe.
+        folder: a path, or a folder within the recipes of cloze.
+        where: flag or argument with the name, for errors.
+
+    Raises:
+        InputError: no recipe has this name.
+    """
+    if name is None or name.endswith(".toml") or Path(name).is_file():
+        return None if name is None else Path(name)
+    recipes = sorted((Path(__file__).parents[1] / "recipes" / folder).glob("*.toml"))
+    for recipe in recipes:
+        if recipe.stem == name:
+            return recipe
+    known = ", ".join(recipe.stem for recipe in recipes)
+    raise InputError(f"no recipe {name!r}", where=where, remedy=f"Give a TOML file, or one of {known}")

@@ -1,0 +1,99 @@
+"""Text output of scores and run plans."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cloze.cli import options
+from cloze.progress import format_duration
+
+if TYPE_CHECKING:
+    from cloze.training.plan import MemoryPlan, RunPlan
+
+
+def print_scores(
+    flags: options.CommonOptions, scores: Mapping[str, float], *, examples: int, data: object
+) -> None:
+    """Print the scores of a model on a file."""
+    result = {"data": str(data), "examples": examples, **scores}
+    flags.print(result, "\n".join(format_scores(scores, examples=examples, data=data)))
+
+
+def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:
+    """Return a line for each score, and a line with the data."""
+    lines = [f"  {name:<17} {value:.4f}" for name, value in scores.items()]
+    return [*lines, f"  on {examples:,} examples: {data}"]
+
+
+def format_trials(summary: Mapping[str, Any]) -> list[str]:
+    """Return the content of `trials.json`: mean and deviation of every setting, collapsed runs, the best run."""
+    metric, best = summary["metric"], summary["best"]
+    lines = []
+    for setting in summary["settings"]:
+        results = setting["results"]
+        lines.append(f"  {setting['setting'] or 'all'}, runs: {len(results)}")
+        for name, mean in setting["mean"].items():
+            deviation = f" ± {setting['deviation'][name]:.4f}" if name in setting["deviation"] else ""
+            lines.append(f"    {name:<17} {mean:.4f}{deviation}")
+        collapsed = [f"{result['trial']}: {result['collapse']}" for result in results if "collapse" in result]
+        lines += [f"    collapsed         {text}" for text in collapsed]
+    lines.append(f"  best by {metric}: {best['trial']}, {best[metric]:.4f}")
+    return [*lines, f"  on {summary['examples']:,} examples: {summary['data']}"]
+
+
+def print_plan(plan: "RunPlan", flags: options.CommonOptions) -> None:
+    """Print the result of `--dry-run`: memory and time of a run."""
+    table = asdict(plan)
+    table["memory"] |= {"total": plan.memory.total, "fits": plan.memory.fits}
+    table["stretches"] = [asdict(phase) | {"seconds": phase.seconds} for phase in plan.phases]
+    del table["phases"]
+    table["seconds"] = plan.seconds if plan.phases else None
+    lines = ["dry run: nothing was written", *_format_memory(plan), *_format_time(plan)]
+    flags.print(table, "\n".join(lines))
+
+
+def _format_memory(plan: "RunPlan") -> list[str]:
+    memory = plan.memory
+    activations = f"activations of a micro-batch of {memory.micro_batch_tokens:,} tokens"
+    rows = {
+        "parameters": memory.parameters,
+        "gradients": memory.gradients,
+        "optimizer": memory.optimizer,
+        activations: memory.activations,
+        "optimizer step, after activations are freed": memory.update,
+        "total": memory.total,
+    }
+    lines = [f"memory, {plan.dtype} on {plan.device}"]
+    lines += [f"  {name:<50} {_format_bytes(size):>9}" for name, size in rows.items() if size]
+    return lines + _format_free_memory(memory)
+
+
+def _format_free_memory(memory: "MemoryPlan") -> list[str]:
+    if memory.available is None or memory.largest_micro_batch_tokens is None:
+        return ["  the free memory of the device is unknown"]
+    fits = "it fits" if memory.fits else "IT DOES NOT FIT"
+    return [
+        f"  {'free now':<50} {_format_bytes(memory.available):>9}: {fits}",
+        f"  {'largest micro_batch_tokens':<50} {memory.largest_micro_batch_tokens:>9,}",
+    ]
+
+
+def _format_time(plan: "RunPlan") -> list[str]:
+    if not plan.phases:
+        return ["no step was timed"]
+    lines = ["time, from a few micro-batches"]
+    for phase in plan.phases:
+        steps = f"{phase.steps:,} steps of {phase.tokens:,} tokens, {phase.step_seconds:.3g} s each"
+        lines.append(f"  {phase.name}: {steps}: {format_duration(phase.seconds)}")
+    lines.append(f"  evaluations: {format_duration(plan.evaluation_seconds)}")
+    runs = f", {plan.runs} runs" if plan.runs > 1 else ""
+    return [*lines, f"  total{runs}: {format_duration(plan.seconds)}"]
+
+
+def _format_bytes(num_bytes: int) -> str:
+    """Write a number of bytes with a unit.
+
+    >>> _format_bytes(4_300_000), _format_bytes(12_345_000_000)
+    ('4.3 MB', '12.3 GB')
+    """
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"

@@ -1,0 +1,178 @@
+"""The batch that models read: sequences end to end, without padding or torch; and positions in the data.
+
+Shapes: T tokens in the batch, B sequences, P masked positions.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cloze.errors import InputError
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+Array: TypeAlias = Any
+"""A NumPy array; after `cloze.models.batch.to_device` a tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataPosition:
+    """The next instance to read. A batch is a pure function of it."""
+
+    phase: int = 0
+    epoch: int = 0
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LengthGroup:
+    """Consecutive sequences of equal length: a slice of the batch that views as [count, length]."""
+
+    start: int
+    count: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        """The token after the last one of the group."""
+        return self.start + self.count * self.length
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """Sequences end to end, `[CLS] a b [SEP] [CLS] c [SEP]`; subclasses add targets.
+
+    Shapes:
+        input_ids, token_type_ids, position_ids [T] int64; cu_seqlens [B+1] int32, where each sequence starts, and T.
+        `length_groups` holds the lengths as Python integers, so that reading one does not wait for the device.
+    """
+
+    input_ids: Array
+    token_type_ids: Array
+    position_ids: Array
+    cu_seqlens: Array
+    length_groups: tuple[LengthGroup, ...]
+
+    @classmethod
+    def from_flat(
+        cls,
+        input_ids: Integers,
+        token_type_ids: Integers,
+        lengths: npt.NDArray[Any],
+        **fields: Any,
+    ) -> Self:
+        """Return the batch of sequences that are already end to end.
+
+        Args:
+            input_ids: [T].
+            token_type_ids: [T].
+            lengths: [B], at least 1 each.
+            fields: those that the subclass adds.
+        """
+        cu_seqlens = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=cu_seqlens[1:])
+        position_ids = np.arange(cu_seqlens[-1]) - np.repeat(cu_seqlens[:-1], lengths)
+        groups = group_lengths(lengths.tolist())
+        return cls(input_ids, token_type_ids, position_ids, cu_seqlens.astype(np.int32), groups, **fields)
+
+    @classmethod
+    def extend(cls, batch: "PackedBatch", **fields: Any) -> Self:
+        """Return a batch with the fields that this subclass adds."""
+        return cls(
+            **{field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}, **fields
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """T."""
+        return self.length_groups[-1].end
+
+    @property
+    def num_sequences(self) -> int:
+        """B."""
+        return sum(group.count for group in self.length_groups)
+
+    @property
+    def max_seqlen(self) -> int:
+        """The length of the longest sequence."""
+        return max(group.length for group in self.length_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingBatch(PackedBatch):
+    """Instances end to end, the longest first, so that equal lengths are adjacent.
+
+    Shapes:
+        masked_lm_positions [P], indices into the T tokens; masked_lm_ids [P], the tokens that stood there (or, where
+        the next or previous token is predicted, that one).
+        next_sentence_labels [B], 0 = IsNext, 1 = NotNext.
+    """
+
+    masked_lm_positions: Array
+    masked_lm_ids: Array
+    next_sentence_labels: Array
+
+    def sequences(self, start: int, end: int) -> "PretrainingBatch":
+        """Return the sequences from `start` to `end` as a batch that views this one."""
+        cu_seqlens = self.cu_seqlens[start : end + 1]
+        first_token, end_token = cu_seqlens[0], cu_seqlens[-1]
+        first, last = np.searchsorted(self.masked_lm_positions, [first_token, end_token])
+        return PretrainingBatch(
+            self.input_ids[first_token:end_token],
+            self.token_type_ids[first_token:end_token],
+            self.position_ids[first_token:end_token],
+            cu_seqlens - first_token,
+            group_lengths(np.diff(cu_seqlens).tolist()),
+            self.masked_lm_positions[first:last] - first_token,
+            self.masked_lm_ids[first:last],
+            self.next_sentence_labels[start:end],
+        )
+
+
+def collate(
+    input_ids: Sequence[npt.ArrayLike], token_type_ids: Sequence[npt.ArrayLike] | None = None
+) -> PackedBatch:
+    """Return the batch of sequences, in the order given.
+
+    Attention is fastest where sequences of equal length are adjacent.
+
+    Args:
+        input_ids: lists or arrays of ids.
+        token_type_ids: 0 for segment A, 1 for B; None is segment A throughout.
+
+    Raises:
+        InputError: no sequence, an empty one, or `token_type_ids` of other lengths.
+    """
+    ids, lengths = _concatenate(input_ids)
+    if not len(lengths) or not lengths.all():
+        raise InputError("an empty sequence", where="input_ids", remedy="Give every sequence a token")
+    types = np.zeros_like(ids)
+    if token_type_ids is not None:
+        types, type_lengths = _concatenate(token_type_ids)
+        if not np.array_equal(type_lengths, lengths):
+            raise InputError("differs in length from input_ids", where="token_type_ids")
+    return PackedBatch.from_flat(ids, types, lengths)
+
+
+def group_lengths(lengths: Iterable[int]) -> tuple[LengthGroup, ...]:
+    """Return the groups of equal lengths that follow each other.
+
+    >>> group_lengths([5, 5, 3])
+    (LengthGroup(start=0, count=2, length=5), LengthGroup(start=10, count=1, length=3))
+    """
+    groups: list[LengthGroup] = []
+    start = 0
+    for length, equal in groupby(lengths):
+        groups.append(LengthGroup(start, len(list(equal)), length))
+        start = groups[-1].end
+    return tuple(groups)
+
+
+def _concatenate(sequences: Sequence[npt.ArrayLike]) -> tuple[Integers, Integers]:
+    arrays = [np.asarray(sequence, np.int64) for sequence in sequences]
+    lengths = np.array([len(array) for array in arrays], np.int64)
+    return np.concatenate(arrays or [np.zeros(0, np.int64)]), lengths

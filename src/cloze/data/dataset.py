@@ -1,0 +1,400 @@
+"""A data set on disk: tokenized documents in memory-mapped Arrow files.
+
+    DATASET/dataset.json  documents-00000.arrow …  vocab.txt …  report.json  manifest.json
+
+A row of a shard is a document: a list of sentences, each a list of token IDs as uint16, or uint32 for vocabularies of
+more than 65,536 tokens; and digests of its text, by which duplicates are found and documents are held out from
+training. Several shards are read as one array without a copy.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cloze import artifacts, config, file_io
+from cloze.data.arrow_files import map_record_batch, write_record_batch
+from cloze.errors import InputError
+
+KIND = "dataset"
+INFO_FILE = "dataset.json"
+REPORT_FILE = "report.json"
+Split = Literal["train", "validation"]
+MIN_DOCUMENTS_FOR_PAIRS = 4
+"""With two sentences or more. Pairs need two documents in either split."""
+DOMINANT_DOCUMENT_SHARE = 0.5
+"""Warn if one document has more than this share of the tokens."""
+_NUM_DIGESTS = 2**64
+_HELD_OUT_WITHOUT_PAIRS = 0.005
+_HELD_OUT_TOKENS = 40_000  # about 300 sequences of 128 tokens
+_MIN_HELD_OUT_FRACTION, _MAX_HELD_OUT_FRACTION = 0.005, 0.1
+_BUILD_AGAIN = "Build the data set again"
+
+Integers = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Digests = npt.NDArray[np.uint64]
+TokenIds = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+_NOTHING = np.zeros(0, np.int64)
+
+
+def rename_keys(value: Any, old: str, new: str) -> Any:
+    """Replace a word in all keys of a JSON value. In files and in --json, tokens are called pieces."""
+    if isinstance(value, dict):
+        return {key.replace(old, new): rename_keys(item, old, new) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(rename_keys(item, old, new) for item in value)
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetInfo:
+    """Counts in `dataset.json`."""
+
+    vocab_size: int
+    documents: int
+    sentences: int
+    tokens: int
+    unknown_tokens: int
+    held_out_below: int
+    """Documents of two sentences or more are held out if their digest is below this; 0 if they are too few for
+    pairs."""
+    has_words: bool = False
+    """Whether a segmenter split the text into words: a token that continues a word has its ID plus `vocab_size`."""
+
+    @classmethod
+    def read(cls, directory: Path) -> "DatasetInfo":
+        """Read `dataset.json`."""
+        path = directory / INFO_FILE
+        table = rename_keys(file_io.read_json(path, remedy=_BUILD_AGAIN), "pieces", "tokens")
+        info = config.from_dict(cls, table, where=str(path))
+        if not all(0 <= value < 2**64 for value in asdict(info).values()):
+            raise InputError("a number is negative or too large", where=path, remedy=_BUILD_AGAIN)
+        return info
+
+    def write(self, directory: Path) -> None:
+        """Write `dataset.json`."""
+        table = rename_keys(asdict(self), "tokens", "pieces")
+        if not self.has_words:
+            del table["has_words"]
+        file_io.write_json(directory / INFO_FILE, table)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """The documents of one file. Long paragraphs do not overlap and need not cover all sentences.
+
+    Shapes: T tokens, S sentences, D documents, Q long paragraphs. Offsets are the start of each, and the total.
+    """
+
+    token_ids: npt.NDArray[Any]
+    """[T]."""
+    sentence_offsets: Offsets
+    """[S+1], in tokens."""
+    document_offsets: Offsets
+    """[D+1], in sentences."""
+    document_digests: Digests
+    """[D], of the text."""
+    paragraph_offsets: Offsets
+    """[D+1], in long paragraphs."""
+    paragraph_digests: Digests
+    """[Q], of the text."""
+    paragraph_starts: Offsets
+    """[Q], the first sentence of each."""
+    paragraph_ends: Offsets
+    """[Q], the sentence after the last."""
+
+    @classmethod
+    def without_paragraphs(
+        cls,
+        token_ids: npt.NDArray[Any],
+        sentence_lengths: npt.ArrayLike,
+        document_lengths: npt.ArrayLike,
+        document_digests: npt.ArrayLike,
+    ) -> "Shard":
+        """Return the shard of these documents, whose paragraphs are not searched for duplicates."""
+        digests = np.asarray(document_digests, np.uint64)
+        return cls(
+            token_ids=token_ids,
+            sentence_offsets=to_offsets(sentence_lengths),
+            document_offsets=to_offsets(document_lengths),
+            document_digests=digests,
+            paragraph_offsets=np.zeros(len(digests) + 1, np.int64),
+            paragraph_digests=_NOTHING.astype(np.uint64),
+            paragraph_starts=_NOTHING,
+            paragraph_ends=_NOTHING,
+        )
+
+    @property
+    def sentences_per_document(self) -> Integers:
+        """Number of sentences of each document [D]."""
+        return np.diff(self.document_offsets).astype(np.int64)
+
+    @property
+    def multi_sentence_digests(self) -> Digests:
+        """Digests of the documents of two sentences or more, which may be held out."""
+        return self.document_digests[self.sentences_per_document >= 2]
+
+    @property
+    def multi_sentence_lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens of these documents."""
+        lengths = np.diff(self.sentence_offsets[self.document_offsets]).astype(np.int64)
+        return lengths[self.sentences_per_document >= 2]
+
+    @classmethod
+    def open(cls, path: Path) -> "Shard":
+        """Map a file that `write_shard` wrote."""
+        remedy = "The file is damaged: copy or build the data set again"
+        sentences, digests, paragraphs = map_record_batch(path, _COLUMNS, remedy=remedy).columns
+        paragraph_digests, starts, ends = (paragraphs.values.field(name) for name in _PARAGRAPH_FIELDS)
+        return cls(
+            token_ids=sentences.values.values.to_numpy(),
+            sentence_offsets=sentences.values.offsets.to_numpy(),
+            document_offsets=sentences.offsets.to_numpy(),
+            document_digests=digests.to_numpy(),
+            paragraph_offsets=paragraphs.offsets.to_numpy(),
+            paragraph_digests=paragraph_digests.to_numpy(),
+            paragraph_starts=starts.to_numpy(),
+            paragraph_ends=ends.to_numpy(),
+        )
+
+
+_COLUMNS = ("sentences", "digest", "long_paragraphs")
+_PARAGRAPH_FIELDS = ("digest", "start", "end")
+
+
+def write_shard(path: Path, shard: Shard, *, vocab_size: int) -> None:
+    """Write documents as one Arrow file; `vocab_size` and the largest ID decide the width of a token ID."""
+    num_ids = max(vocab_size, int(shard.token_ids.max(initial=0)) + 1)
+    id_type = pa.uint16() if num_ids <= 2**16 else pa.uint32()
+    token_ids = pa.array(shard.token_ids.astype(id_type.to_pandas_dtype(), copy=False))
+    sentences = pa.ListArray.from_arrays(_int32(shard.sentence_offsets), token_ids)
+    fields = [pa.array(shard.paragraph_digests), _int32(shard.paragraph_starts), _int32(shard.paragraph_ends)]
+    paragraphs = pa.StructArray.from_arrays(fields, names=list(_PARAGRAPH_FIELDS))
+    columns = (
+        pa.ListArray.from_arrays(_int32(shard.document_offsets), sentences),
+        pa.array(shard.document_digests),
+        pa.ListArray.from_arrays(_int32(shard.paragraph_offsets), paragraphs),
+    )
+    write_record_batch(path, dict(zip(_COLUMNS, columns, strict=True)))
+
+
+def to_offsets(lengths: npt.ArrayLike) -> Integers:
+    """Return the start of each of consecutive runs of these lengths, and the end of the last."""
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(lengths, np.int64)]))
+
+
+def without_words(ids: npt.NDArray[Any], vocab_size: int) -> npt.NDArray[Any]:
+    """Return token IDs without the marks of those that continue a word of a segmenter."""
+    return (ids % np.int64(vocab_size)).astype(ids.dtype)
+
+
+def shard_name(number: int) -> str:
+    """Return the file name of a shard."""
+    return f"documents-{number:05}.arrow"
+
+
+def _int32(values: Offsets) -> Any:
+    return pa.array(values, pa.int32())
+
+
+def choose_validation_fraction(digests: Sequence[Digests], lengths: Sequence[npt.NDArray[np.int64]]) -> float:
+    """Return the share of the documents to hold out: 0.005, or more where these have fewer than 40,000 tokens.
+
+    Args:
+        digests: of the documents of two sentences or more.
+        lengths: their numbers of tokens.
+    """
+    total = sum(int(some.sum()) for some in lengths)
+    if total * _MIN_HELD_OUT_FRACTION >= _HELD_OUT_TOKENS or not total:
+        return _MIN_HELD_OUT_FRACTION
+    all_digests, all_lengths = np.concatenate(digests), np.concatenate(lengths)
+    order = np.argsort(all_digests)
+    wanted = min(_HELD_OUT_TOKENS, _MAX_HELD_OUT_FRACTION * total)
+    last = order[np.searchsorted(np.cumsum(all_lengths[order]), wanted)]
+    return math.nextafter(int(all_digests[last]) / _NUM_DIGESTS, 1.0)
+
+
+def choose_held_out_threshold(
+    digests: Iterable[Digests], validation_fraction: float, *, on_each_side: int
+) -> int:
+    """Choose the digest below which documents are held out, at least `on_each_side`; 0, for none, if too few."""
+    total = 0
+    smallest, largest = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+    for some in digests:
+        total += len(some)
+        smallest = np.sort(np.concatenate([smallest, some]))[:on_each_side]
+        largest = np.sort(np.concatenate([largest, some]))[-on_each_side:]
+    if total < 2 * on_each_side:
+        return 0
+    low, high = int(smallest[-1]) + 1, int(largest[0])
+    return min(max(int(validation_fraction * _NUM_DIGESTS), low), high) if low <= high else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """All documents of a data set, or one split of them. Sentences and tokens are numbered over all shards.
+
+    Shapes:
+        first_sentence, end_sentence [D]: the sentences of each document.
+        digests [D]: of the text of each document.
+        sentence_offsets [S+1]: the first token of each sentence, and the number of tokens.
+    """
+
+    first_sentence: Integers
+    end_sentence: Integers
+    digests: Digests
+    sentence_offsets: Integers
+    _shards: tuple[TokenIds, ...]
+    _shard_starts: Integers
+    vocab_size_with_words: int | None = None
+    """Size of the vocabulary, if IDs from it on mark tokens that continue a word."""
+
+    @classmethod
+    def from_shards(cls, paths: Sequence[Path], *, vocab_size_with_words: int | None = None) -> "Documents":
+        """Map Arrow files that `write_shard` wrote."""
+        shards = [Shard.open(path) for path in paths]
+        document_offsets = to_offsets(np.concatenate([_NOTHING, *(s.sentences_per_document for s in shards)]))
+        return cls(
+            document_offsets[:-1],
+            document_offsets[1:],
+            np.concatenate([np.zeros(0, np.uint64), *(shard.document_digests for shard in shards)]),
+            to_offsets(np.concatenate([_NOTHING, *(np.diff(s.sentence_offsets) for s in shards)])),
+            tuple(shard.token_ids for shard in shards),
+            np.cumsum([0, *(len(shard.token_ids) for shard in shards)]),
+            vocab_size_with_words,
+        )
+
+    @property
+    def largest_share(self) -> float:
+        """Share of all tokens that the largest document has."""
+        tokens_D = self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
+        return float(tokens_D.max(initial=0) / max(tokens_D.sum(), 1))
+
+    def __len__(self) -> int:
+        return len(self.first_sentence)
+
+    def select(self, numbers: Integers) -> "Documents":
+        """Return some of the documents."""
+        return replace(
+            self,
+            first_sentence=self.first_sentence[numbers],
+            end_sentence=self.end_sentence[numbers],
+            digests=self.digests[numbers],
+        )
+
+    def read(self, start: int, end: int) -> TokenIds:
+        """Return the tokens from `start` to `end`, which are in one document."""
+        shard = int(np.searchsorted(self._shard_starts, start, side="right")) - 1
+        base = int(self._shard_starts[shard])
+        return self._without_words(self._shards[shard][start - base : end - base])
+
+    def _without_words(self, ids: TokenIds) -> TokenIds:
+        return ids if self.vocab_size_with_words is None else without_words(ids, self.vocab_size_with_words)
+
+    def gather(self, starts: Integers, lengths: Integers) -> TokenIds:
+        """Return the tokens of several spans end to end; each must be in one document."""
+        return self._without_words(self._gather(starts, lengths))
+
+    def gather_continues(self, starts: Integers, lengths: Integers) -> npt.NDArray[np.bool_] | None:
+        """Return whether each of these tokens continues a word of the segmenter; None without one."""
+        size = self.vocab_size_with_words
+        return None if size is None else self._gather(starts, lengths) >= size
+
+    def _gather(self, starts: Integers, lengths: Integers) -> TokenIds:
+        shards = np.searchsorted(self._shard_starts, starts, side="right") - 1
+        begins = starts - self._shard_starts[shards]
+        ends = begins + lengths
+        spans = zip(shards.tolist(), begins.tolist(), ends.tolist(), strict=True)
+        return np.concatenate([self._shards[shard][begin:end] for shard, begin, end in spans])
+
+    def sentences(self, number: int) -> range:
+        """Return the numbers of a document's sentences."""
+        return range(int(self.first_sentence[number]), int(self.end_sentence[number]))
+
+    def document(self, number: int) -> list[TokenIds]:
+        """Return the sentences of a document."""
+        return [self.sentence(sentence) for sentence in self.sentences(number)]
+
+    def sentence(self, number: int) -> TokenIds:
+        """Return the tokens of a sentence."""
+        return self.read(int(self.sentence_offsets[number]), int(self.sentence_offsets[number + 1]))
+
+    def token_counts(self, vocab_size: int) -> Integers:
+        """Return how often each token of the vocabulary occurs."""
+        counts = np.zeros(vocab_size, np.int64)
+        starts = self.sentence_offsets[self.first_sentence]
+        ends = self.sentence_offsets[self.end_sentence]
+        for shard, base in zip(self._shards, self._shard_starts.tolist(), strict=False):
+            edges = np.zeros(len(shard) + 1, np.int8)
+            inside = (starts >= base) & (starts < base + len(shard))
+            np.add.at(edges, starts[inside] - base, 1)
+            np.add.at(edges, ends[inside] - base, -1)
+            chosen = self._without_words(shard[np.cumsum(edges[:-1], dtype=np.int8) > 0])
+            counts += np.bincount(chosen, minlength=vocab_size)
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A data set that `cloze corpus` wrote. Its directory can also be loaded as a tokenizer."""
+
+    path: Path
+    info: DatasetInfo
+    shards: tuple[Path, ...]
+    documents: Documents
+
+    @classmethod
+    def open(cls, path: Path, *, verify: bool = True) -> "Dataset":
+        """Open a data set and `verify` every file; InputError if the directory is not a data set or is damaged."""
+        path = Path(path)
+        manifest = (artifacts.verify if verify else artifacts.read_manifest)(path, kind=KIND)
+        info = DatasetInfo.read(path)
+        shards = tuple(path / name for name in sorted(manifest.files) if name.endswith(".arrow"))
+        with_words = info.vocab_size if info.has_words else None
+        documents = Documents.from_shards(shards, vocab_size_with_words=with_words)
+        if (len(documents), documents.sentence_offsets[-1]) != (info.documents, info.tokens):
+            what = "its numbers of documents and tokens are not those of the shards"
+            raise InputError(what, where=path / INFO_FILE, remedy=_BUILD_AGAIN)
+        return cls(path, info, shards, documents)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens in the vocabulary."""
+        return self.info.vocab_size
+
+    @property
+    def supports_pairs(self) -> bool:
+        """Whether enough documents have two sentences for pairs in both splits."""
+        return self.info.held_out_below > 0
+
+    def split(self, name: Split) -> Documents:
+        """Return the documents of a split in the order of the text.
+
+        Without pairs, documents of one sentence are held out, too: at least one of all, if there are two.
+        """
+        documents, below, min_sentences = self.documents, self.info.held_out_below, 2
+        if not self.supports_pairs:
+            below = choose_held_out_threshold([documents.digests], _HELD_OUT_WITHOUT_PAIRS, on_each_side=1)
+            min_sentences = 1
+        is_long_enough = documents.end_sentence - documents.first_sentence >= min_sentences
+        held_out = is_long_enough & (documents.digests < np.uint64(below))
+        return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
+
+
+def dataset_fingerprint(directory: Path, *, known_as: str | None = None) -> str:
+    """Return the SHA-256 of the files of a data set, except for `report.json`, which names the paths of its text.
+
+    Runs of an earlier version know a data set by its manifest: if `known_as` is the hash of that, it is returned.
+    """
+    records = artifacts.read_manifest(directory, kind=KIND).files
+    if known_as is not None and known_as == file_io.sha256_of_file(directory / artifacts.MANIFEST):
+        return known_as
+    sums = {name: records[name].sha256 for name in sorted(records) if name != REPORT_FILE}
+    return hashlib.sha256(json.dumps(sums).encode()).hexdigest()

@@ -1,0 +1,182 @@
+"""Learn a WordPiece vocabulary from text: count the words of each part, then learn tokens from the counts.
+
+The counts of a part are a file (`cloze.data.build_state`): a killed count resumes, and vocabularies of several sizes
+can be learned from one count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cloze import artifacts
+from cloze.arguments import check_integer, check_path, check_paths
+from cloze.data import build_state
+from cloze.data.accents import AccentCounts
+from cloze.data.arrow_files import write_record_batch
+from cloze.data.build_state import Part
+from cloze.data.cleaning import CleaningConfig, CleaningCounts, clean_all
+from cloze.data.documents import Document
+from cloze.data.input_shards import ReadingConfig, plan_input_shards
+from cloze.errors import InputError
+from cloze.parallel_map import Workers
+from cloze.progress import SILENT, Progress
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
+from cloze.tokenization.word_counts import count_words
+
+KIND = "vocabulary"
+_SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
+_PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
+
+
+def train_vocabulary(
+    inputs: Sequence[str | Path],
+    output: Path,
+    *,
+    reading: ReadingConfig = ReadingConfig(),
+    size: int = 30_522,
+    lowercase: bool = True,
+    keep_accents: bool = False,
+    workers: Workers = 1,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+) -> Tokenizer:
+    """Learn a WordPiece vocabulary from text. The bytes of the output do not depend on the workers.
+
+    Args:
+        inputs: one or several files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
+        output: directory for vocab.txt and the tokenizer.
+        reading: how inputs are read and cleaned.
+        size: number of tokens, including special ones.
+        lowercase: False keeps case and accents.
+        keep_accents: lower-case without removing accents and marks.
+        workers: number of processes, or a cluster.
+        overwrite: replace the output.
+        progress: where to report progress.
+
+    Raises:
+        InputError: the text is wrong, or too little for this size. Nothing is written.
+        RunError: the disk is full.
+    """
+    inputs, output = check_paths(inputs), check_path(output, "output")
+    size = check_integer(size, "size", minimum=None)
+    if size <= (reserved := len(reserved_tokens(size))):
+        what = f"{size} tokens are too few: {reserved} are reserved"
+        raise InputError(what, where="size", remedy="Use several thousand")
+    build_state.check_output_is_not_read(output, inputs)
+    check_output_path = partial(artifacts.check_output_path, output, overwrite=overwrite)
+    if not build_state.is_finalized(output):
+        check_output_path()
+    input_shards = plan_input_shards(inputs, reading, progress=progress)
+    state = build_state.begin(
+        output,
+        input_shards,
+        settings={
+            "kind": "vocab",
+            "lowercase": lowercase,
+            **({"keep_accents": True} if keep_accents else {}),
+            "without": sorted(reading.cleaning.without),
+            **reading.part_settings,
+            **package_versions(),
+        },
+        options={"size": size},
+        overwrite=overwrite,
+    )
+    if build_state.is_finalized(output):  # it was killed between the last two steps
+        state.remove()
+        return Tokenizer.load(output)
+    strip_accents = False if keep_accents and lowercase else None
+    make = partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase, strip_accents=strip_accents)
+    with state.keep_finished_parts(progress):
+        check_output_path()  # of a build of something else
+        state.make_parts(
+            input_shards,
+            make,
+            label="counting words",
+            count=lambda record: {"words": record["words"]},
+            workers=workers,
+            progress=progress,
+        )
+        counts, cleaned, accents = _add_up(state.parts(), reading.merge_rows)
+        for line in [*cleaned.describe(), *accents.describe()]:
+            progress.note(line)
+        if not counts:
+            state.remove()
+            raise InputError("no text in it", where=", ".join(map(str, inputs)))
+        tokenizer = Tokenizer.from_tokens(
+            learn_vocabulary(counts, size=size, progress=progress),
+            lowercase=lowercase,
+            strip_accents=strip_accents,
+        )
+        with artifacts.write_directory(
+            output,
+            kind=KIND,
+            overwrite=overwrite,
+            temporary_parent=state.directory,
+            before_commit=state.mark_finalized,
+        ) as directory:
+            tokenizer.save(directory)
+    state.remove()
+    return tokenizer
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that the counts depend on."""
+    return {name: metadata.version(name) for name in _PACKAGES}
+
+
+def _count_part(
+    documents: list[Document],
+    path: Path,
+    *,
+    cleaning: CleaningConfig,
+    lowercase: bool,
+    strip_accents: bool | None,
+) -> dict[str, Any]:
+    """Count the words of some documents and write the counts as a part."""
+    cleaned, done = clean_all(documents, cleaning)
+    accents: list[AccentCounts] = []
+    counts = count_words(
+        (line for document in cleaned for line in document.lines),
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+        observe=lambda words: accents.append(AccentCounts.of_words(words)),
+    )
+    words = pa.array(counts.keys(), _SCHEMA.field("word").type)
+    write_record_batch(path, {"word": words, "count": pa.array(counts.values(), pa.int64())})
+    is_stripped = lowercase and strip_accents is None
+    changes = sum(accents, AccentCounts()) if is_stripped else AccentCounts()
+    return {"words": counts.total(), "cleaning": asdict(done), "accents": asdict(changes)}
+
+
+def _add_up(parts: Sequence[Part], merge_rows: int) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:
+    """Add up the counts of all parts in Arrow columns; a dictionary would take ten times the memory."""
+    done, accents = CleaningCounts(), AccentCounts()
+    tables = [_SCHEMA.empty_table()]
+    rows, max_rows = 0, merge_rows
+    for part in parts:
+        record = part.record
+        done += CleaningCounts.from_dict(record["cleaning"])
+        accents += AccentCounts.from_dict(record.get("accents", {}))
+        tables.append(pa.ipc.open_file(pa.memory_map(str(part.path))).read_all())
+        rows += len(tables[-1])
+        if rows > max_rows:
+            tables = [_sum(tables)]
+            rows = len(tables[0])
+            max_rows = max(merge_rows, 2 * rows)
+    total = _sum(tables)
+    return dict(zip(total["word"].to_pylist(), total["count"].to_pylist(), strict=True)), done, accents
+
+
+def _sum(tables: Sequence[Any]) -> Any:
+    """Add up the counts of each word, four times as fast as Arrow's own grouping."""
+    table = pa.concat_tables(tables)
+    words = table["word"].combine_chunks().dictionary_encode()
+    counts = np.bincount(words.indices.to_numpy(), table["count"].to_numpy(), len(words.dictionary))
+    return pa.table([words.dictionary, pa.array(counts.astype(np.int64))], schema=_SCHEMA)

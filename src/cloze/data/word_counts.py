@@ -1,0 +1,71 @@
+"""Count the words of a text for several tokenizers, while reading it once.
+
+To learn a vocabulary, `cloze.data.vocabulary` counts in parts, so that a killed count resumes.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cloze.data.cleaning import clean_all
+from cloze.data.documents import split_into_parts
+from cloze.data.input_shards import (
+    InputShard,
+    ReadingConfig,
+    map_input_shards,
+    plan_input_shards,
+    read_documents,
+)
+from cloze.errors import InputError
+from cloze.parallel_map import Workers
+from cloze.progress import SILENT, Progress
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.word_counts import count_words
+
+
+def word_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the arguments with which `count_words` splits text as a tokenizer does."""
+    return {
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+        "tokenize_chinese_chars": tokenizer.tokenize_chinese_chars,
+        "max_word_chars": tokenizer.max_input_chars_per_word,
+    }
+
+
+def count_input_words(
+    inputs: Sequence[str | Path],
+    tokenizers: Sequence[Tokenizer],
+    *,
+    reading: ReadingConfig = ReadingConfig(),
+    workers: Workers = 1,
+    progress: Progress = SILENT,
+) -> list["Counter[str]"]:
+    """Count the words of a text as each tokenizer splits it, while reading it once."""
+    settings = list(map(word_settings, tokenizers))
+    different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
+    totals: list[Counter[str]] = [Counter() for _ in different]
+    count = partial(_count_shard, settings=different, reading=reading)
+    input_shards = plan_input_shards(inputs, reading)
+    for counts, _ in map_input_shards(
+        count, input_shards, "counting words", workers=workers, progress=progress
+    ):
+        for total, counter in zip(totals, counts, strict=True):
+            total.update(counter)
+    if not any(totals):
+        raise InputError("no text in it", where=", ".join(map(str, inputs)))
+    return [totals[different.index(entry)] for entry in settings]
+
+
+def _count_shard(
+    input_shard: InputShard, *, settings: Sequence[Mapping[str, Any]], reading: ReadingConfig
+) -> list["Counter[str]"]:
+    counts: list[Counter[str]] = [Counter() for _ in settings]
+    for documents in split_into_parts(read_documents(input_shard), reading.part_characters):
+        cleaned, _ = clean_all(documents, reading.cleaning)
+        lines = [line for document in cleaned for line in document.lines]
+        for entry, counter in zip(settings, counts, strict=True):
+            counter.update(count_words(lines, **entry))
+    return counts

@@ -1,1 +1,0 @@
-"""Side-by-side speed measurements: one file a benchmark, over one harness."""

@@ -1,0 +1,49 @@
+"""The outputs that a graph must reproduce: those of the packed model, at their places in a padded batch.
+
+Shapes: B sequences, L columns, D hidden.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from cloze.data.batch import PackedBatch
+from cloze.models.batch import pack_padded
+from cloze.models.encoder import Encoder
+from cloze.models.heads import ModelWithHead
+from cloze.models.pooling import Pooling, pool
+
+
+class SentenceEncoder(ModelWithHead):
+    """An encoder that returns one vector for each text, as the files of sentence-transformers describe it."""
+
+    def __init__(self, bert: Encoder, *, pooling: Pooling, normalize: bool) -> None:
+        super().__init__(bert)
+        self.pooling = pooling
+        self.normalize = normalize
+
+    def forward(self, batch: PackedBatch) -> Tensor:
+        """Return vectors [B, D]."""
+        vectors_BD = pool(self.bert(batch).sequence_output, batch, self.pooling)
+        return nn.functional.normalize(vectors_BD, dim=-1) if self.normalize else vectors_BD
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the vectors."""
+        return {"sentence_embedding": self(batch)}
+
+
+@torch.inference_mode()
+def padded_outputs(
+    model: Encoder | ModelWithHead, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+) -> dict[str, Tensor]:
+    """Return the outputs of a model by their names in transformers, 0 at the padding.
+
+    Shapes:
+        input_ids, attention_mask, token_type_ids [B, L]; outputs [B, …] or [B, L, …].
+    """
+    batch, padding = pack_padded(input_ids, attention_mask, token_type_ids)
+    return {
+        name: padding.unpack_tokens(values)
+        if name in model.token_outputs
+        else padding.unpack_sequences(values)
+        for name, values in model.named_outputs(batch).items()
+    }

@@ -1,0 +1,169 @@
+"""Read files that others wrote, and write files atomically: bounded reads, JSON, one rename into place."""
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar, overload
+
+from cloze.errors import ClozeError, InputError, RunError
+
+TEMPORARY_PREFIX = ".writing-"
+"""Names of files and directories that are being written; a killed writer leaves them behind."""
+MAX_JSON_BYTES = 1 << 26
+
+Json = TypeVar("Json", dict[str, Any], list[Any])
+
+
+def read_file(path: Path, *, max_bytes: int) -> bytes:
+    """Read a whole regular file; a pipe or a device may have no end.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        InputError: the file is not regular, larger than `max_bytes`, or cannot be read.
+    """
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise InputError("not a regular file", where=path)
+        if size > max_bytes:
+            raise InputError(f"{size:,} bytes, at most {max_bytes:,} are read", where=path)
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
+
+
+@overload
+def read_json(path: Path, *, remedy: str | None = None) -> dict[str, Any]: ...
+@overload
+def read_json(path: Path, kind: type[Json], *, remedy: str | None = None) -> Json: ...
+def read_json(path: Path, kind: type[Any] = dict, *, remedy: str | None = None) -> Any:
+    """Read a JSON object, or a list if `kind` is list.
+
+    Raises:
+        InputError: the file is missing, larger than `MAX_JSON_BYTES`, not JSON, or of another kind; with `remedy`.
+    """
+    if path.parent.is_file():
+        raise InputError("is a file, not a directory", where=path.parent, remedy=remedy)
+    try:
+        value = json.loads(read_file(path, max_bytes=MAX_JSON_BYTES).decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError("no such file", where=path, remedy=remedy) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a JSON file: {error}", where=path, remedy=remedy) from error
+    if not isinstance(value, kind):
+        what = f"not a JSON {'object' if kind is dict else 'list'}"
+        raise InputError(what, where=path, remedy=remedy)
+    return value
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write an indented JSON file atomically, as `write_text` does."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str, *, sync: bool = True, make_parents: bool = True) -> None:
+    """Write a small file atomically: readers see the old text or the new text, never a part."""
+    with write_file(path, sync=sync, make_parents=make_parents) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def write_file(path: Path, *, sync: bool = True, make_parents: bool = True) -> Iterator[Path]:
+    """Yield a temporary file to fill; rename it to `path` on success, delete it on an error.
+
+    Args:
+        path: the destination.
+        sync: flush the file to disk before the rename, so that it also survives a power failure.
+        make_parents: create missing parent directories.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+    """
+    with disk_errors(path):
+        if make_parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_path(path)
+        try:
+            yield temporary
+            if sync:
+                sync_file(temporary)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        if sync:
+            sync_directory(path.parent)
+
+
+def temporary_path(path: Path, directory: Path | None = None) -> Path:
+    """Return a unique name for what will be renamed to `path`, next to it or in another directory."""
+    return (directory or path.parent) / f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(8)}"
+
+
+def sync_file(path: Path) -> None:
+    """Flush a file to disk."""
+    with path.open("r+b") as stream:  # some systems sync only files that are open for writing
+        os.fsync(stream.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Flush the names in a directory to disk."""
+    if os.name == "nt":  # directories cannot be opened there, and renames are journaled
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError while writing `path` into a RunError."""
+    try:
+        yield
+    except ClozeError:
+        raise
+    except OSError as error:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "Free some space and run it again" if is_full else None
+        raise RunError(f"cannot write: {error.strerror or error}", where=path, remedy=remedy) from error
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def safe_join(directory: Path, name: str, *, where: Path) -> Path:
+    """Join a directory and a relative POSIX path from the file `where`.
+
+    The result may be a link, as files in the cache of Hugging Face's Hub are.
+
+    Raises:
+        InputError: the path leads out of the directory.
+    """
+    parts = PurePosixPath(name).parts
+    if PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name or "\0" in name:
+        raise InputError(f"names {name!r}, which is not in {directory}", where=where)
+    return directory.joinpath(*parts)
+
+
+def resolve_links(path: Path) -> Path:
+    """Return the absolute path without links.
+
+    Raises:
+        InputError: the links form a cycle.
+    """
+    resolved = Path(os.path.realpath(path))  # Path.resolve raises for cycles, but not in every Python
+    if resolved.is_symlink():
+        raise InputError("is a link that leads back to itself", where=path)
+    return resolved

@@ -1,0 +1,55 @@
+"""Score acceptability judgments on BLiMP: a model is right on a pair if the acceptable sentence is more probable to it.
+
+Source: Warstadt et al. 2020, "BLiMP: The benchmark of linguistic minimal pairs for English".
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import islice
+from statistics import fmean
+
+from cloze.data.tables import count_rows, read_rows
+from cloze.inference.sentence_scorer import SentenceScorer
+from cloze.progress import SILENT, Progress
+from cloze.remote_files import PathOrUrl
+
+_PAIRS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class BlimpScores:
+    """Shares of pairs on which the model is right; chance is 0.5, and a tie is wrong."""
+
+    accuracy: float
+    """The mean over the paradigms."""
+    fields: dict[str, float]
+    """For morphology, semantics, syntax and their interface: the mean over the field's paradigms."""
+    paradigms: dict[str, float]
+    num_pairs: int
+
+
+def evaluate_blimp(scorer: SentenceScorer, path: PathOrUrl, *, progress: Progress = SILENT) -> BlimpScores:
+    """Return the scores of a model on a table with the columns UID, field, sentence_good and sentence_bad.
+
+    Raises:
+        InputError: there is no such table, or a sentence is empty or too long for the model.
+    """
+    is_right: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    rows = read_rows(path, ["UID", "field", "sentence_good", "sentence_bad"])
+    with progress.bar("scoring", total=count_rows(path), unit="pairs") as bar:
+        while part := list(islice(rows, _PAIRS_AT_ONCE)):
+            places = [row.where for row in part for _ in ("good", "bad")]
+            sentences = [row.required(f"sentence_{which}") for row in part for which in ("good", "bad")]
+            results = scorer.scores(sentences, where=places.__getitem__)
+            scores = [result.score for result in results]
+            for row, good, bad in zip(part, scores[::2], scores[1::2], strict=True):
+                # the file has both syntax_semantics and syntax/semantics
+                field = row.required("field").replace("/", "_")
+                is_right[field, row.required("UID")].append(good > bad)
+            bar.advance(len(part))
+    paradigms = {paradigm: fmean(values) for (_, paradigm), values in is_right.items()}
+    fields = {
+        field: fmean(paradigms[paradigm] for of_field, paradigm in is_right if of_field == field)
+        for field, _ in is_right
+    }
+    return BlimpScores(fmean(paradigms.values()), fields, paradigms, sum(map(len, is_right.values())))

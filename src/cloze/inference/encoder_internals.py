@@ -1,0 +1,136 @@
+"""Show the numbers inside an encoder: input embeddings, attention weights, and one head's computation for one token.
+
+The encoder runs as usual and returns the input of each layer; query, key and value are the layer's own projections of
+it. So there is no second implementation of attention that could differ from the first.
+
+Shapes: T tokens, N heads, H head size, D hidden.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cloze.errors import InputError
+from cloze.inference.loading import batch_of, encode_untruncated
+from cloze.models.encoder import Encoder
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class InputEmbeddings:
+    """The input of the first layer and the three embeddings it is made of, each [T, D] in float32 on the CPU."""
+
+    word: Tensor
+    segment: Tensor
+    position: Tensor
+    normalized: Tensor
+    """LayerNorm of their sum."""
+
+
+@torch.inference_mode()
+def input_embeddings(model: Encoder, encoding: Encoding) -> InputEmbeddings:
+    """Look up the three embeddings of each token.
+
+    Source:
+        Devlin et al. 2019, figure 2.
+    """
+    batch = batch_of(model, encoding)
+    tables = model.embeddings
+    embeddings = (
+        tables.word_embeddings(batch.input_ids),
+        tables.token_type_embeddings(batch.token_type_ids),
+        tables.position_embeddings(batch.position_ids),
+        tables(batch),
+    )
+    return InputEmbeddings(*(each_TD.float().cpu() for each_TD in embeddings))
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAttention:
+    """Query, key and value of one layer, each [N, T, H] in float32 on the CPU."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+
+    @property
+    def scores(self) -> Tensor:
+        """q·k / sqrt(H), [N, T, T]: a row for each token that attends, a column for each it attends to."""
+        return self.query @ self.key.transpose(1, 2) / math.sqrt(self.query.shape[-1])
+
+    @property
+    def weights(self) -> Tensor:
+        """Softmax of each row of the scores, [N, T, T]."""
+        return self.scores.softmax(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMap:
+    """The tokens of a text and the attention of every layer, from the first to the last."""
+
+    tokens: tuple[str, ...]
+    token_type_ids: tuple[int, ...]
+    layers: tuple[LayerAttention, ...]
+
+
+@torch.inference_mode()
+def attention_map(model: Encoder, tokenizer: Tokenizer, text: str, pair: str | None = None) -> AttentionMap:
+    """Return the attention within a text, or within a pair of texts.
+
+    Raises:
+        InputError: the text has more tokens than the model takes, or the model is causal.
+
+    Source:
+        Vaswani et al. 2017, 3.2.1.
+    """
+    if model.config.attends_to != "all":
+        what = f"attends to the {model.config.attends_to} only: such attention is not shown"
+        raise InputError(what, where="model")
+    encoding, batch = encode_untruncated(model, tokenizer, text, pair)
+    hidden_states = model(batch, output_hidden_states=True).hidden_states
+    layers = []
+    for layer, hidden_TD in zip(model.layers, hidden_states[:-1], strict=True):
+        project: Any = layer.project_qkv
+        layers.append(LayerAttention(*(part.transpose(0, 1).float().cpu() for part in project(hidden_TD))))
+    return AttentionMap(tuple(encoding.tokens), tuple(encoding.token_type_ids), tuple(layers))
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRow:
+    """One head's computation for one token, step by step."""
+
+    query: Tensor
+    """Of the token, [H]."""
+    key: Tensor
+    """Of every token, [T, H]."""
+    products: Tensor
+    """query · key, [T]."""
+    scores: Tensor
+    """The products / sqrt(H), [T]."""
+    weights: Tensor
+    """Softmax of the scores, [T]."""
+    value: Tensor
+    """Of every token, [T, H]."""
+    weighted: Tensor
+    """Each value times its weight, [T, H]."""
+    context: Tensor
+    """The sum of the weighted values, [H]: the output of the head."""
+
+
+def attention_row(layer: LayerAttention, *, head: int, token: int) -> AttentionRow:
+    """Compute one head's output for one token; both are counted from 0.
+
+    Source:
+        Vaswani et al. 2017, 3.2.1.
+    """
+    query_H, key_TH, value_TH = layer.query[head, token], layer.key[head], layer.value[head]
+    products_T = key_TH @ query_H
+    scores_T = products_T / math.sqrt(len(query_H))
+    weights_T = scores_T.softmax(-1)
+    weighted_TH = weights_T[:, None] * value_TH
+    return AttentionRow(
+        query_H, key_TH, products_T, scores_T, weights_T, value_TH, weighted_TH, weighted_TH.sum(0)
+    )

@@ -1,0 +1,73 @@
+"""Fill in masked words, with the head of pre-training."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cloze.arguments import check_integer
+from cloze.errors import InputError
+from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
+from cloze.models.heads import BertForMaskedLM
+from cloze.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token for a [MASK]."""
+
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FillMask(LoadedModel):
+    """Predicts the token at every [MASK] of a text, independently of each other."""
+
+    model: BertForMaskedLM
+    tokenizer: Tokenizer
+    directory: Path | None = None
+
+    @classmethod
+    def load(cls, directory: Path | str | Checkpoint, *, device: str = "auto") -> "FillMask":
+        """Load a pre-trained checkpoint, or the latest one of a run.
+
+        Raises:
+            InputError: there is no such model, or its head predicts the next or previous token.
+        """
+        checkpoint = Checkpoint.open(directory)
+        model, tokenizer = load(checkpoint, BertForMaskedLM, device=device)
+        if model.config.attends_to != "all":
+            what = f"attends to the {model.config.attends_to} only, and does not predict masked tokens"
+            raise InputError(what, where=checkpoint.directory)
+        return cls(model, tokenizer, checkpoint.directory)
+
+    def __call__(self, text: str, *, top_k: int = 5) -> list[list[Candidate]]:
+        """Return the `top_k` most probable tokens for each [MASK], in the order of the text.
+
+        Raises:
+            InputError: the text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
+        """
+        top_k = min(check_integer(top_k, "top_k"), self.tokenizer.vocab_size)
+        top = self.probabilities(text).topk(top_k)
+        return [
+            [Candidate(self.tokenizer.tokens[i], p) for i, p in zip(ids, probabilities, strict=True)]
+            for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ]
+
+    @torch.inference_mode()
+    def probabilities(self, text: str) -> Tensor:
+        """Return the probability of each token of the vocabulary at each [MASK] of a text.
+
+        Shapes: [masks, vocabulary].
+
+        Raises:
+            InputError: the text has no [MASK], or more tokens than the model takes.
+        """
+        encoding, batch = encode_untruncated(self.model, self.tokenizer, text)
+        positions = [i for i, token_id in enumerate(encoding.input_ids) if token_id == self.tokenizer.mask_id]
+        if not positions:
+            raise InputError(f"no [MASK] in {text!r}", remedy="Write [MASK] in place of a word")
+        logits_PV: Tensor = self.model(batch, torch.tensor(positions, device=batch.input_ids.device))
+        return logits_PV[:, : self.tokenizer.vocab_size].float().softmax(-1)

@@ -1,0 +1,123 @@
+"""Attention over packed batches: one signature, one back end for each device.
+
+Shapes: T tokens in the packed batch, N heads, H head size; R tokens of a length group, C sequences of length L.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from cloze.data.batch import LengthGroup, PackedBatch
+from cloze.models.dropout import dropout
+
+AttendsTo: TypeAlias = Literal["all", "left", "right"]
+"""The tokens to which a token attends: all of its sequence, or itself and those to its left, or to its right."""
+
+
+AttentionBackend: TypeAlias = Callable[[Tensor, Tensor, Tensor, PackedBatch, float, AttendsTo], Tensor]
+"""From query, key and value to the context, [T, N, H] each: softmax(Q K' / sqrt(H)) V within each sequence."""
+
+
+def attention(
+    query_TNH: Tensor,
+    key_TNH: Tensor,
+    value_TNH: Tensor,
+    batch: PackedBatch,
+    dropout_prob: float,
+    attends_to: AttendsTo = "all",
+) -> Tensor:
+    """Attend within each sequence of a packed batch, with the fastest back end that supports the arguments.
+
+    Args:
+        dropout_prob: probability that an attention weight is dropped; 0 outside of training.
+        attends_to: the tokens to which each token attends.
+
+    Source:
+        Devlin et al. 2019, 3; Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
+    """
+    backend = select_backend(query_TNH, dropout_prob, attends_to)
+    return backend(query_TNH, key_TNH, value_TNH, batch, dropout_prob, attends_to)
+
+
+def select_backend(query_TNH: Tensor, dropout_prob: float, attends_to: AttendsTo = "all") -> AttentionBackend:
+    """Return the fastest back end for a device, dtype and head size; `grouped_attention` supports everything."""
+    fits_flash = (
+        query_TNH.is_cuda
+        and query_TNH.dtype in (torch.bfloat16, torch.float16)
+        and query_TNH.shape[-1] % 8 == 0
+        and query_TNH.shape[-1] <= 256
+        and torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
+    )
+    return varlen_attention if fits_flash and dropout_prob == 0 and attends_to == "all" else grouped_attention
+
+
+def grouped_attention(
+    query_TNH: Tensor,
+    key_TNH: Tensor,
+    value_TNH: Tensor,
+    batch: PackedBatch,
+    dropout_prob: float,
+    attends_to: AttendsTo = "all",
+) -> Tensor:
+    """Multiply matrices for each length group, as views of the batch."""
+    scaled_query_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
+    # split, not sliced: the gradient of a slice is as large as the whole batch
+    sizes = [group.end - group.start for group in batch.length_groups]
+    query_parts, key_parts, value_parts = (
+        torch.split(values_TNH, sizes) for values_TNH in (scaled_query_TNH, key_TNH, value_TNH)
+    )
+    contexts = [
+        _attend_group(query_RNH, key_RNH, value_RNH, group, dropout_prob, attends_to)
+        for query_RNH, key_RNH, value_RNH, group in zip(
+            query_parts, key_parts, value_parts, batch.length_groups, strict=True
+        )
+    ]
+    return contexts[0] if len(contexts) == 1 else torch.cat(contexts)
+
+
+def _attend_group(
+    scaled_query_RNH: Tensor,
+    key_RNH: Tensor,
+    value_RNH: Tensor,
+    group: LengthGroup,
+    dropout_prob: float,
+    attends_to: AttendsTo,
+) -> Tensor:
+    def by_head(values_RNH: Tensor) -> Tensor:
+        return values_RNH.view(group.count, group.length, *values_RNH.shape[1:]).transpose(1, 2)
+
+    scores_CNLL = by_head(scaled_query_RNH) @ by_head(key_RNH).transpose(2, 3)
+    if attends_to != "all":
+        all_LL = scores_CNLL.new_ones(group.length, group.length, dtype=torch.bool)
+        unseen_LL = all_LL.triu(1) if attends_to == "left" else all_LL.tril(-1)
+        scores_CNLL = scores_CNLL.masked_fill(unseen_LL, -torch.inf)
+    weights_CNLL = dropout(scores_CNLL.softmax(-1), dropout_prob)
+    context_CNLH = weights_CNLL @ by_head(value_RNH)
+    return context_CNLH.transpose(1, 2).flatten(0, 1)
+
+
+def varlen_attention(
+    query_TNH: Tensor,
+    key_TNH: Tensor,
+    value_TNH: Tensor,
+    batch: PackedBatch,
+    dropout_prob: float,
+    attends_to: AttendsTo = "all",
+) -> Tensor:
+    """Variable-length flash attention on CUDA, in bfloat16 or float16.
+
+    Raises:
+        ValueError: dropout, or attention to one side, which the kernel does not support.
+    """
+    if dropout_prob or attends_to != "all":
+        raise ValueError("varlen attention has no dropout and attends to all tokens: use grouped_attention")
+    from torch.nn.attention.varlen import varlen_attn  # imports torch's compiler, which takes a second
+
+    longest = batch.max_seqlen
+    context_TNH = varlen_attn(
+        query_TNH, key_TNH, value_TNH, batch.cu_seqlens, batch.cu_seqlens, longest, longest
+    )
+    assert isinstance(context_TNH, Tensor)  # it is a pair with the log-sum-exp
+    return context_TNH

@@ -1,0 +1,95 @@
+"""Batches on a device: from NumPy arrays, and from padded tensors and back.
+
+Shapes: T tokens in the packed batch, B sequences, L columns of a padded batch, D hidden.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cloze.data.batch import PackedBatch, group_lengths
+from cloze.errors import InputError
+
+BatchT = TypeVar("BatchT", bound=PackedBatch)
+
+
+def to_device(batch: BatchT, device: torch.device | str = "cpu") -> BatchT:
+    """Return a batch whose arrays are tensors on a device, without waiting for the copy."""
+    tensors: dict[str, Any] = {}
+    for field in dataclasses.fields(batch):
+        value = getattr(batch, field.name)
+        if isinstance(value, np.ndarray | Tensor):
+            tensors[field.name] = torch.as_tensor(value).to(device, non_blocking=True)
+    return dataclasses.replace(batch, **tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Where the tokens of a packed batch were in the padded one."""
+
+    num_rows: int
+    num_columns: int
+    row_of_sequence: Tensor
+    cell_of_token: Tensor
+
+    def unpack_tokens(self, values: Tensor) -> Tensor:
+        """Return [T, …] as [B, L, …], with zeros at the padding."""
+        cells = values.new_zeros(self.num_rows * self.num_columns, *values.shape[1:])
+        return cells.index_copy(0, self.cell_of_token, values).view(
+            self.num_rows, self.num_columns, *values.shape[1:]
+        )
+
+    def unpack_sequences(self, values_BD: Tensor) -> Tensor:
+        """Return [B, D] in the order of the rows."""
+        return torch.empty_like(values_BD).index_copy(0, self.row_of_sequence, values_BD)
+
+
+def pack_padded(
+    input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+) -> tuple[PackedBatch, Padding]:
+    """Pack a padded batch, longest sequence first; a token's position is its column.
+
+    Shapes:
+        input_ids, attention_mask, token_type_ids [B, L].
+
+    Args:
+        attention_mask: bool, True = real; None takes every column as real.
+        token_type_ids: 0 or 1; None is segment A throughout.
+
+    Raises:
+        InputError: shapes or dtypes that do not fit, or a row without a real token.
+    """
+    if input_ids.dim() != 2 or input_ids.is_floating_point() or not input_ids.numel():
+        what = f"{input_ids.dtype} of shape {list(input_ids.shape)}, not integers [batch, length]"
+        raise InputError(what, where="input_ids")
+    if attention_mask is None:
+        attention_mask = torch.ones_like(input_ids, dtype=torch.bool)
+    if token_type_ids is None:
+        token_type_ids = torch.zeros_like(input_ids)
+    for name, tensor in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
+        if tensor.shape != input_ids.shape:
+            raise InputError(f"shape {list(tensor.shape)}, input_ids {list(input_ids.shape)}", where=name)
+    if attention_mask.dtype != torch.bool:
+        remedy = "Give attention_mask.bool(): True is a real token"
+        raise InputError(f"{attention_mask.dtype}, not bool", where="attention_mask", remedy=remedy)
+
+    num_rows, num_columns = input_ids.shape
+    lengths_B = attention_mask.sum(1)
+    row_of_sequence = lengths_B.argsort(descending=True, stable=True)
+    lengths = lengths_B[row_of_sequence].tolist()
+    if not lengths[-1]:
+        raise InputError(f"row {int(row_of_sequence[-1])} has no real token", where="attention_mask")
+    row, position_ids = attention_mask[row_of_sequence].nonzero(as_tuple=True)
+    cell_of_token = row_of_sequence[row] * num_columns + position_ids
+    batch = PackedBatch(
+        input_ids.flatten()[cell_of_token].long(),
+        token_type_ids.flatten()[cell_of_token].long(),
+        position_ids,
+        torch.nn.functional.pad(lengths_B[row_of_sequence].cumsum(0), (1, 0)).int(),
+        group_lengths(lengths),
+    )
+    return batch, Padding(num_rows, num_columns, row_of_sequence, cell_of_token)

@@ -1,0 +1,347 @@
+"""Load and save checkpoints in the layout of transformers: configuration, weights and tokenizer.
+
+Checkpoints of cloze have a manifest, against which their files are verified.
+"""
+
+import dataclasses
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, overload
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from cloze import artifacts, file_io
+from cloze.config import from_dict
+from cloze.errors import InputError, RunError
+from cloze.file_io import read_json
+from cloze.models.bert import BertConfig, initialize_weights
+from cloze.models.encoder import Encoder, build_encoder, get_config_class, get_encoder, get_model_type
+from cloze.models.weight_files import WEIGHTS_FILE, load_weights
+from cloze.models.weight_mapping import BERT, HEADS, HUGGING_FACE, MissingWeightsError, WeightMapping
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.vocabulary import MAX_VOCABULARY_BYTES
+
+KIND = "checkpoint"
+CONFIG_FILE = "config.json"
+TASK_FILE = "task.toml"
+"""The task for which a model was fine-tuned, with its settings."""
+TRAINING_FOLDER = "training"
+"""The state from which training resumes; models do not need it."""
+
+_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+}
+_HUGGING_FACE_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new"}
+_REQUIRED_KEYS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+_MAX_VALUES = dict.fromkeys((*_REQUIRED_KEYS, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
+"""Limits against damaged files, from which a model would be built before its weights turn out to be missing."""
+_MAX_PARAMETERS = 4_000_000_000
+_NO_CHECKPOINT = "Give the directory of a checkpoint"
+
+_POOLER = ("bert.pooler.dense.bias", "bert.pooler.dense.weight")
+_POOLER_SEED = 12345
+_MAX_NAME = 100  # characters of a weight's name in a message
+
+_CLASSIFIERS = (["BertForSequenceClassification"], ["BertForTokenClassification"])
+
+_CAUSAL_MODEL_TYPE = "one-way-bert"
+"""The model type of a BERT whose tokens attend to one side. Other programs refuse it, instead of attending to both.
+(`is_decoder` of transformers is causal, but pools [CLS], which sees no text.)"""
+
+Model = TypeVar("Model", bound=nn.Module)
+Head: TypeAlias = Callable[[Encoder], Model]
+Weights: TypeAlias = Mapping[str, Tensor]
+
+
+def save_model(
+    directory: Path,
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    *,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
+    weights: bool = True,
+) -> None:
+    """Write the files of a model into a directory.
+
+    Args:
+        directory: the one that `artifacts.write_directory(..., kind=KIND)` yields.
+        model: an encoder or a model with a head; its attribute `architecture`, or else its class name, is written to
+            config.json.
+        tokenizer: is written with the model's number of positions as its maximum length.
+        labels: the names of a classifier's classes, in order.
+        problem_type: the name in transformers for the meaning of its logits, as in "multi_label_classification".
+        weights: whether to write them.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+        ValueError: the tokenizer has more tokens than the model has embeddings.
+    """
+    encoder = get_encoder(model)
+    config = encoder.config
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(f"{tokenizer.vocab_size} tokens, the model has {config.vocab_size} embeddings")
+    table = _config_to_json(config) | {
+        "architectures": [getattr(model, "architecture", type(model).__name__)],
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "pad_token_id": tokenizer.pad_id,
+    }
+    if labels:
+        table["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        table["label2id"] = {label: number for number, label in enumerate(labels)}
+    if problem_type is not None:
+        table["problem_type"] = problem_type
+    (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    if weights:
+        save_weights(mapping_of(encoder).to_external(named_weights(model)), directory / WEIGHTS_FILE)
+    dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)
+
+
+def save_weights(weights: dict[str, Tensor], file: Path) -> None:
+    """Write tensors by name.
+
+    Raises:
+        RunError: the disk is full or cannot be written.
+    """
+    try:
+        save_file(weights, file, metadata={"format": "pt"})
+        file.chmod(file.parent.stat().st_mode & 0o666)  # since 0.8 safetensors makes it private
+    except SafetensorError as error:  # which replaces an OSError
+        raise RunError(f"cannot write: {error}", where=file) from error
+
+
+@overload
+def load_model(
+    directory: Path, head: None = None, *, verify: bool = True, weights: Weights | None = None
+) -> Encoder: ...
+@overload
+def load_model(
+    directory: Path, head: Head[Model], *, verify: bool = True, weights: Weights | None = None
+) -> Model: ...
+def load_model(
+    directory: Path, head: Head[Model] | None = None, *, verify: bool = True, weights: Weights | None = None
+) -> Model | Encoder:
+    """Load a model of cloze or transformers, in float32, in evaluation mode.
+
+    Args:
+        directory: with config.json and model.safetensors, or the files that model.safetensors.index.json names.
+        head: constructor of the model from an encoder (`BertForPreTraining`, or a `partial` with the number of
+            labels); the file must have its weights. With None, or a head without weights, heads in the file are
+            ignored.
+        verify: whether to call `verify_checkpoint`.
+        weights: those of the files, if they are already in memory.
+
+    Raises:
+        InputError: a file is missing or damaged; weights are missing, unexpected, not finite or of another shape
+            than the config says; there are more tokens than embeddings.
+    """
+    directory = Path(directory)
+    if verify:
+        verify_checkpoint(directory)
+    config = load_config(directory)
+    _check_vocabulary(directory, config)
+    with torch.device("meta"):  # shapes only: the file has the values
+        encoder = build_encoder(config)
+        model = encoder if head is None else head(encoder)
+    where = directory / WEIGHTS_FILE
+    weights = load_weights(directory) if weights is None else weights
+    _, unexpected = assign_weights(model, weights, mapping_of(encoder), where=where)
+    has_head = any(not name.startswith("bert.") for name in named_weights(model))
+    for name in unexpected:
+        # the encoder, and one head of pre-training, can be loaded without the other heads
+        if name.startswith("bert.") or (has_head and not name.startswith("cls.")):
+            what = f"unexpected weight {name}: a {type(model).__name__} of this config has none"
+            raise InputError(what, where=where)
+    return model
+
+
+def assign_weights(
+    model: nn.Module,
+    weights: Mapping[str, Tensor],
+    mapping: WeightMapping,
+    *,
+    where: Path,
+    new_pooler: bool = False,
+) -> tuple[list[str], list[str]]:
+    """Load weights into a model, in float32, and set it to evaluation mode; return the missing and unexpected keys.
+
+    A pooler that the head does not use may be missing, since transformers does not write it; it gets random weights,
+    with a warning if the model is an encoder, to which a head that uses it may be added.
+
+    Args:
+        model: on the device meta.
+        weights: by their names in the file; only those of the model are looked up.
+        mapping: the names and layouts of the weights in the file.
+        where: the file or directory, for messages.
+        new_pooler: whether any pooler may be missing.
+
+    Raises:
+        InputError: a weight is missing, not finite or of another shape than the config says.
+    """
+    shapes = {name: weight.shape for name, weight in named_weights(model).items()}
+    expected = mapping.external_shapes(shapes)
+    external = {name: weights[name] for name in sorted(expected) if name in weights}
+    missing = sorted(name for name in _POOLER if name in expected and name not in weights)
+    # a file with one of the pooler's weights is damaged
+    lacks_pooler = isinstance(model, Encoder) and len(missing) == len(_POOLER)
+    if not (new_pooler or lacks_pooler or not getattr(model, "uses_pooler", True)):
+        missing = []
+    # one zero that is repeated: memory is allocated after all shapes are checked
+    external |= {name: torch.zeros(()).expand(expected[name]) for name in missing}
+    try:
+        assigned = mapping.from_external(external, shapes)
+    except InputError as error:
+        what, remedy = _explain(error, model, set(expected), set(weights))
+        raise type(error)(what, where=where, remedy=remedy) from error
+    for name, weight in external.items():
+        if not weight.float().isfinite().all():
+            what, remedy = f"the weight {name} holds NaN or infinite values", "Use an earlier checkpoint"
+            raise InputError(what, where=where, remedy=remedy)
+    if missing:
+        config = get_encoder(model).config
+        if lacks_pooler and not new_pooler:
+            warnings.warn(f"{where}: no pooler: it starts with random weights", stacklevel=2)
+        pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        initialize_weights(pooler, config.initializer_range, torch.Generator().manual_seed(_POOLER_SEED))
+        parts = pooler.state_dict().items()
+        assigned |= {f"bert.pooler.{part}": v for part, v in parts if f"bert.pooler.dense.{part}" in missing}
+    prefix = "bert." if isinstance(model, Encoder) else ""
+    model.load_state_dict(
+        {name.removeprefix(prefix): weight.float() for name, weight in assigned.items()}, assign=True
+    )
+    model.eval()
+    return missing, sorted(set(weights) - set(expected))
+
+
+def _explain(error: InputError, model: nn.Module, expected: set[str], names: set[str]) -> tuple[str, str]:
+    """Return what to say of weights that do not fit: which names the file has instead, or that it has another head."""
+    remedy = "Configuration and weights belong to different models"
+    if not isinstance(error, MissingWeightsError):
+        return error.what, error.remedy or remedy
+    encoder_names = {name for name in expected if name.startswith("bert.")} - set(_POOLER)
+    if encoder_names <= names and not isinstance(model, Encoder):
+        remedy = f"Give a model with the head of {type(model).__name__}"
+    others = sorted(names - expected, key=lambda name: (name.startswith("cls."), name))
+    if not others:
+        return error.what, remedy
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    return f"{error.what}, but has {', '.join(name[:_MAX_NAME] for name in others[:3])}{more}", remedy
+
+
+def verify_checkpoint(directory: Path) -> None:
+    """Verify the files of a model, without the training state, against the manifest if there is one.
+
+    Raises:
+        InputError: a file is not as it was written, or the manifest does not belong to a checkpoint.
+    """
+    if not (directory / artifacts.MANIFEST).exists():
+        return
+    listed = artifacts.read_manifest(directory, kind=KIND).files
+    names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
+    artifacts.verify(directory, kind=KIND, names=names)
+
+
+def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
+    """Load the architecture from config.json, or from Google's file with the same keys.
+
+    Raises:
+        InputError: the file is missing or not JSON, does not describe a BERT, or has impossible values.
+    """
+    table = read_json(Path(directory) / file_name, remedy=_NO_CHECKPOINT)
+    where = str(Path(directory) / file_name)
+    model_type = table.get("model_type", "bert")
+    config_class = get_config_class("bert" if model_type == _CAUSAL_MODEL_TYPE else str(model_type))
+    if config_class is None:
+        raise InputError(f"model_type {model_type!r}, cloze reads 'bert'", where=where)
+    if table.get("is_decoder"):
+        what = "is_decoder is true: a causal model"
+        raise InputError(what, where=where, remedy="cloze reads encoders")
+    if table.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError("position_embedding_type must be 'absolute'", where=where)
+    if missing := [key for key in _REQUIRED_KEYS if key not in table]:
+        raise InputError(f"{missing[0]} is missing", where=where)
+    fields = {field.name for field in dataclasses.fields(config_class)}
+    values = {key: value for key, value in table.items() if key in fields}
+    if "hidden_act" in values:
+        values["hidden_act"] = _ACTIVATIONS.get(str(values["hidden_act"]), values["hidden_act"])
+    config: BertConfig = from_dict(config_class, values, where=where)
+    for key, limit in _MAX_VALUES.items():
+        if getattr(config, key) > limit:
+            raise InputError(f"{key} = {getattr(config, key)} is more than {limit:,}", where=where)
+    if (num_parameters := _count_parameters(config)) > _MAX_PARAMETERS:
+        what = f"a model of {num_parameters:,} parameters, more than {_MAX_PARAMETERS:,}"
+        raise InputError(what, where=where)
+    return config
+
+
+def _count_parameters(config: BertConfig) -> int:
+    """Return the number of parameters of matrices and embeddings; the others hardly matter."""
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    layer = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
+    return config.hidden_size * (rows + config.hidden_size) + config.num_hidden_layers * layer
+
+
+def load_labels(directory: Path) -> tuple[str, ...]:
+    """Load the names of a classifier's classes from config.json, in order; empty if it has none."""
+    table = read_json(Path(directory) / CONFIG_FILE, remedy=_NO_CHECKPOINT)
+    labels = table.get("id2label")
+    if labels is None:
+        # transformers does not write the default names of two classes
+        is_classifier = table.get("architectures") in _CLASSIFIERS
+        return ("LABEL_0", "LABEL_1") if is_classifier else ()
+    numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else ["0"]
+    if not isinstance(labels, dict) or set(labels) != set(numbers):
+        what = "id2label does not map the numbers from 0 to labels"
+        raise InputError(what, where=Path(directory) / CONFIG_FILE)
+    return tuple(str(labels[number]) for number in numbers)
+
+
+def _config_to_json(config: BertConfig) -> dict[str, Any]:
+    table = dataclasses.asdict(config)
+    table["hidden_act"] = _HUGGING_FACE_ACTIVATIONS[config.hidden_act]
+    model_type = get_model_type(config)
+    if config.attends_to == "all":
+        del table["attends_to"]
+    elif model_type == "bert":
+        model_type = _CAUSAL_MODEL_TYPE
+    return {"model_type": model_type, **table}
+
+
+def _check_vocabulary(directory: Path, config: BertConfig) -> None:
+    """Refuse more tokens than embeddings; fewer are fine, since some programs round the number of embeddings up."""
+    file = directory / "vocab.txt"
+    if not file.exists():
+        return
+    vocabulary = file_io.read_file(file, max_bytes=MAX_VOCABULARY_BYTES)
+    num_tokens = vocabulary.rstrip().count(b"\n") + 1
+    if num_tokens > config.vocab_size:
+        what = f"{num_tokens:,} tokens, {CONFIG_FILE} says vocab_size = {config.vocab_size:,}"
+        raise InputError(what, where=file, remedy="The files belong to different models")
+
+
+def named_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights by their names in the mappings, where those of an encoder have the prefix `bert.`."""
+    prefix = "bert." if isinstance(model, Encoder) else ""
+    return {f"{prefix}{name}": weight for name, weight in model.state_dict().items()}
+
+
+def mapping_of(encoder: Encoder) -> WeightMapping:
+    """Return the names of an encoder's weights, and of those of heads, in model.safetensors."""
+    entries = encoder.weight_mapping()
+    return HUGGING_FACE if entries is BERT else WeightMapping(HUGGING_FACE.name, (*entries, *HEADS))

@@ -1,0 +1,185 @@
+"""The interface of encoders, and the registry of them by `model_type`.
+
+Shapes: T tokens in the packed batch, B sequences, L columns of a padded batch, D hidden.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+import cloze.models
+from cloze.data.batch import PackedBatch
+from cloze.models.batch import pack_padded
+
+if TYPE_CHECKING:
+    from cloze.models.bert import BertConfig
+    from cloze.models.weight_mapping import Entries
+
+EncoderClass = TypeVar("EncoderClass", bound="type[Encoder]")
+
+
+class EncoderOutput(NamedTuple):
+    """The output of an encoder: [T, D] and [B, D] for a packed batch, [B, L, D] and [B, D] for a padded one."""
+
+    sequence_output: Tensor
+    """The last layer, a vector for each token: T_i in the paper."""
+    pooled_output: Tensor
+    """A vector for each sequence: tanh of a dense layer on [CLS], or on the last token of a causal encoder."""
+    hidden_states: tuple[Tensor, ...]
+    """The embeddings and the output of every layer where requested, else empty."""
+
+
+class HiddenMatrix(NamedTuple):
+    """A weight of the layers, made of `num_parts` matrices stacked along the first axis."""
+
+    parameter: nn.Parameter
+    num_parts: int = 1
+
+
+class Encoder(nn.Module):
+    """Base class of encoders: `encode` and `weight_mapping` are all that a new one must define.
+
+    Its config class is `BertConfig` or a subclass, and the first argument of its constructor. It sets `embeddings`, a
+    module from a batch to [T, D] that has `word_embeddings`; `layers`; and `pooler`.
+    """
+
+    config_class: ClassVar[type["BertConfig"]]
+    token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
+    """The `named_outputs` that have a value for each token; the others have one for each sequence."""
+    config: "BertConfig"
+    embeddings: Any
+    layers: nn.ModuleList
+    pooler: nn.Linear
+
+    @classmethod
+    def weight_mapping(cls) -> "Entries":
+        """Return the names of the weights, prefixed with `bert.`, and their names in model.safetensors."""
+        raise NotImplementedError
+
+    def encode(self, batch: PackedBatch, *, output_hidden_states: bool = False) -> EncoderOutput:
+        """Encode a packed batch.
+
+        Args:
+            batch: tensors, on the device of the weights.
+            output_hidden_states: also return the embeddings and the output of every layer.
+        """
+        raise NotImplementedError
+
+    def hidden_matrices(self) -> list[HiddenMatrix]:
+        """Return the matrices of the layers, which Muon trains."""
+        return [HiddenMatrix(parameter) for parameter in self.layers.parameters() if parameter.ndim == 2]
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether a token attends only to itself and tokens to its left, so that [CLS] sees no text."""
+        return False
+
+    def forward(
+        self,
+        input_ids: PackedBatch | Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+    ) -> EncoderOutput:
+        """Encode a packed batch, or a padded one, which is packed first.
+
+        Shapes:
+            input_ids, attention_mask, token_type_ids of a padded batch [B, L]; its outputs are 0 at the padding.
+
+        Args:
+            input_ids: a `PackedBatch` of tensors, and nothing else; or the ids of a padded batch.
+            attention_mask: bool, True = real.
+            token_type_ids: 0 for segment A, 1 for B.
+            output_hidden_states: also return the embeddings and the output of every layer.
+
+        Raises:
+            InputError: as `encode`, and for a mask of another dtype or an empty row.
+        """
+        if isinstance(input_ids, PackedBatch):
+            return self.encode(input_ids, output_hidden_states=output_hidden_states)
+        batch, padding = pack_padded(input_ids, attention_mask, token_type_ids)
+        output = self.encode(batch, output_hidden_states=output_hidden_states)
+        return EncoderOutput(
+            padding.unpack_tokens(output.sequence_output),
+            padding.unpack_sequences(output.pooled_output),
+            tuple(padding.unpack_tokens(hidden_TD) for hidden_TD in output.hidden_states),
+        )
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the outputs by their names in transformers."""
+        output = self.encode(batch)
+        return {"last_hidden_state": output.sequence_output, "pooler_output": output.pooled_output}
+
+
+ENCODERS: dict[str, type[Encoder]] = {}
+
+
+def register_encoder(model_type: str) -> Callable[[EncoderClass], EncoderClass]:
+    """Register an encoder under its `model_type` in config.json.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+
+    def register(encoder_class: EncoderClass) -> EncoderClass:
+        if model_type in ENCODERS:
+            both = f"{ENCODERS[model_type]} and {encoder_class}"
+            raise ValueError(f"encoder {model_type!r} is registered twice: {both}")
+        ENCODERS[model_type] = encoder_class
+        return encoder_class
+
+    return register
+
+
+def encoders() -> Mapping[str, type[Encoder]]:
+    """Return every encoder by its `model_type`; imports the modules of this package to find them."""
+    for module in pkgutil.iter_modules(cloze.models.__path__):
+        importlib.import_module(f"{cloze.models.__name__}.{module.name}")
+    return MappingProxyType(ENCODERS)
+
+
+def get_config_class(model_type: str) -> "type[BertConfig] | None":
+    """Return the config class of an encoder, or None if there is no such encoder."""
+    encoder_class = ENCODERS.get(model_type) or encoders().get(model_type)
+    return None if encoder_class is None else encoder_class.config_class
+
+
+def get_model_type(config: "BertConfig") -> str:
+    """Return the `model_type` of the encoder with this config class."""
+    return next(name for name, encoder in ENCODERS.items() if encoder.config_class is type(config))
+
+
+def build_encoder(config: "BertConfig", *, generator: torch.Generator | None = None) -> Encoder:
+    """Return a new encoder of a config.
+
+    Args:
+        config: decides the class.
+        generator: for the initial weights; None takes torch's default generator.
+    """
+    constructor: Any = ENCODERS[get_model_type(config)]
+    encoder: Encoder = constructor(config, generator=generator)
+    return encoder
+
+
+def find_encoder(model: nn.Module) -> Encoder | None:
+    """Return the encoder of a model: the model itself or its attribute `bert`; None if it has none."""
+    encoder = model if isinstance(model, Encoder) else getattr(model, "bert", None)
+    return encoder if isinstance(encoder, Encoder) else None
+
+
+def get_encoder(model: nn.Module) -> Encoder:
+    """Return the encoder of a model.
+
+    Raises:
+        TypeError: it has none.
+    """
+    encoder = find_encoder(model)
+    if encoder is None:
+        raise TypeError(f"{type(model).__name__} has no encoder")
+    return encoder

@@ -1,0 +1,188 @@
+"""Load models that other programs wrote, with the head that their weights belong to."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from cloze.errors import InputError
+from cloze.file_io import read_file, read_json
+from cloze.models.checkpoint import (
+    CONFIG_FILE,
+    Head,
+    assign_weights,
+    load_config,
+    load_labels,
+    mapping_of,
+    save_model,
+    verify_checkpoint,
+)
+from cloze.models.encoder import build_encoder
+from cloze.models.heads import (
+    BertForMaskedLM,
+    BertForMultipleChoice,
+    BertForNextSentencePrediction,
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from cloze.models.tensor_bundle import read_bundle
+from cloze.models.weight_files import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, load_weights_or_pickle
+from cloze.models.weight_mapping import GOOGLE, WeightMapping
+from cloze.tokenization.tokenizer import VOCAB_FILE, Tokenizer
+
+GOOGLE_CONFIG_FILE = "bert_config.json"
+OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
+"""The ends of the names of the two slots that Google's optimizer keeps for each weight."""
+
+GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
+
+_HEADS: tuple[tuple[tuple[str, ...], Head[nn.Module]], ...] = (
+    (("masked_lm.bias", "next_sentence.bias"), BertForPreTraining),
+    (("masked_lm.bias",), BertForMaskedLM),
+    (("next_sentence.bias",), BertForNextSentencePrediction),
+    (("qa_outputs.weight",), BertForQuestionAnswering),
+)
+"""Weights, by the names of cloze, and the head to which they belong; the first entry that fits counts."""
+_TENSORFLOW_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+_MAX_LABELS = 100_000
+_MAX_POINTER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ExternalModel:
+    """A model with its tokenizer, and how it differs from the files."""
+
+    model: nn.Module
+    """In float32, in evaluation mode."""
+    tokenizer: Tokenizer
+    labels: tuple[str, ...] = ()
+    """Of a classifier."""
+    problem_type: str | None = None
+    """The name in transformers for the meaning of a classifier's logits."""
+    unexpected_keys: tuple[str, ...] = ()
+    """Tensors that are not weights of this model: optimizer slots, counters, parts of another head."""
+    missing_keys: tuple[str, ...] = ()
+    """Weights of a pooler that the files lack; they are random."""
+
+    def save(self, directory: Path, *, weights: bool = True) -> None:
+        """Write the files as `save_model` does."""
+        labels, problem_type = self.labels, self.problem_type
+        save_model(
+            directory, self.model, self.tokenizer, labels=labels, problem_type=problem_type, weights=weights
+        )
+
+
+def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> ExternalModel:
+    """Load a model of transformers, google-research/bert or cloze.
+
+    A model with a manifest is verified.
+
+    Args:
+        source: its directory; or the prefix of a TensorFlow checkpoint, as in uncased_L-12_H-768_A-12/bert_model.ckpt.
+        gelu: the form that "gelu" in bert_config.json means. Google's program computed the erf form until February
+            2019 and the tanh form since; transformers reads the published models as erf.
+
+    Raises:
+        InputError: a file is missing or damaged, holds more than tensors, or does not belong to a BERT.
+    """
+    source = Path(source)
+    if source.is_file() and not _TENSORFLOW_SUFFIX.search(source.name):
+        name = WEIGHTS_FILE if source.suffix == ".safetensors" else TORCH_WEIGHTS_FILE
+        remedy = f"Give a directory with this file as {name}, {CONFIG_FILE} and {VOCAB_FILE}"
+        raise InputError("is a file, not the directory of a model", where=source, remedy=remedy)
+    is_google = not source.is_dir() or (source / GOOGLE_CONFIG_FILE).is_file()
+    weights: Mapping[str, Tensor]
+    if is_google and not (source / CONFIG_FILE).is_file():
+        source = _find_prefix(source)
+        directory, table = source.parent, {}
+        config = load_config(directory, GOOGLE_CONFIG_FILE)
+        config = replace(config, hidden_act=gelu if config.hidden_act == "gelu" else config.hidden_act)
+    else:
+        is_google, directory = False, source
+        verify_checkpoint(directory)
+        config = load_config(directory)
+        table = read_json(directory / CONFIG_FILE)
+    tokenizer = Tokenizer.load(directory)
+    if tokenizer.vocab_size > config.vocab_size:
+        what = f"{tokenizer.vocab_size:,} tokens, the configuration says vocab_size = {config.vocab_size:,}"
+        raise InputError(what, where=directory, remedy="The files belong to different models")
+    weights = read_bundle(source) if is_google else load_weights_or_pickle(directory)
+    with torch.device("meta"):  # shapes only: the file has the values
+        encoder = build_encoder(config)
+        mapping = GOOGLE if is_google else mapping_of(encoder)
+        head, num_labels = _find_head(weights, mapping, source, table.get("architectures"))
+        model = head(encoder)
+    missing, unexpected = assign_weights(model, weights, mapping, where=source, new_pooler=not is_google)
+    labels = () if is_google or not num_labels else load_labels(directory)
+    if len(labels) != num_labels:
+        labels = tuple(f"{'' if is_google else 'LABEL_'}{number}" for number in range(num_labels))
+    return ExternalModel(
+        model,
+        replace(tokenizer, model_max_length=config.max_position_embeddings),
+        labels,
+        problem_type=table.get("problem_type") if labels else None,
+        unexpected_keys=tuple(unexpected),
+        missing_keys=tuple(missing),
+    )
+
+
+def _find_head(
+    weights: Mapping[str, Tensor], mapping: WeightMapping, where: Path, architectures: object = None
+) -> tuple[Head[nn.Module], int]:
+    """Return the head to which the weights belong, and the number of labels of a classifier or 0."""
+    for names, head in _HEADS:
+        if all(mapping.external_names(name)[0] in weights for name in names):
+            return head, 0
+    (classifier,) = mapping.external_names("classifier.weight")
+    if classifier not in weights:
+        return lambda encoder: encoder, 0
+    if architectures == ["BertForMultipleChoice"]:
+        return BertForMultipleChoice, 0
+    num_labels = (*weights[classifier].shape, 0)[0]
+    if not 0 < num_labels <= _MAX_LABELS:
+        raise InputError(f"a classifier of {num_labels:,} labels", where=where)
+    is_tagger = architectures == ["BertForTokenClassification"]
+    head_class = BertForTokenClassification if is_tagger else BertForSequenceClassification
+    return partial(head_class, num_labels=num_labels), num_labels
+
+
+def _find_prefix(source: Path) -> Path:
+    """Return the prefix of a checkpoint's files.
+
+    Args:
+        source: the prefix, one of the files, or their directory, which may hold several checkpoints.
+
+    Raises:
+        InputError: there is no checkpoint, or TensorFlow's file `checkpoint` does not name the latest of several.
+    """
+    remedy = "Give the directory of a model, as that with bert_model.ckpt.index"
+    if not source.is_dir():
+        prefix = Path(_TENSORFLOW_SUFFIX.sub("", str(source)))
+        if not Path(f"{prefix}.index").exists():
+            raise InputError(
+                f"no such file or directory, and no {prefix.name}.index", where=source, remedy=remedy
+            )
+        return prefix
+    prefixes = sorted(Path(str(index).removesuffix(".index")) for index in source.glob("*.index"))
+    if not prefixes:
+        what = "no TensorFlow checkpoint here: no file ends in .index"
+        raise InputError(what, where=source, remedy=remedy)
+    if len(prefixes) == 1:
+        return prefixes[0]
+    try:
+        pointer = read_file(source / "checkpoint", max_bytes=_MAX_POINTER_BYTES).decode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        pointer = ""
+    match = re.search(r'^model_checkpoint_path: "(?:[^"]*/)?([^"/]+)"', pointer, re.MULTILINE)
+    latest = match[1] if match else ""
+    if latest not in {prefix.name for prefix in prefixes}:
+        names = ", ".join(prefix.name for prefix in prefixes)
+        raise InputError(f"several checkpoints: {names}", where=source, remedy="Give the prefix of one")
+    return source / latest

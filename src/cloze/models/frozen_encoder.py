@@ -1,0 +1,225 @@
+"""Heads that learn from the features of a frozen encoder (Devlin et al. 2019, 5.3 and table 7).
+
+Shapes: T tokens in the packed batch, B sequences, W words, L layers used, D hidden, X features of a word, C classes.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from cloze.data.batch import PackedBatch
+from cloze.errors import InputError
+from cloze.models.bert import BertConfig, initialize_weights
+from cloze.models.dropout import dropout
+from cloze.models.encoder import Encoder
+from cloze.models.heads import ModelWithHead
+from cloze.models.pooling import Pooling, check_pooling, pool
+
+FrozenLayers: TypeAlias = Literal[
+    "embeddings",
+    "second-to-last",
+    "last",
+    "weighted-sum-last-four",
+    "concat-last-four",
+    "weighted-sum-all",
+]
+"""The features of a word: the rows of table 7 of the paper."""
+
+
+class _LayerChoice(NamedTuple):
+    layers: slice
+    """Of the embeddings, 0, and the layers from 1."""
+    weighted: bool = False
+    """Whether to sum the layers with learned weights, as users of ELMo do, instead of concatenating them."""
+    min_layers: int = 1
+    """Number of layers that the encoder must have."""
+
+
+_CHOICES: Mapping[FrozenLayers, _LayerChoice] = MappingProxyType(
+    {
+        "embeddings": _LayerChoice(slice(0, 1)),
+        "second-to-last": _LayerChoice(slice(-2, -1), min_layers=2),
+        "last": _LayerChoice(slice(-1, None)),
+        "weighted-sum-last-four": _LayerChoice(slice(-4, None), weighted=True, min_layers=4),
+        "concat-last-four": _LayerChoice(slice(-4, None), min_layers=4),
+        "weighted-sum-all": _LayerChoice(slice(1, None), weighted=True),
+    }
+)
+
+
+class FrozenEncoderModel(ModelWithHead):
+    """A head on an encoder that is not trained and always in evaluation mode."""
+
+    uses_pooler = False
+
+    def __init__(self, bert: Encoder) -> None:
+        super().__init__(bert.requires_grad_(requires_grad=False))
+
+    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002 (torch's)
+        """Set the mode of all modules but the encoder."""
+        super().train(mode)
+        self.bert.eval()
+        return self
+
+
+def frozen_vectors(bert: Encoder, batch: PackedBatch, *, layer: int, pooling: Pooling) -> Tensor:
+    """Return the vectors of sequences, [B, D], in float32.
+
+    Args:
+        bert: the encoder.
+        batch: the sequences.
+        layer: from 1; 0 is the embeddings, -1 the last.
+        pooling: from the vectors of tokens to one of the sequence.
+
+    Raises:
+        InputError: the encoder has no such layer, or the pooling is cls and the encoder causal.
+    """
+    check_layer(bert.config, layer)
+    check_pooling(pooling, bert)
+    with torch.autocast(batch.input_ids.device.type, enabled=False):
+        hidden_states = bert(batch, output_hidden_states=True).hidden_states
+    return pool(hidden_states[layer], batch, pooling)
+
+
+def check_layer(config: BertConfig, layer: int) -> None:
+    """Refuse a layer that an encoder does not have.
+
+    Raises:
+        InputError: it has no such layer.
+    """
+    count = config.num_hidden_layers
+    if not -count - 1 <= layer <= count:
+        what = f"the model has no layer {layer}"
+        remedy = f"Take one of 1 to {count}, 0 for the embeddings, or count from the last, which is -1"
+        raise InputError(what, where="layer", remedy=remedy)
+
+
+class BertForFeatureClassification(FrozenEncoderModel):
+    """A class for each sequence: one dense layer on the vectors of a frozen encoder.
+
+    Differs:
+        No other program has this head, so its weights have a name of their own; other programs read the file as an
+        encoder.
+    """
+
+    def __init__(
+        self,
+        bert: Encoder,
+        *,
+        num_labels: int,
+        layer: int,
+        pooling: Pooling,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        check_layer(bert.config, layer)
+        super().__init__(bert)
+        self._layer = layer
+        self._pooling: Pooling = pooling
+        self.logistic_regression = nn.Linear(bert.config.hidden_size, num_labels)
+        initialize_weights(self.logistic_regression, bert.config.initializer_range, generator)
+
+    def forward(self, batch: PackedBatch) -> Tensor:
+        """Return logits [B, C], from the `states` of the batch where it has them."""
+        vectors_BD = getattr(batch, "states", None)
+        if vectors_BD is None:
+            vectors_BD = frozen_vectors(self.bert, batch, layer=self._layer, pooling=self._pooling)
+        logits_BC: Tensor = self.logistic_regression(vectors_BD)
+        return logits_BC
+
+
+def count_states(config: BertConfig, layers: FrozenLayers) -> int:
+    """Return L, the number of vectors of each word.
+
+    Raises:
+        InputError: the encoder has too few layers.
+    """
+    num_layers = config.num_hidden_layers
+    if num_layers < _CHOICES[layers].min_layers:
+        what = f"{layers} takes {_CHOICES[layers].min_layers} layers, the encoder has {num_layers}"
+        raise InputError(what, where="layers", remedy="Take another choice, as last, or a deeper encoder")
+    return len(range(num_layers + 1)[_CHOICES[layers].layers])
+
+
+@torch.no_grad()
+def frozen_states(bert: Encoder, words: Any, layers: FrozenLayers) -> Tensor:
+    """Return hidden states of words, [W, L, D], in float32.
+
+    Args:
+        bert: the encoder.
+        words: a `PackedBatch` with `positions`, [W], of its tokens that are words.
+        layers: those to return.
+    """
+    with torch.autocast(words.positions.device.type, enabled=False):
+        hidden_states = bert(words, output_hidden_states=True).hidden_states
+    chosen = hidden_states[_CHOICES[layers].layers]
+    return torch.stack([hidden_TD.index_select(0, words.positions) for hidden_TD in chosen], dim=1)
+
+
+class BertBiLSTMForTokenClassification(FrozenEncoderModel):
+    """A class for each word: a two-layer BiLSTM on the features of a frozen encoder, and a dense layer.
+
+    Source:
+        Devlin et al. 2019, 5.3 and table 7.
+
+    Differs:
+        The paper describes neither dropout nor the weights of sums: here dropout is before and after the BiLSTM, and
+        the weights are a softmax times a scale (Peters et al. 2018, equation 1).
+    """
+
+    dropout_prob = 0.1
+    num_layers = 2
+
+    def __init__(
+        self,
+        bert: Encoder,
+        *,
+        num_labels: int,
+        layers: FrozenLayers,
+        lstm_size: int,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(bert)
+        self.num_labels = num_labels
+        self._layers = layers
+        num_states = count_states(bert.config, layers)
+        weighted = _CHOICES[layers].weighted
+        if weighted:
+            self.layer_weights = nn.Parameter(torch.zeros(num_states))
+            self.layer_scale = nn.Parameter(torch.ones(1))
+        width = bert.config.hidden_size * (1 if weighted else num_states)
+        self.lstm = nn.LSTM(width, lstm_size, self.num_layers, batch_first=True, bidirectional=True)
+        for parameter in self.lstm.parameters():
+            nn.init.uniform_(parameter, -(lstm_size**-0.5), lstm_size**-0.5, generator=generator)
+        self.classifier = nn.Linear(2 * lstm_size, num_labels)
+        initialize_weights(self.classifier, bert.config.initializer_range, generator)
+
+    def forward(self, words: Any) -> Tensor:
+        """Return logits [W, C].
+
+        Args:
+            words: as in `frozen_states`, with the `counts` of words in the sequences and, where known, their `states`.
+        """
+        states_WLD = getattr(words, "states", None)
+        if states_WLD is None:
+            states_WLD = frozen_states(self.bert, words, self._layers)
+        dropout_prob = self.dropout_prob if self.training else 0.0
+        # not all devices have LSTMs in other dtypes
+        with torch.autocast(states_WLD.device.type, enabled=False):
+            features_WX = dropout(self.features(states_WLD), dropout_prob)
+            sequences = nn.utils.rnn.pack_sequence(
+                list(torch.split(features_WX, list(words.counts))), enforce_sorted=False
+            )
+            padded, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(sequences)[0], batch_first=True)
+            read = torch.cat([row[:count] for row, count in zip(padded, words.counts, strict=True)])
+            logits_WC: Tensor = self.classifier(dropout(read, dropout_prob))
+        return logits_WC
+
+    def features(self, states_WLD: Tensor) -> Tensor:
+        """Return the layers of each word, concatenated or as a weighted sum, [W, X]."""
+        if not _CHOICES[self._layers].weighted:
+            return states_WLD.flatten(1)
+        weights_L = self.layer_weights.softmax(0) * self.layer_scale
+        return torch.einsum("wld,l->wd", states_WLD, weights_L)

@@ -1,0 +1,296 @@
+"""Heads: an encoder with the layers of one kind of task on top.
+
+Shapes: T tokens in the packed batch, B sequences, P masked positions, D hidden, V vocabulary, C classes.
+"""
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cloze.data.batch import PackedBatch, PretrainingBatch
+from cloze.models.bert import ACTIVATIONS, BertConfig, initialize_weights
+from cloze.models.cross_entropy import linear_cross_entropy_sum
+from cloze.models.dropout import dropout
+from cloze.models.encoder import Encoder
+
+
+class PreTrainingLogits(NamedTuple):
+    """Scores before softmax."""
+
+    masked_lm_logits: Tensor
+    """[P, V]: a row for each masked position."""
+    next_sentence_logits: Tensor
+    """[B, 2]: 0 = IsNext, 1 = NotNext."""
+
+
+class PreTrainingLosses(NamedTuple):
+    """Sums, in nats; the caller divides by the counts of the whole batch."""
+
+    masked_lm_loss_sum: Tensor
+    next_sentence_loss_sum: Tensor
+
+
+class ModelWithHead(nn.Module):
+    """Base class of heads; `bert` is the encoder."""
+
+    uses_pooler: ClassVar[bool] = True
+    """Whether the head reads the pooled output; transformers does not write the pooler of a model that does not."""
+    token_outputs: ClassVar[tuple[str, ...]] = ()
+    """The `named_outputs` that have a value for each token; the others have one for each sequence."""
+
+    def __init__(self, bert: Encoder) -> None:
+        super().__init__()
+        self.bert = bert
+
+    @property
+    def config(self) -> BertConfig:
+        """The config of the encoder."""
+        return self.bert.config
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the outputs by their names in transformers."""
+        return {"logits": self(batch)}
+
+
+class MaskedLMHead(nn.Module):
+    """The layers from the vector of a masked position to scores over the vocabulary.
+
+    The output matrix is the table of word embeddings, which the caller passes.
+
+    Source:
+        Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
+    """
+
+    def __init__(self, config: BertConfig, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self._activation = ACTIVATIONS[config.hidden_act]
+        initialize_weights(self, config.initializer_range, generator)
+
+    def transform(self, hidden_PD: Tensor) -> Tensor:
+        """Apply all but the output matrix."""
+        transformed_PD: Tensor = self.layer_norm(self._activation(self.dense(hidden_PD)))
+        return transformed_PD
+
+    def forward(self, hidden_PD: Tensor, word_embeddings_VD: Tensor) -> Tensor:
+        """Return logits [P, V]."""
+        return nn.functional.linear(self.transform(hidden_PD), word_embeddings_VD, self.bias)
+
+    def loss_sum(self, hidden_PD: Tensor, word_embeddings_VD: Tensor, masked_lm_ids: Tensor) -> Tensor:
+        """Return the summed cross entropy of the true tokens."""
+        return linear_cross_entropy_sum(
+            self.transform(hidden_PD), word_embeddings_VD, self.bias, masked_lm_ids
+        )
+
+
+class BertForPreTraining(ModelWithHead):
+    """Masked language modeling and next sentence prediction.
+
+    Source:
+        Devlin et al. 2019, 3.1; google-research/bert run_pretraining.py:240, 285 @eedf571.
+    """
+
+    token_outputs = ("prediction_logits",)
+
+    def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
+        super().__init__(bert)
+        self.masked_lm = MaskedLMHead(bert.config, generator=generator)
+        self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
+        initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
+
+    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor) -> PreTrainingLogits:
+        """Return the scores of the vocabulary at masked positions, [P] indices into the tokens, and of both classes."""
+        hidden_PD, pooled_BD = self._encode(batch, masked_lm_positions)
+        return PreTrainingLogits(
+            self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight),
+            self.next_sentence(pooled_BD),
+        )
+
+    def losses(self, batch: PretrainingBatch) -> PreTrainingLosses:
+        """Return both loss sums, without storing the logits."""
+        hidden_PD, pooled_BD = self._encode(batch, batch.masked_lm_positions)
+        word_embeddings_VD = self.bert.embeddings.word_embeddings.weight
+        logits_B2, labels_B = self.next_sentence(pooled_BD).float(), batch.next_sentence_labels
+        return PreTrainingLosses(
+            self.masked_lm.loss_sum(hidden_PD, word_embeddings_VD, batch.masked_lm_ids),
+            nn.functional.cross_entropy(logits_B2, labels_B, reduction="sum"),
+        )
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the scores of the vocabulary at every token, and of the next-sentence classes."""
+        logits = self(batch, torch.arange(batch.num_tokens))
+        return {
+            "prediction_logits": logits.masked_lm_logits,
+            "seq_relationship_logits": logits.next_sentence_logits,
+        }
+
+    def _encode(self, batch: PackedBatch, masked_lm_positions: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.bert(batch)
+        # not sequence_output[...]: on a CPU the gradient of indexing is summed in a different order each time
+        hidden_PD = output.sequence_output.index_select(0, masked_lm_positions)
+        return hidden_PD, output.pooled_output
+
+
+class BertForMaskedLM(ModelWithHead):
+    """Masked language modeling alone, with the weights of `BertForPreTraining`.
+
+    Source:
+        Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
+    """
+
+    uses_pooler = False
+    token_outputs = ("logits",)
+
+    def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
+        super().__init__(bert)
+        self.masked_lm = MaskedLMHead(bert.config, generator=generator)
+
+    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor) -> Tensor:
+        """Return logits [P, V] at masked positions, [P] indices into the packed tokens."""
+        hidden_PD = self.bert(batch).sequence_output.index_select(0, masked_lm_positions)
+        logits_PV: Tensor = self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight)
+        return logits_PV
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the logits at every token."""
+        return {"logits": self(batch, torch.arange(batch.num_tokens))}
+
+
+class BertForNextSentencePrediction(ModelWithHead):
+    """Next sentence prediction alone, with the weights of `BertForPreTraining`.
+
+    Source:
+        Devlin et al. 2019, 3.1 (task 2); google-research/bert run_pretraining.py:285 @eedf571.
+    """
+
+    def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
+        super().__init__(bert)
+        self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
+        initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
+
+    def forward(self, batch: PackedBatch) -> Tensor:
+        """Return logits [B, 2]: 0 = IsNext, 1 = NotNext."""
+        logits_B2: Tensor = self.next_sentence(self.bert(batch).pooled_output)
+        return logits_B2
+
+
+class OutputLayer(nn.Linear):
+    """A dense layer that computes in the dtype of its weights under autocast, too.
+
+    Logits in bfloat16 have steps of 1/128 of their size: rankings and scores of texts would tie.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the product plus the bias."""
+        device = input.device.type
+        if not torch.is_autocast_enabled(device):
+            return super().forward(input)
+        with torch.autocast(device, enabled=False):
+            return super().forward(input.to(self.weight.dtype))
+
+
+class ModelWithOutputLayer(ModelWithHead):
+    """Dropout and one dense layer, on the pooled output or, without `uses_pooler`, on every token."""
+
+    layer_name: ClassVar[str] = "classifier"
+    """The attribute with the layer, as transformers calls it."""
+    dropout_prob: ClassVar[float] = 0.1
+    """Fixed in Google's code, whatever the encoder's is."""
+    num_labels: int = 1
+    """Outputs of the layer, unless the constructor takes another number."""
+
+    def __init__(
+        self, bert: Encoder, *, num_labels: int | None = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(bert)
+        if num_labels is not None:
+            self.num_labels = num_labels
+        layer = OutputLayer(bert.config.hidden_size, self.num_labels)
+        initialize_weights(layer, bert.config.initializer_range, generator)
+        self.add_module(self.layer_name, layer)
+
+    @property
+    def output_layer(self) -> OutputLayer:
+        """The dense layer."""
+        layer: OutputLayer = self.get_submodule(self.layer_name)  # type: ignore[assignment]
+        return layer
+
+    def forward(self, batch: PackedBatch) -> Tensor:
+        """Return logits [B, C] or [T, C]."""
+        output = self.bert(batch)
+        hidden = output.pooled_output if self.uses_pooler else output.sequence_output
+        logits: Tensor = self.output_layer(dropout(hidden, self.dropout_prob if self.training else 0.0))
+        return logits
+
+
+class BertForSequenceClassification(ModelWithOutputLayer):
+    """A class for each sequence or pair of sequences; logits [B, C].
+
+    Source:
+        Devlin et al. 2019, 4.1; google-research/bert run_classifier.py:574 @eedf571.
+    """
+
+
+class BertForTokenClassification(ModelWithOutputLayer):
+    """A class for each token; logits [T, C].
+
+    Source:
+        Devlin et al. 2019, 5.3; the released code has no such head.
+    """
+
+    uses_pooler = False
+    token_outputs = ("logits",)
+
+
+class BertForMultipleChoice(ModelWithOutputLayer):
+    """A score for each sequence, to compare with those of the other choices.
+
+    Source:
+        Devlin et al. 2019, 4.4.
+
+    Differs:
+        The paper's score is a dot product with C, the last layer at [CLS]; this takes the pooled output, with
+        dropout, as Google's classifiers do.
+    """
+
+    def forward(self, batch: PackedBatch) -> Tensor:
+        """Return scores [B]."""
+        return super().forward(batch).squeeze(-1)
+
+
+class BertForQuestionAnswering(ModelWithOutputLayer):
+    """Two scores for each token, as the first and as the last of the answer; logits [T, 2], without dropout.
+
+    Source:
+        Devlin et al. 2019, 4.2; google-research/bert run_squad.py:548 @eedf571.
+    """
+
+    uses_pooler = False
+    token_outputs = ("start_logits", "end_logits")
+    layer_name = "qa_outputs"
+    dropout_prob = 0.0
+    num_labels = 2
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the two scores of each token, [T] each."""
+        return dict(zip(self.token_outputs, self(batch).unbind(-1), strict=True))
+
+
+class BertForFeatureExtraction(ModelWithHead):
+    """The vectors of the last layer, for tasks that learn from them alone; it has no weights of its own."""
+
+    architecture = "BertModel"
+    uses_pooler = False
+    token_outputs = ("last_hidden_state",)
+
+    def forward(self, batch: PackedBatch) -> Tensor:
+        """Return vectors [T, D]."""
+        hidden_TD: Tensor = self.bert(batch).sequence_output
+        return hidden_TD
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the vectors."""
+        return {"last_hidden_state": self(batch)}

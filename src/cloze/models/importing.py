@@ -1,0 +1,57 @@
+"""Convert models of other programs to checkpoints."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.model_paths import find_bundled
+from cloze.models.checkpoint import CONFIG_FILE, KIND, TASK_FILE
+from cloze.models.encoder import get_encoder
+from cloze.models.external_weights import GOOGLE_CONFIG_FILE, ExternalModel, GeluForm, load_external_model
+from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
+
+
+def import_model(
+    source: Path, output: Path, *, hidden_act: GeluForm | None = None, overwrite: bool = False
+) -> ExternalModel:
+    """Write a model of google-research/bert or transformers as a checkpoint, and return it.
+
+    The settings of sentence-transformers are copied, and so is the task that cloze fine-tuned the model for, unless
+    some of its weights are not.
+
+    Args:
+        source: directory of the model, or the prefix of a TensorFlow checkpoint.
+        output: directory of the checkpoint.
+        hidden_act: the form that "gelu" means in a model of Google's; None is gelu_tanh.
+        overwrite: replace the output where it exists.
+
+    Raises:
+        InputError: a file is missing or damaged, or the output exists.
+        RunError: the disk is full or cannot be written.
+    """
+    # the prefix of a TensorFlow checkpoint is not the name of a file
+    if not Path(f"{source}.index").is_file():
+        source = find_bundled(source)
+    artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
+    is_google = not (source / CONFIG_FILE).is_file()
+    if hidden_act is not None and not is_google:
+        what = f"{CONFIG_FILE} defines the form of gelu"
+        raise InputError(what, where=source, remedy="Leave out --hidden-act")
+    if is_google and source.is_dir() and not (source / GOOGLE_CONFIG_FILE).is_file():
+        what = f"no model here: neither {CONFIG_FILE} nor {GOOGLE_CONFIG_FILE}"
+        raise InputError(what, where=source, remedy="Give the directory of a model")
+    external = load_external_model(source, gelu=hidden_act or "gelu_tanh")
+    sentence_encoder = load_sentence_encoder_config(source)
+    with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:
+        external.save(directory)
+        if (source / TASK_FILE).is_file() and not external.unexpected_keys:
+            shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
+        if sentence_encoder is not None:
+            config = get_encoder(external.model).config
+            if sentence_encoder.max_seq_length is not None:  # transformers writes 10**30 for no limit
+                length = min(sentence_encoder.max_seq_length, config.max_position_embeddings)
+                sentence_encoder = replace(sentence_encoder, max_seq_length=length)
+            save_sentence_encoder_config(directory, sentence_encoder, hidden_size=config.hidden_size)
+    return external

@@ -1,0 +1,166 @@
+"""Load and save the files of sentence-transformers, which define the vector of a text.
+
+modules.json                      the modules in order: Transformer, Pooling, Normalize
+1_Pooling/config.json             the pooling, and whether the prompt is pooled
+sentence_bert_config.json         the maximum length in tokens; in version 6 it is in tokenizer_config.json
+config_sentence_transformers.json the prompts by name
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cloze import file_io
+from cloze.errors import InputError
+from cloze.file_io import read_json
+from cloze.models.pooling import POOLINGS, Pooling
+from cloze.tokenization.tokenizer import TOKENIZER_CONFIG_FILE, Tokenizer
+
+MODULES_FILE = "modules.json"
+
+_LENGTH_FILE = "sentence_bert_config.json"
+_PROMPTS_FILE = "config_sentence_transformers.json"
+_POOLING_FOLDER = "1_Pooling"
+_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentenceEncoderConfig:
+    """The way from the vectors of tokens to the vector of a text."""
+
+    pooling: Pooling
+    normalize: bool
+    """Whether vectors are scaled to length 1."""
+    max_seq_length: int | None
+    """In tokens; None is the number of positions of the model."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Texts to put before a text, by name, as in {"query": "query: "}."""
+    default_prompt_name: str | None = None
+    """The prompt to use without a name; None adds none."""
+    include_prompt: bool = True
+    """Whether the tokens of the prompt are pooled, too."""
+
+    def prompt(self, name: str | None = None, *, where: Path) -> str:
+        """Return the prompt of a name, or the default prompt, or an empty text.
+
+        Args:
+            name: of a prompt; None is the default.
+            where: the directory, for messages.
+
+        Raises:
+            InputError: there is no such prompt, or its tokens must not be pooled.
+        """
+        name = self.default_prompt_name if name is None else name
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            known = ", ".join(map(repr, self.prompts)) or "none"
+            raise InputError(f"no prompt {name!r}", where=where, remedy=f"The directory has {known}")
+        if self.prompts[name] and not self.include_prompt:
+            what = "include_prompt is false: cloze cannot pool without the tokens of the prompt"
+            raise InputError(what, where=where)
+        return self.prompts[name]
+
+
+def save_sentence_encoder_config(
+    directory: Path, settings: SentenceEncoderConfig, *, hidden_size: int
+) -> None:
+    """Write the files with which `SentenceTransformer(directory)` loads a model.
+
+    The files are those of sentence-transformers 2 to 5; version 6 reads them, too.
+    """
+    modules = [("", "Transformer"), (_POOLING_FOLDER, "Pooling")]
+    if settings.normalize:
+        modules.append(("2_Normalize", "Normalize"))
+    table = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(modules)
+    ]
+    flags = {entry.flag: pooling == settings.pooling for pooling, entry in POOLINGS.items()}
+    (directory / _POOLING_FOLDER).mkdir()
+    _write_json(directory / MODULES_FILE, table)
+    pooling = {"word_embedding_dimension": hidden_size, **flags, "include_prompt": settings.include_prompt}
+    _write_json(directory / _POOLING_FOLDER / "config.json", pooling)
+    length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
+    _write_json(directory / _LENGTH_FILE, length)
+    if settings.prompts:
+        prompts = {"prompts": dict(settings.prompts), "default_prompt_name": settings.default_prompt_name}
+        _write_json(directory / _PROMPTS_FILE, prompts)
+
+
+def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | None:
+    """Load the settings of sentence-transformers, or None if the directory has none.
+
+    Raises:
+        InputError: a file is damaged, or requires a module, a pooling or a lower-casing that cloze does not support.
+    """
+    directory = Path(directory)
+    file = directory / MODULES_FILE
+    if not file.is_file():
+        return None
+    modules = read_json(file, list)
+    try:
+        kinds = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
+    except (KeyError, TypeError):
+        raise InputError("not a list of modules with type and path", where=file) from None
+    unknown = [kind for kind in kinds if kind not in _KNOWN_MODULES]
+    if unknown or "Pooling" not in kinds:
+        what = f"a module {unknown[0]!r}" if unknown else "no module Pooling"
+        raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
+    pooling_file = file_io.safe_join(directory, kinds["Pooling"], where=file) / "config.json"
+    pooling = read_json(pooling_file)
+    length_file = directory / _LENGTH_FILE
+    length = read_json(length_file) if length_file.is_file() else {}
+    if length.get("do_lower_case") and not Tokenizer.load(directory).lowercase:
+        what = "do_lower_case is true, but the tokenizer is cased"
+        raise InputError(
+            what, where=length_file, remedy="Set do_lower_case to false, and give lower-cased texts"
+        )
+    return SentenceEncoderConfig(
+        pooling=_find_pooling(pooling, pooling_file),
+        normalize="Normalize" in kinds,
+        max_seq_length=_read_length(directory),
+        include_prompt=pooling.get("include_prompt", True) is True,
+        **_read_prompts(directory / _PROMPTS_FILE),
+    )
+
+
+def _find_pooling(table: Mapping[str, Any], file: Path) -> Pooling:
+    mode = table.get("pooling_mode")
+    if mode is None:
+        known = {entry.flag: pooling for pooling, entry in POOLINGS.items()}
+        modes = [key for key, value in table.items() if key.startswith("pooling_mode_") and value is True]
+    else:
+        known = {entry.name: pooling for pooling, entry in POOLINGS.items()}
+        modes = list(map(str, mode)) if isinstance(mode, list) else [str(mode)]
+    if len(modes) != 1 or modes[0] not in known:
+        what = f"pooling by {' and '.join(modes) or 'nothing'}"
+        raise InputError(f"{what}: cloze has one of {', '.join(known)}", where=file)
+    return known[modes[0]]
+
+
+def _read_length(directory: Path) -> int | None:
+    for name, key in ((_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
+        file = directory / name
+        length = read_json(file).get(key) if file.is_file() else None
+        if length is not None:
+            if not isinstance(length, int) or length < 1:
+                raise InputError(f"{key} {length!r} is not a positive number", where=file)
+            return length
+    return None
+
+
+def _read_prompts(file: Path) -> dict[str, Any]:
+    table = read_json(file) if file.is_file() else {}
+    prompts, default = table.get("prompts") or {}, table.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
+        raise InputError("prompts is not a table of texts", where=file)
+    if default is not None and default not in prompts:
+        raise InputError(f"default_prompt_name {default!r} is not one of the prompts", where=file)
+    return {"prompts": prompts, "default_prompt_name": default}
+
+
+def _write_json(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

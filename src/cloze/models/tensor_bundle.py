@@ -1,0 +1,201 @@
+"""Read TensorFlow checkpoints without TensorFlow: PREFIX.index locates tensors in PREFIX.data-00000-of-00001.
+
+The index is a sorted string table. Its empty key has a header, each other key a tensor, in protocol buffers.
+
+Source: tensorflow/core/protobuf/tensor_bundle.proto; tensorflow/core/util/tensor_bundle/tensor_bundle.h.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cloze import file_io
+from cloze.errors import InputError
+from cloze.models.sstable import MalformedError, masked_crc32c, read_table, varint
+
+_DTYPES = {
+    1: torch.float32,
+    2: torch.float64,
+    3: torch.int32,
+    4: torch.uint8,
+    5: torch.int16,
+    6: torch.int8,
+    9: torch.int64,
+    10: torch.bool,
+    14: torch.bfloat16,
+    19: torch.float16,
+}
+"""By their numbers in tensorflow/core/framework/types.proto."""
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protocol buffers
+_MAX_INDEX_BYTES = 1 << 24  # BERT-large's, with its optimizer, has 40 KB
+_MAX_DIMENSIONS, _MAX_DIMENSION = 8, 1 << 31
+_REMEDY = "The file is damaged or not a TensorFlow checkpoint: copy it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The entry of a tensor in the index."""
+
+    dtype: int
+    """A number of types.proto, also of types that cloze does not read."""
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    """In bytes, from the start of the shard."""
+    size: int
+    """In bytes."""
+    crc: int
+    """Masked CRC-32C of the bytes."""
+    is_sliced: bool
+    """Whether it is stored in slices, as partitioned variables are."""
+
+    @classmethod
+    def parse(cls, message: bytes) -> "Entry":
+        """Read a BundleEntryProto."""
+        fields = dict(_fields(message))
+        dtype, shard, offset, size, crc = (_number(fields.get(number, 0)) for number in (1, 3, 4, 5, 6))
+        # a TensorShapeProto, which holds a message for each dimension
+        dimensions = [
+            _message(value) for number, value in _fields(_message(fields.get(2, b""))) if number == 2
+        ]
+        shape = tuple(_number(dict(_fields(dimension)).get(1, 0)) for dimension in dimensions)
+        if len(shape) > _MAX_DIMENSIONS or any(length >= _MAX_DIMENSION for length in shape):
+            raise MalformedError("a tensor has an impossible shape")
+        return cls(dtype, shape, shard, offset, size, crc, is_sliced=7 in fields)
+
+
+@dataclass(frozen=True)
+class TensorBundle(Mapping[str, Tensor]):
+    """The tensors of a checkpoint by name, each read on access."""
+
+    prefix: Path
+    num_shards: int
+    entries: dict[str, Entry]
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Read a tensor and check it.
+
+        Raises:
+            InputError: the file is missing, truncated or damaged, or has a type that cloze does not read.
+            KeyError: there is no such tensor.
+        """
+        entry = self.entries[name]
+        file = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
+        dtype = _DTYPES.get(entry.dtype)
+        if dtype is None or entry.is_sliced:
+            kind = "in slices" if entry.is_sliced else f"of TensorFlow's data type {entry.dtype}"
+            raise InputError(f"{name} is a tensor {kind}, which cloze does not read", where=file)
+        expected = math.prod(entry.shape) * dtype.itemsize
+        if entry.size != expected:
+            what = f"{name}: {entry.size:,} bytes, its shape {list(entry.shape)} takes {expected:,}"
+            raise InputError(what, where=_index_of(self.prefix), remedy=_REMEDY)
+        if file.exists() and not file.is_file():
+            raise InputError("not a regular file", where=file)
+        try:
+            with file.open("rb") as stream:
+                length = stream.seek(0, 2)
+                if entry.offset + entry.size > length:
+                    what = f"{name} ends at byte {entry.offset + entry.size:,}, the file has {length:,}"
+                    raise InputError(what, where=file, remedy="The file is cut off: copy it again")
+                stream.seek(entry.offset)
+                data = stream.read(entry.size)
+        except FileNotFoundError:
+            raise InputError("no such file", where=file, remedy="Copy it next to its index") from None
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=file) from error
+        if masked_crc32c(data) != entry.crc:
+            raise InputError(f"the checksum of {name} is wrong", where=file, remedy=_REMEDY)
+        if not data:
+            return torch.empty(entry.shape, dtype=dtype)
+        return torch.frombuffer(bytearray(data), dtype=dtype).reshape(entry.shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+def read_bundle(prefix: Path) -> TensorBundle:
+    """Read the index of a checkpoint, PREFIX.index.
+
+    Raises:
+        InputError: it is missing or damaged.
+    """
+    file = _index_of(prefix)
+    try:
+        table = file_io.read_file(file, max_bytes=_MAX_INDEX_BYTES)
+    except FileNotFoundError:
+        remedy = "Give the prefix, as in uncased_L-12_H-768_A-12/bert_model.ckpt, or the directory"
+        raise InputError("no such file", where=file, remedy=remedy) from None
+    try:
+        num_shards, entries = None, {}
+        for key, value in read_table(table):
+            if not key:
+                num_shards = _num_shards(value)
+            else:
+                entries[key.decode()] = Entry.parse(value)
+        if num_shards is None:
+            raise MalformedError("it has no header")
+        if outside := [name for name, entry in entries.items() if entry.shard >= num_shards]:
+            raise MalformedError(f"{outside[0]} is in a file beyond the last, {num_shards}")
+    except (MalformedError, UnicodeDecodeError) as error:
+        raise InputError(f"not an index of a checkpoint: {error}", where=file, remedy=_REMEDY) from error
+    return TensorBundle(prefix, num_shards, entries)
+
+
+def _index_of(prefix: Path) -> Path:
+    return Path(f"{prefix}.index")
+
+
+def _num_shards(header: bytes) -> int:
+    """Read a BundleHeaderProto."""
+    fields = dict(_fields(header))
+    if _number(fields.get(2, 0)) != 0:
+        raise MalformedError("its numbers are big-endian, which cloze does not read")
+    num_shards = _number(fields.get(1, 0))
+    if not 0 < num_shards < 100_000:
+        raise MalformedError(f"{num_shards} data files")
+    return num_shards
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Read the numbers and values of the fields of a protocol buffer.
+
+    Source: https://protobuf.dev/programming-guides/encoding.
+    """
+    position = 0
+    while position < len(message):
+        tag, position = varint(message, position)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _VARINT:
+            value, position = varint(message, position)
+            yield number, value
+            continue
+        if wire_type == _BYTES:
+            size, position = varint(message, position)
+        elif wire_type in (_FIXED64, _FIXED32):
+            size = 8 if wire_type == _FIXED64 else 4
+        else:
+            raise MalformedError(f"a field has the unknown wire type {wire_type}")
+        content = message[position : position + size]
+        if len(content) < size:
+            raise MalformedError("a field reaches beyond its message")
+        position += size
+        yield number, content if wire_type == _BYTES else int.from_bytes(content, "little")
+
+
+def _number(value: int | bytes) -> int:
+    if isinstance(value, bytes):
+        raise MalformedError("a field that should be a number is text")
+    return value
+
+
+def _message(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise MalformedError("a field that should be a message is a number")
+    return value

@@ -1,0 +1,159 @@
+"""Read weights by their names in transformers: model.safetensors, several files with an index, or pytorch_model.bin."""
+
+import warnings
+import zipfile
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TypeGuard
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor
+
+from cloze.errors import InputError
+from cloze.file_io import read_json
+from cloze.models.weight_mapping import normalize_hugging_face_names
+
+WEIGHTS_FILE = "model.safetensors"
+WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
+TORCH_WEIGHTS_FILE = "pytorch_model.bin"
+
+_STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")
+"""Where programs put the weights beside other state: Lightning, PyTorch's tutorial, fairseq, DeepSpeed."""
+_DAMAGED = "The file is damaged: copy it again or write a new one"
+
+
+def load_weights(directory: Path) -> dict[str, Tensor]:
+    """Read all weights from safetensors, by today's names of transformers.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    files, indexed = weight_files(directory)
+    weights: dict[str, Tensor] = {}
+    for file in files:
+        weights |= _load_safetensors(file)
+    if missing := sorted(indexed - set(weights)):
+        where = directory / WEIGHTS_INDEX_FILE
+        raise InputError(f"the weight {missing[0]} is in none of its files", where=where)
+    return normalize_hugging_face_names(weights, where=directory)
+
+
+def load_weights_or_pickle(directory: Path) -> dict[str, Tensor]:
+    """Read all weights from safetensors or, if there are none, from pytorch_model.bin.
+
+    Raises:
+        InputError: a file is missing or damaged, or pytorch_model.bin holds more than tensors.
+    """
+    if any((directory / name).exists() for name in (WEIGHTS_FILE, WEIGHTS_INDEX_FILE)):
+        return load_weights(directory)
+    if not (directory / TORCH_WEIGHTS_FILE).exists():
+        what = f"no weights here: neither {WEIGHTS_FILE} nor {TORCH_WEIGHTS_FILE}"
+        raise InputError(what, where=directory)
+    return normalize_hugging_face_names(_load_pickle(directory / TORCH_WEIGHTS_FILE), where=directory)
+
+
+def read_weight_headers(directory: Path) -> tuple[dict[str, Tensor], set[str]]:
+    """Read the headers alone: weights on the device meta, by today's names of transformers, and the dtypes.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    shapes: dict[str, Tensor] = {}
+    dtypes: set[str] = set()
+    for file in weight_files(directory)[0]:
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118 (no mapping)
+                    part = weights.get_slice(name)
+                    shapes[name] = torch.empty(part.get_shape(), device="meta")
+                    dtypes.add(part.get_dtype())
+        except FileNotFoundError:
+            raise InputError("no such file", where=file) from None
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"cannot be read: {error}", where=file, remedy=_DAMAGED) from error
+    return normalize_hugging_face_names(shapes, where=directory), dtypes
+
+
+def weight_files(directory: Path) -> tuple[list[Path], set[str]]:
+    """Return the files with the weights of a model, and the names of the weights in the index if there is one.
+
+    Raises:
+        InputError: the index is damaged, or names a file outside the directory.
+    """
+    index = directory / WEIGHTS_INDEX_FILE
+    if (directory / WEIGHTS_FILE).exists() or not index.exists():
+        return [directory / WEIGHTS_FILE], set()
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise InputError("weight_map is not a table of file names", where=index)
+    names = sorted(set(weight_map.values()))
+    for name in names:
+        if Path(name).name != name or Path(name).suffix != ".safetensors":
+            raise InputError(f"names the file {name!r}, which is no .safetensors beside it", where=index)
+    return [directory / name for name in names], set(weight_map)
+
+
+def _load_safetensors(file: Path) -> dict[str, Tensor]:
+    if file.exists() and not file.is_file():
+        raise InputError("not a regular file", where=file)
+    try:
+        return load_file(file)
+    except FileNotFoundError:
+        remedy = None
+        if file.with_name(TORCH_WEIGHTS_FILE).exists():
+            remedy = f"Convert {TORCH_WEIGHTS_FILE}: cloze import {file.parent} -o DIR"
+        raise InputError("no such file", where=file, remedy=remedy) from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"cannot be read: {error}", where=file, remedy=_DAMAGED) from error
+
+
+def _load_pickle(file: Path) -> dict[str, Tensor]:
+    """Read tensors that `torch.save` wrote; no code in the file is run."""
+    if not file.is_file():
+        raise InputError("not a regular file", where=file)
+    try:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                    raise InputError("compressed, which torch.save never writes", where=file)
+        with warnings.catch_warnings(action="ignore"):  # about pickles that it refuses, as it raises below
+            tensors = torch.load(file, map_location="cpu", weights_only=True)
+    except (
+        UnpicklingError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        OSError,
+        KeyError,
+        zipfile.BadZipFile,
+    ) as error:
+        what = f"cannot be read as tensors alone: {str(error).splitlines()[0]}"
+        remedy = "The file is damaged, or has more than tensors: save model.state_dict() alone"
+        raise InputError(what, where=file, remedy=remedy) from error
+    inner = next((key for key in _STATE_DICT_KEYS if isinstance(tensors, dict) and key in tensors), None)
+    if inner is not None and _is_state_dict(tensors[inner]):
+        others = ", ".join(repr(key) for key in tensors if key != inner) or "nothing"
+        warnings.warn(f"{file}: has the weights in {inner!r}; left out: {others}", stacklevel=2)
+        tensors = tensors[inner]
+    if not _is_state_dict(tensors):
+        what = "contains something other than tensors by name"
+        raise InputError(what, where=file, remedy="Save model.state_dict() alone")
+    for name, tensor in tensors.items():
+        if not _has_all_elements(tensor):
+            raise InputError(f"{name} is a tensor without all of its numbers", where=file)
+    return tensors
+
+
+def _is_state_dict(value: object) -> TypeGuard[dict[str, Tensor]]:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in value.items()
+    )
+
+
+def _has_all_elements(tensor: Tensor) -> bool:
+    """Whether each element is in memory: a small file can hold a huge tensor that repeats one number."""
+    if tensor.layout != torch.strided or tensor.device.type != "cpu":
+        return False
+    return tensor.untyped_storage().nbytes() >= tensor.nbytes

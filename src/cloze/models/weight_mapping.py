@@ -1,0 +1,243 @@
+"""The names and layouts of weights in the files of transformers and of google-research/bert, as reversible tables.
+
+An entry pairs a weight of cloze with the weights it consists of in the other program; several (query, key, value) are
+concatenated along the first axis. `{i}` is the number of a layer.
+"""
+
+import re
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from cloze.errors import InputError
+
+Entries: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class MissingWeightsError(InputError):
+    """A file lacks weights of the model that it is loaded into."""
+
+
+@dataclass(frozen=True)
+class WeightMapping:
+    """The names and layouts of weights in the files of another program."""
+
+    name: str
+    entries: Entries
+    transposed_suffix: str | None = None
+    """Weights whose external name ends so are [in, out] in the file and [out, in] here."""
+
+    @cached_property
+    def _by_name(self) -> dict[str, tuple[str, ...]]:
+        return dict(self.entries)
+
+    def external_names(self, name: str) -> tuple[str, ...]:
+        """Return the names of the weights that a weight of cloze consists of.
+
+        Raises:
+            KeyError: the table has no such weight.
+        """
+        number = next((part for part in name.split(".") if part.isdigit()), None)
+        pattern = name if number is None else name.replace(f".{number}.", ".{i}.", 1)
+        return tuple(external.replace("{i}", number or "") for external in self._by_name[pattern])
+
+    def to_external(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Rename, split and transpose weights of cloze."""
+        external: dict[str, Tensor] = {}
+        for name, weight in weights.items():
+            names = self.external_names(name)
+            for external_name, part in zip(names, weight.chunk(len(names)), strict=True):
+                external[external_name] = (
+                    part.T if self._is_transposed(external_name) else part
+                ).contiguous()
+        return external
+
+    def external_shapes(self, shapes: Mapping[str, torch.Size]) -> dict[str, torch.Size]:
+        """Return the shapes of the external weights.
+
+        Args:
+            shapes: those of the weights of cloze.
+        """
+        external = {}
+        for name, shape in shapes.items():
+            parts = self.external_names(name)
+            for part in parts:
+                expected = torch.Size((shape[0] // len(parts), *shape[1:]))
+                external[part] = torch.Size(reversed(expected)) if self._is_transposed(part) else expected
+        return external
+
+    def from_external(
+        self, external: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]
+    ) -> dict[str, Tensor]:
+        """Return the weights of a model; other external weights are ignored.
+
+        Args:
+            external: the weights of a file.
+            shapes: those of the weights of the model.
+
+        Raises:
+            InputError: weights are missing, of another shape, or not floating-point numbers.
+        """
+        expected = self.external_shapes(shapes)
+        if missing := [name for name in expected if name not in external]:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise MissingWeightsError(f"no weight {', '.join(missing[:3])}{more}")
+        for name, shape in expected.items():  # all of them before memory is allocated
+            weight = external[name]
+            if weight.shape != shape:
+                raise InputError(f"{name} has shape {list(weight.shape)}, the config says {list(shape)}")
+            if not weight.is_floating_point():
+                dtype = str(weight.dtype).removeprefix("torch.")
+                raise InputError(f"{name} has dtype {dtype}, weights are floating-point numbers")
+        weights: dict[str, Tensor] = {}
+        for name in shapes:
+            parts = [
+                external[part].T if self._is_transposed(part) else external[part]
+                for part in self.external_names(name)
+            ]
+            # a copy even of a single part: the file may be memory-mapped
+            weights[name] = torch.cat(parts)
+        return weights
+
+    def _is_transposed(self, external_name: str) -> bool:
+        return self.transposed_suffix is not None and external_name.endswith(self.transposed_suffix)
+
+
+def dense(name: str, external_name: str) -> Entries:
+    """Return the entries of the weight and bias of a layer."""
+    return tuple((f"{name}.{part}", (f"{external_name}.{part}",)) for part in ("weight", "bias"))
+
+
+def same_names(*names: str) -> Entries:
+    """Return the entries of weights that no other program has."""
+    return tuple((name, (name,)) for name in names)
+
+
+_LAYER = "bert.encoder.layer.{i}"
+
+BERT: Entries = (
+    *same_names(
+        *(f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "token_type", "position"))
+    ),
+    *dense("bert.embeddings.layer_norm", "bert.embeddings.LayerNorm"),
+    *(
+        (
+            f"bert.layers.{{i}}.query_key_value.{part}",
+            tuple(f"{_LAYER}.attention.self.{name}.{part}" for name in ("query", "key", "value")),
+        )
+        for part in ("weight", "bias")
+    ),
+    *dense("bert.layers.{i}.attention_output", f"{_LAYER}.attention.output.dense"),
+    *dense("bert.layers.{i}.attention_layer_norm", f"{_LAYER}.attention.output.LayerNorm"),
+    *dense("bert.layers.{i}.intermediate", f"{_LAYER}.intermediate.dense"),
+    *dense("bert.layers.{i}.output", f"{_LAYER}.output.dense"),
+    *dense("bert.layers.{i}.output_layer_norm", f"{_LAYER}.output.LayerNorm"),
+    *dense("bert.pooler", "bert.pooler.dense"),
+)
+"""The weights of `BertModel`."""
+
+LSTM_NAMES = tuple(
+    f"lstm.{kind}_{half}_l{layer}{direction}"
+    for kind in ("weight", "bias")
+    for half in ("ih", "hh")
+    for layer in (0, 1)
+    for direction in ("", "_reverse")
+)
+"""The weights of a bidirectional LSTM of two layers, as torch names them."""
+
+HEADS: Entries = (
+    *dense("masked_lm.dense", "cls.predictions.transform.dense"),
+    *dense("masked_lm.layer_norm", "cls.predictions.transform.LayerNorm"),
+    ("masked_lm.bias", ("cls.predictions.bias",)),
+    *dense("next_sentence", "cls.seq_relationship"),
+    *dense("classifier", "classifier"),
+    *dense("qa_outputs", "qa_outputs"),
+    *dense("logistic_regression", "logistic_regression"),
+    *same_names(*LSTM_NAMES, "layer_weights", "layer_scale"),
+)
+"""The weights of heads."""
+
+HUGGING_FACE = WeightMapping("Hugging Face", (*BERT, *HEADS))
+"""model.safetensors as transformers, sentence-transformers and TEI read it."""
+
+
+def _google_name(name: str) -> str:
+    """Return Google's spelling of a name of transformers."""
+    special = {
+        "cls.predictions.bias": "cls/predictions/output_bias",
+        "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
+        "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
+        "classifier.weight": "output_weights",
+        "classifier.bias": "output_bias",
+        "qa_outputs.weight": "cls/squad/output_weights",
+        "qa_outputs.bias": "cls/squad/output_bias",
+    }
+    if name in special:
+        return special[name]
+    path = name.replace(".layer.{i}.", ".layer_{i}.").replace(".", "/")
+    if "LayerNorm/" in path:
+        return path.replace("LayerNorm/weight", "LayerNorm/gamma").replace("LayerNorm/bias", "LayerNorm/beta")
+    return path.replace("_embeddings/weight", "_embeddings").replace("/weight", "/kernel")
+
+
+GOOGLE = WeightMapping(
+    "Google",
+    tuple((name, tuple(map(_google_name, external))) for name, external in HUGGING_FACE.entries),
+    transposed_suffix="/kernel",
+)
+"""The TensorFlow checkpoints of google-research/bert, without optimizer slots and `global_step`."""
+
+
+_OTHER_MODELS = frozenset({"albert", "distilbert", "electra", "ernie", "nezha", "roberta", "xlm_roberta"})
+"""Prefixes of models that have an embedding table of the same name."""
+_WORD_EMBEDDINGS = re.compile(r"((?:[^.]+\.)*?)(?:bert\.)?embeddings\.word_embeddings\.weight")
+
+
+def _wrapper_prefix(names: Collection[str]) -> str:
+    """Return what stands before the names of BERT's weights, as in "module." and "_orig_mod."; empty in doubt."""
+    prefixes = [match[1] for match in map(_WORD_EMBEDDINGS.fullmatch, names) if match]
+    if len(prefixes) != 1 or _OTHER_MODELS & set(prefixes[0].split(".")):
+        return ""
+    is_unambiguous = len({name.removeprefix(prefixes[0]) for name in names}) == len(names)
+    return prefixes[0] if is_unambiguous else ""
+
+
+def normalize_hugging_face_names(
+    external: Mapping[str, Tensor], *, where: Path | None = None
+) -> dict[str, Tensor]:
+    """Return weights by today's names of transformers.
+
+    LayerNorm's `gamma` and `beta` become `weight` and `bias`, and the names of a bare encoder get the prefix `bert.`.
+    Copies of tied weights (the output matrix and its bias) and position ids are removed. The prefix that a wrapper of
+    the model gave to its names is left out, with a warning.
+
+    Raises:
+        InputError: the output matrix differs from the word embeddings, to which BERT ties it.
+    """
+    if prefix := _wrapper_prefix(external):
+        warnings.warn(f"{where}: names of weights begin with {prefix!r}, which is left out", stacklevel=2)
+        external = {name.removeprefix(prefix): weight for name, weight in external.items()}
+    is_bare = any(name.startswith("embeddings.") for name in external)
+    output = external.get("cls.predictions.decoder.weight")
+    embeddings = external.get("bert.embeddings.word_embeddings.weight")
+    if output is not None and embeddings is not None:
+        is_same = output.dtype == embeddings.dtype and output.shape == embeddings.shape
+        # on the device meta only shapes are known
+        if not is_same or not (output.is_meta or torch.equal(output, embeddings)):
+            what = "cls.predictions.decoder.weight differs from the word embeddings, to which BERT ties it"
+            raise InputError(what, where=where)
+    weights = {}
+    for name, weight in external.items():
+        if name.startswith("cls.predictions.decoder.") or name.endswith("embeddings.position_ids"):
+            continue
+        name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+        if is_bare and name.startswith(("embeddings.", "encoder.", "pooler.")):
+            name = f"bert.{name}"
+        weights[name] = weight
+    return weights

@@ -1,0 +1,307 @@
+"""The data of a pre-training run: its data set, its instances, and the held-out instances to evaluate on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cloze import artifacts, file_io
+from cloze.data.batch import DataPosition, Integers, PretrainingBatch
+from cloze.data.cleaning import is_without_spaces
+from cloze.data.dataset import KIND, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
+from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
+from cloze.data.instances import DynamicInstances, InstanceSource, micro_batches, take
+from cloze.data.masking import Targets
+from cloze.errors import InputError
+from cloze.models.attention import AttendsTo
+from cloze.pretraining.config import PhaseConfig, PretrainConfig
+from cloze.progress import Progress
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.checkpoints import changed_setting_error
+from cloze.training.distributed import DistributedContext
+from cloze.training.objective import StepData
+
+Reals: TypeAlias = npt.NDArray[np.float64]
+
+TARGETS_BY_ATTENTION: Mapping[AttendsTo, Targets] = MappingProxyType(
+    {"all": "masked", "left": "next", "right": "previous"}
+)
+"""The tokens that an encoder learns to predict, by those that it attends to."""
+_HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
+_MIN_SHARE_WITHOUT_SPACES = 0.05
+_CAUSAL_PREDICTIONS = 8  # a causal encoder predicts every token, a bidirectional one about 15%
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingData:
+    """The data of a run, read and checked before anything is written."""
+
+    context: DistributedContext
+    fingerprint: str
+    """SHA-256 that identifies the data set."""
+    old_fingerprint: str | None
+    """SHA-256 of the data set of an earlier run."""
+    tokenizer: Tokenizer
+    train: Documents
+    num_held_out: int
+    """Held-out documents."""
+    supports_pairs: bool
+    """As of `Dataset`; only with pairs does --validation-fraction choose the share of held-out documents."""
+    held_out: Sequence[PretrainingBatch]
+    old_held_out: Sequence[PretrainingBatch]
+    unigram_nats: Tensor
+
+    def loss_interval(self) -> float:
+        """Return the half width of the 95% interval of a held-out loss, in nats, as judged by the unigram loss.
+
+        Instances vary independently, the tokens of one do not.
+        """
+        sums, counts = [], []
+        for batch in self.held_out:
+            instances = np.searchsorted(batch.cu_seqlens, batch.masked_lm_positions, side="right") - 1
+            nats = self.unigram_nats.numpy()[batch.masked_lm_ids]
+            sums.append(np.bincount(instances, nats, minlength=batch.num_sequences))
+            counts.append(np.bincount(instances, minlength=batch.num_sequences))
+        sum_I, count_I = np.concatenate(sums), np.concatenate(counts)
+        deviations_I = sum_I - count_I * sum_I.sum() / count_I.sum()
+        return float(1.96 * np.linalg.norm(deviations_I) / count_I.sum())
+
+    def describe_whole_words(self) -> str | None:
+        """Return what a whole word is in text without spaces between words; None if there is little of it."""
+        without_spaces_V = np.array([is_without_spaces(token) for token in self.tokenizer.tokens])
+        share = float(np.exp(-self.unigram_nats.numpy())[without_spaces_V].sum())
+        if self.train.vocab_size_with_words is not None or share < _MIN_SHARE_WITHOUT_SPACES:
+            return None
+        return (
+            f"whole-word masking: {share:.0%} of the tokens are of scripts without spaces, where a word is one Chinese "
+            "character or all text between spaces. cloze corpus --segmenter takes words from a function"
+        )
+
+    @classmethod
+    def load(cls, config: PretrainConfig, context: DistributedContext) -> "PretrainingData":
+        """Read a run's data set, and draw the instances to evaluate on.
+
+        Raises:
+            InputError: the data set is damaged or another one than `data_sha256` names, no documents are held out, no
+                pairs can be made, a batch is not divisible by the number of ranks, or the old data have another
+                vocabulary.
+        """
+        path = Path(config.data)
+
+        def verify() -> None:
+            artifacts.verify(path, kind=KIND)
+
+        context.run_on_rank_zero(verify)
+        dataset = Dataset.open(path, verify=False)
+        fingerprint = dataset_fingerprint(path, known_as=config.data_sha256)
+        if config.data_sha256 not in (None, fingerprint):
+            what = "is not the data set that the settings were made for"
+            remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
+            raise InputError(what, where=config.data, remedy=remedy)
+        context.check_batch_sizes([phase.batch_size for phase in config.phases])
+        tokenizer, train = Tokenizer.load(path), dataset.split("train")
+        held_out = _held_out_batches(config, dataset, tokenizer)
+        old_held_out: Sequence[PretrainingBatch] = ()
+        if config.old_data is not None:
+            old = Dataset.open(Path(config.old_data))
+            if Tokenizer.load(old.path).tokens != tokenizer.tokens:
+                what = f"has another vocabulary than {config.data}"
+                remedy = "Build it with the same vocabulary, cloze corpus --vocab"
+                raise InputError(what, where=config.old_data, remedy=remedy)
+            old_held_out = _held_out_batches(config, old, tokenizer)
+        return cls(
+            context=context,
+            fingerprint=fingerprint,
+            old_fingerprint=None if config.old_data is None else dataset_fingerprint(Path(config.old_data)),
+            tokenizer=tokenizer,
+            train=train,
+            num_held_out=len(dataset.split("validation")),
+            supports_pairs=dataset.supports_pairs,
+            held_out=held_out,
+            old_held_out=old_held_out,
+            unigram_nats=unigram_nats(train, dataset.vocab_size),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingBatches:
+    """The training batches of a run.
+
+    Args:
+        phases: each phase, and the source of its instances.
+        context: this rank, which takes its share of each step.
+    """
+
+    phases: Sequence[tuple[PhaseConfig, InstanceSource]]
+    context: DistributedContext
+
+    def step_data(
+        self, progress: float, position: DataPosition, micro_batch_tokens: int
+    ) -> StepData[PretrainingBatch]:
+        """Return this rank's share of the next `batch_size` instances of the phase at `progress`."""
+        number = int(phase_indices(np.array(progress), [phase for phase, _ in self.phases]))
+        if number != position.phase:
+            position = DataPosition(phase=number)
+        phase, source = self.phases[number]
+        parts, next_position = take(source, position, phase.batch_size)
+        batches = [
+            batch
+            for part in _share_of_rank(parts, self.context)
+            for batch in micro_batches(source, *part, micro_batch_tokens, progress=progress)
+        ]
+        num_tokens, num_predictions, num_pairs = self.context.all_reduce(
+            sum(len(batch.input_ids) for batch in batches),
+            sum(len(batch.masked_lm_ids) for batch in batches),
+            sum(len(batch.next_sentence_labels) for batch in batches),
+        )
+        return StepData(
+            batches=batches,
+            num_tokens=int(num_tokens),
+            num_targets={"masked_lm_loss": num_predictions, "next_sentence_loss": num_pairs},
+            next_position=next_position,
+            name=f"phase {number + 1}, epoch {position.epoch}, instances from {position.index}",
+        )
+
+
+def build_batches(
+    config: PretrainConfig, data: PretrainingData, run: Path, progress: Progress
+) -> PretrainingBatches:
+    """Return the training batches; Google's instances are built in the directory of the run.
+
+    Raises:
+        InputError: Google's instances were built with other settings.
+    """
+    if config.google_instances is None:
+        sources: list[InstanceSource] = [
+            build_dynamic_instances(
+                config, phase, data.train, data.tokenizer, seed=config.seed, number=number
+            )
+            for number, phase in enumerate(config.phases)
+        ]
+    else:
+        sources = [
+            _google_instances(config, number, data, run, progress) for number in range(len(config.phases))
+        ]
+    return PretrainingBatches(list(zip(config.phases, sources, strict=True)), data.context)
+
+
+def _google_instances(
+    config: PretrainConfig, number: int, data: PretrainingData, run: Path, progress: Progress
+) -> GoogleInstances:
+    """Build the instances of a phase in the run's directory, unless a resumed run has them."""
+    phase, google = config.phases[number], config.google_instances
+    assert google is not None
+    settings = GoogleSettings(
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq or phase.max_seq_length,
+        dupe_factor=google.dupe_factor,
+        short_seq_prob=config.pairs.short_seq_prob,
+        masked_lm_prob=config.masking.masked_lm_prob,
+        whole_word=config.masking.whole_word,
+        seed=config.seed,
+    )
+    directory = run / "instances" / f"phase-{number + 1}"
+    settings_file = directory.with_suffix(".json")
+
+    def build() -> None:
+        if not directory.exists():
+            artifacts.remove_temporary_files(directory.parent)
+            file_io.write_json(settings_file, asdict(settings))
+            materialize(data.train, data.tokenizer, directory, settings, progress=progress)
+        elif settings_file.exists():  # the first versions did not write it
+            built_with = file_io.read_json(settings_file)
+            for name, value in asdict(settings).items():
+                if built_with.get(name) != value:
+                    raise changed_setting_error(f"{name}, with which the instances were built,", run)
+
+    data.context.run_on_rank_zero(build)
+    return GoogleInstances.open(directory)
+
+
+def build_dynamic_instances(
+    config: PretrainConfig,
+    phase: PhaseConfig,
+    documents: Documents,
+    tokenizer: Tokenizer,
+    *,
+    seed: int,
+    number: int,
+) -> DynamicInstances:
+    """Return the instances of a phase, drawn when they are read."""
+    return DynamicInstances(
+        documents,
+        tokenizer,
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq,
+        pairs=config.pairs,
+        masking=config.masking,
+        seed=seed,
+        phase=number,
+        targets=TARGETS_BY_ATTENTION[config.model.attends_to],
+    )
+
+
+def _held_out_batches(
+    config: PretrainConfig, dataset: Dataset, tokenizer: Tokenizer
+) -> list[PretrainingBatch]:
+    """Draw the held-out instances once, at the length of the last phase, so that all evaluations compare."""
+    documents = dataset.split("validation")
+    if not len(documents):
+        what = "no documents are held out to evaluate on; one is held out of two different documents"
+        remedy = "Build it of more documents: cloze corpus --format lines makes one of each line"
+        raise InputError(what, where=dataset.path, remedy=remedy)
+    if config.pairs.next_sentence and not dataset.supports_pairs:
+        what = f"fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, and pairs need two to evaluate on"
+        remedy = "Build it of more text, or do without pairs: --set pairs.next_sentence=false"
+        raise InputError(what, where=dataset.path, remedy=remedy)
+    source = build_dynamic_instances(
+        config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0
+    )
+    count, attends_to = config.evaluation.max_instances, config.model.attends_to
+    return held_out_batches(source, count, attends_to, config.micro_batch_tokens)
+
+
+def held_out_batches(
+    source: InstanceSource, count: int, attends_to: AttendsTo, micro_batch_tokens: int
+) -> list[PretrainingBatch]:
+    """Return the first instances of an epoch, whose order is random, as batches to evaluate on."""
+    tokens = micro_batch_tokens if attends_to == "all" else micro_batch_tokens // _CAUSAL_PREDICTIONS
+    return list(micro_batches(source, 0, np.arange(min(source.num_instances(0), count)), tokens))
+
+
+def phase_indices(progress: Reals, phases: Sequence[PhaseConfig]) -> Integers:
+    """Return the phase of each step that begins at a share `progress` of the run."""
+    ends = np.cumsum([phase.fraction for phase in phases])
+    return np.minimum(np.searchsorted(ends, progress + 1e-9, side="right"), len(phases) - 1)
+
+
+def steps_per_phase(steps: int, phases: Sequence[PhaseConfig]) -> list[int]:
+    """Return the number of steps of each phase; a short phase of a short run may have none."""
+    numbers = phase_indices(np.arange(steps) / steps, phases)
+    return [int(count) for count in np.bincount(numbers, minlength=len(phases))]
+
+
+def _share_of_rank(
+    parts: Sequence[tuple[int, Integers]], context: DistributedContext
+) -> list[tuple[int, Integers]]:
+    """Return every n-th instance of the whole batch, not of each part, so that all ranks have equally many."""
+    shares = []
+    before = 0
+    for epoch, positions in parts:
+        share = positions[(context.rank - before) % context.world_size :: context.world_size]
+        if len(share):
+            shares.append((epoch, share))
+        before += len(positions)
+    return shares
+
+
+def unigram_nats(documents: Documents, vocab_size: int) -> Tensor:
+    """Return -log p of every token, where p is its share of the text with one added to each count."""
+    counts = 1.0 + documents.token_counts(vocab_size)
+    return torch.from_numpy(-np.log(counts / counts.sum())).float()

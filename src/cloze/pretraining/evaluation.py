@@ -1,0 +1,154 @@
+"""Evaluation of a pre-trained model on any text: masked words and next sentences."""
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cloze import artifacts
+from cloze.data.build import build_dataset
+from cloze.data.dataset import KIND, Dataset, Documents
+from cloze.data.instances import DynamicInstances
+from cloze.data.masking import MaskingConfig
+from cloze.data.pairs import PairsConfig
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.heads import BertForPreTraining
+from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
+from cloze.pretraining.initial_weights import load_for_pretraining
+from cloze.pretraining.objective import PretrainingObjective
+from cloze.progress import SILENT, Progress
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metric_sums import MetricAccumulator
+from cloze.training.precision import resolve_device
+
+_DEFAULT_LENGTH = 128
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PretrainingEvaluationConfig:
+    """Instances to evaluate on."""
+
+    max_seq_length: int | None = None
+    """Maximum number of tokens, including [CLS] and both [SEP]; None takes 128, or fewer if the model has fewer."""
+    max_instances: int = 10_000
+    """Maximum number of sequences, drawn from all of the text."""
+    pairs: PairsConfig = field(default_factory=PairsConfig)
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    seed: int = 0
+    """Seed of pairs and masks."""
+    micro_batch_tokens: int = 8192
+
+    def __post_init__(self) -> None:
+        length = _DEFAULT_LENGTH if self.max_seq_length is None else self.max_seq_length
+        if not 8 <= length <= self.micro_batch_tokens or self.max_instances < 1:
+            what = f"max_seq_length {length} is not in 8..{self.micro_batch_tokens}"
+            raise ValueError(f"{what}, or max_instances {self.max_instances} is not positive")
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingEvaluation:
+    """Mean metrics of masked words and of pairs, and the numbers of both."""
+
+    masked_lm: dict[str, float]
+    next_sentence: dict[str, float]
+    masked_words: int
+    pairs: int
+
+
+def evaluate_pretrained(
+    model: Path,
+    data: Sequence[str | Path],
+    config: PretrainingEvaluationConfig = PretrainingEvaluationConfig(),
+    *,
+    device: str = "auto",
+    progress: Progress = SILENT,
+) -> PretrainingEvaluation:
+    """Evaluate a pre-trained model in float32; a causal model predicts adjacent tokens instead of masked ones.
+
+    Args:
+        model: a checkpoint or run with the heads of pre-training; without pairs the masked-word head is enough.
+        data: text for `build_dataset`; or one data set, whose held-out documents are used.
+        config: the instances.
+        device: cpu, cuda, mps or auto.
+        progress: receives progress messages.
+
+    Raises:
+        InputError: the model lacks a head, or the text or data set is wrong.
+    """
+    checkpoint = resolve_checkpoint(Path(model))
+    bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
+    bert = bert.to(resolve_device(device))
+    limit = bert.config.max_position_embeddings
+    config = replace(config, max_seq_length=config.max_seq_length or min(_DEFAULT_LENGTH, limit))
+    assert config.max_seq_length is not None
+    if config.max_seq_length > limit:
+        what = f"max_seq_length {config.max_seq_length}, the model takes {limit}"
+        raise InputError(what, where=checkpoint, remedy=f"Say --set max_seq_length={limit}")
+    if len(data) == 1 and (Path(data[0]) / artifacts.MANIFEST).is_file():
+        dataset = Dataset.open(Path(data[0]))
+        if Tokenizer.load(dataset.path).tokens != Tokenizer.load(checkpoint).tokens:
+            remedy = "Give the text itself, or build the data set with --vocab MODEL"
+            raise InputError("has another vocabulary than the model", where=dataset.path, remedy=remedy)
+        held_out = dataset.split("validation")
+        if not len(held_out):
+            remedy = "Give the text itself: then all of it is used"
+            raise InputError("no documents are held out to evaluate on", where=dataset.path, remedy=remedy)
+        return _measure(bert, held_out, dataset, config, progress)
+    with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
+        build_dataset(data, checkpoint, Path(directory) / KIND, progress=progress)
+        dataset = Dataset.open(Path(directory) / KIND, verify=False)
+        return _measure(bert, dataset.documents, dataset, config, progress)
+
+
+@torch.inference_mode()
+def _measure(
+    model: BertForPreTraining,
+    documents: Documents,
+    dataset: Dataset,
+    config: PretrainingEvaluationConfig,
+    progress: Progress,
+) -> PretrainingEvaluation:
+    assert config.max_seq_length is not None
+    tokenizer = Tokenizer.load(dataset.path)
+    source = DynamicInstances(
+        documents,
+        tokenizer,
+        max_seq_length=config.max_seq_length,
+        max_predictions_per_seq=None,
+        pairs=config.pairs,
+        masking=config.masking,
+        seed=config.seed,
+        phase=0,
+        targets=TARGETS_BY_ATTENTION[model.config.attends_to],
+    )
+    held_out = held_out_batches(
+        source, config.max_instances, model.config.attends_to, config.micro_batch_tokens
+    )
+    objective = PretrainingObjective(
+        model,
+        tokenizer,
+        held_out=held_out,
+        unigram_nats=unigram_nats(documents, dataset.vocab_size),
+        next_sentence=config.pairs.next_sentence,
+    )
+    sums = MetricAccumulator()
+    with progress.bar("measuring", total=len(held_out), unit="batches") as bar:
+        for batch_metrics in objective.evaluate():
+            sums.add(batch_metrics)
+            bar.advance(1)
+    means = sums.means(objective.loss_names)
+    labels = np.concatenate([batch.next_sentence_labels for batch in held_out])
+    random_share = float(labels.mean())
+    masked = {name: value for name, value in means.items() if name.startswith("masked_lm")}
+    pairs = {name: value for name, value in means.items() if name.startswith("next_sentence")}
+    return PretrainingEvaluation(
+        {**masked, "perplexity": math.exp(masked["masked_lm_loss"])},
+        {**pairs, "majority_accuracy": max(random_share, 1 - random_share)} if pairs else {},
+        sum(len(batch.masked_lm_ids) for batch in held_out),
+        len(labels) if pairs else 0,
+    )

@@ -1,0 +1,141 @@
+"""The initial weights of a run: random, or those of a checkpoint with a vocabulary that may have grown."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.bert import BertConfig, initialize_weights
+from cloze.models.checkpoint import load_model
+from cloze.models.encoder import build_encoder
+from cloze.models.heads import BertForMaskedLM, BertForPreTraining
+from cloze.models.sinusoidal import set_sinusoidal_positions
+from cloze.models.token_embeddings import resize_token_embeddings
+from cloze.models.weight_mapping import MissingWeightsError
+from cloze.pretraining.config import ModelConfig, PretrainConfig
+from cloze.progress import Progress
+from cloze.tokenization.special_tokens import CONTINUATION, UNUSED
+from cloze.tokenization.tokenizer import Tokenizer
+
+
+def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progress) -> BertForPreTraining:
+    """Return a model with random weights, or that of the checkpoint to start from, with rows for added tokens.
+
+    Raises:
+        InputError: the checkpoint differs from the settings in its direction of attention, has too few positions or
+            another vocabulary, or lacks a head.
+    """
+    if config.init is None:
+        generator = torch.Generator().manual_seed(config.seed)
+        encoder = build_encoder(config.model.encoder(vocab_size=tokenizer.vocab_size), generator=generator)
+        if config.model.positions == "sinusoidal":
+            set_sinusoidal_positions(encoder)
+        return BertForPreTraining(encoder, generator=generator)
+    checkpoint = resolve_checkpoint(Path(config.init))
+    model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
+    if model.config.attends_to != config.model.attends_to:
+        what = f"attends to {model.config.attends_to}, the settings to {config.model.attends_to}"
+        remedy = f"Say --set model.attends_to={model.config.attends_to}"
+        raise InputError(what, where=config.init, remedy=remedy)
+    check_lengths(config, model.config)
+    model = _with_dropout_of(config.model, model)
+    rows = map_added_tokens(Tokenizer.load(checkpoint), tokenizer, where=config.data)
+    if rows:
+        resize_token_embeddings(model, rows)
+        progress.note(
+            f"{len(rows):,} tokens are new to {config.init}: each starts as the mean of its old tokens"
+        )
+    return model
+
+
+def check_lengths(config: PretrainConfig, encoder: BertConfig) -> None:
+    """Check that the sequences are not too long for the checkpoint to start from.
+
+    Raises:
+        InputError: a phase has longer sequences.
+    """
+    longest, batch_size = max((phase.max_seq_length, phase.batch_size) for phase in config.phases)
+    positions = encoder.max_position_embeddings
+    if longest > positions:
+        what = f"max_seq_length {longest}, but {config.init} has {positions} positions"
+        phases = f"[{{max_seq_length={positions}, fraction=1.0, batch_size={batch_size}}}]"
+        raise InputError(what, where="phases", remedy=f"Say --set 'phases={phases}'")
+
+
+def _with_dropout_of(settings: ModelConfig, model: BertForPreTraining) -> BertForPreTraining:
+    """Return the model with the dropout of the settings."""
+    config = replace(
+        model.config,
+        hidden_dropout_prob=settings.hidden_dropout_prob,
+        attention_probs_dropout_prob=settings.attention_probs_dropout_prob,
+    )
+    with torch.device("meta"):  # shapes only
+        same = BertForPreTraining(build_encoder(config))
+    same.load_state_dict(model.state_dict(), assign=True)
+    return same
+
+
+def load_for_pretraining(checkpoint: Path, *, next_sentence: bool, seed: int) -> BertForPreTraining:
+    """Load a model with both heads of pre-training; without pairs, a missing pooler and next-sentence head are new.
+
+    Args:
+        checkpoint: a directory.
+        next_sentence: whether the next-sentence head is needed.
+        seed: seed of new weights.
+
+    Raises:
+        InputError: a head is missing, or the checkpoint is damaged.
+    """
+    try:
+        return load_model(checkpoint, BertForPreTraining)
+    except MissingWeightsError as error:
+        masked = load_model(checkpoint, BertForMaskedLM)
+        if next_sentence:
+            remedy = "Say --set pairs.next_sentence=false: masked words alone"
+            raise InputError(error.what, where=error.where, remedy=remedy) from error
+    generator = torch.Generator().manual_seed(seed)
+    model = BertForPreTraining(masked.bert, generator=generator)
+    model.masked_lm = masked.masked_lm
+    initialize_weights(model.bert.pooler, model.config.initializer_range, generator)
+    return model.eval()
+
+
+def map_added_tokens(old: Tokenizer, new: Tokenizer, *, where: object) -> dict[int, Sequence[int]]:
+    """Return the id of each token added to a vocabulary, with the ids that the old tokenizer has for it.
+
+    A token is added in the place of an [unused] one or at the end, as by `cloze vocab extend`. A word that the old
+    vocabulary cannot spell was [UNK].
+
+    Args:
+        old: the model's tokenizer.
+        new: the data set's tokenizer.
+        where: the data set, for the message.
+
+    Raises:
+        InputError: the new vocabulary is not the old one with tokens added.
+    """
+    if _normalization(old) != _normalization(new):
+        raise _unrelated("it treats case, accents or Chinese characters differently", where)
+    if new.vocab_size < old.vocab_size:
+        raise _unrelated(f"it has {new.vocab_size:,} tokens, the model {old.vocab_size:,}", where)
+    for number, (before, now) in enumerate(zip(old.tokens, new.tokens, strict=False)):
+        if now != before and not UNUSED.fullmatch(before):
+            raise _unrelated(f"token {number} is {now!r}, in the model {before!r}", where)
+    added = [i for i, token in enumerate(new.tokens) if i >= old.vocab_size or token != old.tokens[i]]
+    return {
+        i: old.encode(new.tokens[i].removeprefix(CONTINUATION)).input_ids[1:-1] or [old.unk_id] for i in added
+    }
+
+
+def _normalization(tokenizer: Tokenizer) -> tuple[bool, bool, bool]:
+    strips = tokenizer.lowercase if tokenizer.strip_accents is None else tokenizer.strip_accents
+    return tokenizer.lowercase, strips, tokenizer.tokenize_chinese_chars
+
+
+def _unrelated(difference: str, where: object) -> InputError:
+    what = f"its vocabulary is neither the model's nor an extension of it: {difference}"
+    remedy = "Build the data set with cloze corpus --vocab MODEL, or a vocabulary of cloze vocab extend"
+    return InputError(what, where=where, remedy=remedy)

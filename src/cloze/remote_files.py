@@ -1,0 +1,312 @@
+"""Read and write files on object stores by URL (s3://, gs://, hf://, file://, …), through fsspec.
+
+The libraries of the stores find credentials in their own files and environment variables. cloze stores none.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, TypeAlias
+
+from cloze import artifacts, file_io
+from cloze.errors import ClozeError, InputError, RunError
+from cloze.optional_dependencies import require
+
+PathOrUrl: TypeAlias = Path | str
+"""A local path, or the URL of a file or directory on an object store."""
+
+_BLOCK_BYTES = 1 << 22
+_LOCAL_PREFIX = "file://"
+_UNFINISHED_MANIFEST = "manifest.begun.json"  # the name that version 0.1 looks for
+_PACKAGES = MappingProxyType(
+    {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
+)
+
+
+def is_url(name: PathOrUrl) -> bool:
+    """Return whether a name is the URL of an object store."""
+    return "://" in str(name)
+
+
+def to_path_or_url(name: PathOrUrl) -> PathOrUrl:
+    """Return a URL as it is, and the name of a local file or directory as a path."""
+    name = str(name).removeprefix(_LOCAL_PREFIX)
+    return name if is_url(name) else Path(name)
+
+
+def join_path(directory: PathOrUrl, name: str) -> PathOrUrl:
+    """Return the path or URL of `name` in a directory."""
+    return f"{str(directory).rstrip('/')}/{name}" if is_url(directory) else Path(directory) / name
+
+
+def parent_of(file: PathOrUrl) -> PathOrUrl:
+    """Return the directory of a file."""
+    return str(file).rpartition("/")[0] if is_url(file) else Path(file).parent
+
+
+def is_file(path: PathOrUrl) -> bool:
+    """Return whether a file exists; raise an InputError if the store cannot be read."""
+    return _remote_type(str(path)) == "file" if is_url(path) else Path(path).is_file()
+
+
+def is_directory(path: PathOrUrl) -> bool:
+    """Return whether a directory exists; on a store, whether there are files below that name."""
+    return _remote_type(str(path)) == "directory" if is_url(path) else Path(path).is_dir()
+
+
+def _remote_type(url: str) -> str | None:
+    """Return "file", "directory", or None; unlike fsspec's `isfile`, raise if the store denies access."""
+    with _store(url) as (system, path):
+        try:
+            return str(system.info(path)["type"])
+        except FileNotFoundError:
+            return None
+
+
+def list_files(url: str) -> list[str]:
+    """Return the URLs of the files that a file, directory or glob matches, sorted by name.
+
+    Hidden files are left out, unless the URL contains the hidden name itself.
+
+    Raises:
+        InputError: no file matches, or the store cannot be read.
+    """
+    with _store(url) as (system, path):
+        literal = re.split(r"[*?\[]", path)[0]
+        matches = [path] if literal == path else sorted(system.glob(path))
+        files = [file for match in matches for file in sorted(system.find(match))]
+        urls = [
+            system.unstrip_protocol(file) for file in dict.fromkeys(files) if not _is_hidden(file, literal)
+        ]
+    if not urls:
+        raise InputError("no such file, and no files below it", where=url)
+    return urls
+
+
+def _is_hidden(file: str, prefix: str) -> bool:
+    return any(part.startswith(".") for part in file.removeprefix(prefix).split("/"))
+
+
+def remote_size(url: str) -> int:
+    """Return the size of a file in bytes."""
+    with _store(url) as (system, path):
+        return int(system.size(path))
+
+
+def remote_version(url: str) -> str:
+    """Return an identifier that changes when the file is overwritten."""
+    with _store(url) as (system, path):
+        return str(system.ukey(path))
+
+
+@contextmanager
+def open_url(url: str) -> Iterator[IO[bytes]]:
+    """Open a file for reading and seeking; blocks are downloaded on demand."""
+    with _store(url) as (system, path):
+        stream = system.open(path, "rb", block_size=_BLOCK_BYTES)
+    with stream:
+        yield io.BufferedReader(_RemoteStream(stream, url))
+
+
+class _RemoteStream(io.RawIOBase):
+    """An fsspec stream whose errors name the store, so that they differ from the errors of whoever reads it."""
+
+    def __init__(self, stream: Any, url: str) -> None:
+        self._stream = stream
+        self._url = url
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with _remote_errors(self._url):
+            return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        with _remote_errors(self._url):
+            block = self._stream.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def upload_directory(directory: Path, url: str, *, overwrite: bool = False) -> None:
+    """Copy a directory with a manifest to a store; the manifest goes last and marks the copy as complete.
+
+    The manifest is first sent under another name. After an interruption it shows that the store holds part of the same
+    directory, and files that are complete are not sent again.
+
+    Args:
+        directory: written by `artifacts.write_directory`.
+        url: the destination.
+        overwrite: replace a directory that cloze wrote.
+
+    Raises:
+        InputError: the destination holds something else.
+        RunError: the store cannot be written.
+    """
+    manifest = artifacts.read_manifest(directory)
+    text = (directory / artifacts.MANIFEST).read_bytes()
+    with _store(url, writing=True) as (system, path):
+        final, unfinished = f"{path}/{artifacts.MANIFEST}", f"{path}/{_UNFINISHED_MANIFEST}"
+        sizes = {name: info["size"] for name, info in system.find(path, detail=True).items()}
+        old = system.cat_file(final) if final in sizes else None
+        if old == text:
+            return
+        _check_destination(sizes, path, url, overwrite=overwrite)
+        if old is not None:
+            system.pipe_file(unfinished, old)  # an interrupted replacement still shows whose files these are
+            system.rm_file(final)
+        elif unfinished in sizes:
+            old = system.cat_file(unfinished)
+        if old != text:  # a file of another directory can have the same size, so none counts as sent
+            for name in {*manifest.files, *_names_in_manifest(old)}:
+                if f"{path}/{name}" in sizes:
+                    system.rm_file(f"{path}/{name}")
+            sizes = {}
+            system.pipe_file(unfinished, text)
+        for name, record in manifest.files.items():
+            if sizes.get(f"{path}/{name}") != record.bytes:
+                system.put_file(str(directory / name), f"{path}/{name}")
+        system.pipe_file(final, text)
+        system.rm_file(unfinished)
+
+
+def _names_in_manifest(manifest: bytes | None) -> set[str]:
+    """Return the files that a remote manifest lists; empty if it is damaged."""
+    try:
+        return {name for name in json.loads(manifest or "{}")["files"] if ".." not in name.split("/")}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return set()
+
+
+def _check_destination(files: Collection[str], path: str, url: str, *, overwrite: bool) -> None:
+    """Refuse a destination that holds something else than an interrupted copy or hidden files."""
+    if path in files:
+        raise InputError("is a file, not a directory", where=url, remedy="Choose another name")
+    if f"{path}/{artifacts.MANIFEST}" in files:
+        if not overwrite:
+            raise InputError("already exists", where=url, remedy="Choose another name or pass --overwrite")
+    elif f"{path}/{_UNFINISHED_MANIFEST}" not in files and not all(_is_hidden(file, path) for file in files):
+        what = "contains files that cloze did not write, so nothing is replaced"
+        raise InputError(what, where=url, remedy="Choose another name, or delete them yourself")
+
+
+def check_output_file(output: PathOrUrl, *, overwrite: bool, source: PathOrUrl) -> None:
+    """Raise unless an output file is free or may be overwritten, and is not the source."""
+    output = to_path_or_url(output)
+    if isinstance(output, Path):
+        artifacts.check_output_path(output, overwrite=overwrite, inputs=[source], directory=False)
+    elif is_file(output) and not overwrite:
+        raise InputError("already exists", where=output, remedy="Choose another name or pass --overwrite")
+
+
+@contextmanager
+def write_file_to(output: PathOrUrl) -> Iterator[Path]:
+    """Yield a temporary local file to fill; on success it becomes the output in one step.
+
+    If an upload fails, the file is kept in the user's cache.
+    """
+    output = to_path_or_url(output)
+    if isinstance(output, Path):
+        with file_io.write_file(output) as temporary:
+            yield temporary
+        return
+    staged = _staged_path(output)
+    with file_io.write_file(staged) as temporary:
+        yield temporary
+    try:
+        with (
+            _store(output, writing=True) as (system, path),
+            system.transaction,
+            staged.open("rb") as source,
+            system.open(path, "wb") as target,
+        ):
+            shutil.copyfileobj(source, target, _BLOCK_BYTES)
+    except RunError as error:
+        remedy = f"Copy it from {staged}, where it is kept, or run it again"
+        raise RunError(error.what, where=output, remedy=remedy) from error
+    shutil.rmtree(staged.parent)
+
+
+def write_directory_to(
+    output: str, write: Callable[[Path], object], *, cache_key: Callable[[], object], overwrite: bool = False
+) -> None:
+    """Write a directory to a path, or to the user's cache and then to a URL.
+
+    An interrupted upload continues on the next call with the same URL and cache key.
+
+    Args:
+        output: a path or a URL.
+        write: writes a directory with a manifest to the path that it is given.
+        cache_key: returns everything that the directory depends on; compared by its `repr`.
+        overwrite: replace a directory that cloze wrote.
+
+    Raises:
+        InputError: the destination holds something else.
+        RunError: the store cannot be written; the local directory is kept.
+    """
+    url = to_path_or_url(output)
+    if isinstance(url, Path):
+        write(url)
+        return
+    with _store(url) as (system, path):
+        files = system.find(path)
+    _check_destination(files, path, url, overwrite=overwrite)
+    staged = _staged_path(url, cache_key())
+    if not staged.exists():
+        write(staged)
+    try:
+        upload_directory(staged, url, overwrite=overwrite)
+    except RunError as error:
+        remedy = f"Run it again to continue: the directory is kept in {staged}"
+        raise RunError(error.what, where=url, remedy=remedy) from error
+    shutil.rmtree(staged.parent)
+
+
+def _staged_path(url: str, cache_key: object = None) -> Path:
+    key = hashlib.sha256(repr((url, cache_key)).encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cloze"  # XDG specification
+    return cache / key / url.rstrip("/").rpartition("/")[2]
+
+
+@contextmanager
+def _remote_errors(url: str, *, writing: bool = False) -> Iterator[None]:
+    """Turn the errors of the stores' libraries, each with its own classes, into a ClozeError."""
+    error_class = RunError if writing else InputError
+    try:
+        yield
+    except ClozeError:
+        raise
+    except ImportError as error:
+        package = _PACKAGES.get(url.partition("://")[0])
+        what = f"needs the package {package or 'that fsspec asks for'}: {error}"
+        raise InputError(what, where=url, remedy=f"Run pip install {package or 'fsspec'}") from error
+    except FileNotFoundError as error:
+        raise error_class("no such file", where=url) from error
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise error_class(f"the store refuses: {reason[:300]}", where=url) from error
+
+
+@contextmanager
+def _store(url: str, *, writing: bool = False) -> Iterator[tuple[Any, str]]:
+    """Yield fsspec's file system for a URL and the path in it; errors are those of `_remote_errors`."""
+    with _remote_errors(url, writing=writing):
+        require(["fsspec"], extra="stores", where=url)
+        from fsspec.core import url_to_fs
+
+        system, path = url_to_fs(url)
+        yield system, str(path).rstrip("/")

@@ -1,0 +1,315 @@
+"""The audit of a data set as text and as an HTML page with plots."""
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+from cloze import artifacts, file_io
+from cloze.data.audit import Audit
+from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, Token
+from cloze.data.audit_text import LONG_SENTENCE, Distribution
+from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
+from cloze.reports.page import (
+    details,
+    figure,
+    format_value,
+    html_table,
+    key_value_table,
+    render_page,
+    section,
+)
+from cloze.reports.plots import TRAIN, draw_svg
+from cloze.tables import text_table
+from cloze.tokenization.special_tokens import CONTINUATION
+from cloze.tokenization.unicode import replace_lone_surrogates
+
+_SPLITS = {"train": "training documents", "validation": "held-out documents"}
+_FREQUENT_IN_TEXT = 20
+_REPEATED_IN_TEXT = 3
+_TEXT_WIDTH = 110
+_MAX_TICKS = 9
+
+Table = tuple[Sequence[str], list[Sequence[str]]]
+"""Names of columns, and rows of cells."""
+
+
+def write_audit_page(audit: Audit, output: Path, *, overwrite: bool = False) -> None:
+    """Write an audit as one HTML file without external resources; the same audit gives the same bytes.
+
+    Raises:
+        InputError: `output` exists.
+        RunError: the file cannot be written.
+    """
+    artifacts.check_output_path(output, overwrite=overwrite, directory=False)
+    text = replace_lone_surrogates(_render(audit))  # names of input files may not be UTF-8
+    file_io.write_text(output, text)
+
+
+def format_audit(audit: Audit) -> str:
+    """Return the audit as text for a terminal."""
+    parts = [
+        f"{audit.dataset}, {_SPLITS[audit.split]}",
+        text_table(*_counts(audit)),
+        text_table(*_lengths(audit)),
+        text_table(*_copies(audit)),
+    ]
+    for copies in audit.copies:
+        if copies.most_repeated:
+            repeated = copies.most_repeated[:_REPEATED_IN_TEXT]
+            lines = [_wrap(f"{count:>6} times  ", text) for text, count in repeated]
+            parts.append("\n".join([f"most repeated {copies.of}:", *lines]))
+    parts += [f"{_describe_instances(drawn)}\n{text_table(*_measures(drawn))}" for drawn in audit.drawn]
+    frequent = audit.frequent_tokens[:_FREQUENT_IN_TEXT]
+    tokens = "  ".join(f"{token} {count / audit.counts.tokens:.2%}" for token, count in frequent)
+    parts.append(_wrap("most frequent tokens: ", tokens))
+    for shown in audit.shown:
+        segments = zip("AB", shown.segments, strict=False)
+        lines = [_wrap(f"  {name}  ", _join_tokens(segment, "{}‹{}›")) for name, segment in segments]
+        parts.append("\n".join([_describe_instance(shown), *lines]))
+    if audit.cleaning is not None:
+        lines = []
+        for name, counts, examples in _cleaning_steps(audit.cleaning):
+            lines.append(_wrap(f"  {name}: ", counts))
+            lines += [_wrap("    ", f"{where} · {change}") for where, change in examples]
+        parts.append("\n".join(["cleaning:", *lines]) if lines else "cleaning: nothing was changed")
+    return "\n\n".join(parts)
+
+
+def _counts(audit: Audit) -> Table:
+    counts = audit.counts
+    dominant = audit.largest_share > DOMINANT_DOCUMENT_SHARE
+    warning = ", warning: training will see little else" if dominant else ""
+    rows: list[Sequence[str]] = [
+        ["documents", f"{counts.documents:,}", ""],
+        ["sentences", f"{counts.sentences:,}", ""],
+        ["words", f"{counts.words:,}", "tokens without ##, with punctuation and [UNK]"],
+        ["tokens", f"{counts.tokens:,}", ""],
+        ["fertility", f"{counts.fertility:.4f}", "tokens per word"],
+        ["[UNK]", f"{counts.unknown_share:.4%}", "of the tokens"],
+        ["vocabulary in use", f"{counts.tokens_in_use:,}", f"of {counts.vocab_size:,} tokens"],
+        ["largest document", f"{audit.largest_share:.2%}", f"of the tokens{warning}"],
+    ]
+    if audit.held_out_seen is not None:
+        note = f"of the held-out sentences of {LONG_SENTENCE} or more tokens are in the training split"
+        rows.append(["seen in training", f"{audit.held_out_seen:.2%}", note])
+    return ["counts", "", ""], rows
+
+
+def _distributions(audit: Audit) -> dict[str, Distribution]:
+    return {
+        "tokens per sentence": audit.sentence_tokens,
+        "sentences per document": audit.document_sentences,
+        "tokens per document": audit.document_tokens,
+    } | {f"tokens per sequence, at most {drawn.max_seq_length}": drawn.lengths for drawn in audit.drawn}
+
+
+def _lengths(audit: Audit) -> Table:
+    columns = ["lengths", "mean", *audit.sentence_tokens.quantiles]
+    return columns, [
+        [name, f"{length.mean:,.1f}", *(f"{value:,}" for value in length.quantiles.values())]
+        for name, length in _distributions(audit).items()
+    ]
+
+
+def _copies(audit: Audit) -> Table:
+    rows: list[Sequence[str]] = [
+        [
+            copies.of,
+            f"{copies.number:,}",
+            f"{copies.copies:,}",
+            f"{copies.copies / max(copies.number, 1):.2%}",
+            f"{copies.share_of_tokens:.2%}",
+        ]
+        for copies in audit.copies
+    ]
+    return ["exact copies of", "total", "copies", "share", "share of tokens"], rows
+
+
+def _measures(drawn: InstanceStats) -> Table:
+    rows: list[Sequence[str]] = [
+        [
+            measure.name,
+            _format_measure(measure, measure.measured),
+            "" if measure.expected is None else _format_measure(measure, measure.expected),
+            "" if measure.holds else "differs",
+        ]
+        for measure in drawn.measures
+    ]
+    return [f"{drawn.max_seq_length} tokens", "measured", "expected", ""], rows
+
+
+def _format_measure(measure: Measure, value: float) -> str:
+    return f"{value:.2%}" if measure.unit == "share" else f"{value:.4f}"
+
+
+def _describe_instances(drawn: InstanceStats) -> str:
+    return (
+        f"instances of {drawn.max_seq_length} tokens: {drawn.instances:,} per epoch, lengths and masks measured on "
+        f"the first {drawn.sampled:,}; at most {drawn.max_predictions_per_seq} predictions; "
+        f"{drawn.skipped_documents:,} documents of one sentence left out"
+    )
+
+
+def _describe_instance(shown: InstanceExample) -> str:
+    label = shown.label or "one segment"
+    documents = [f"{number:,}" for number in dict.fromkeys(shown.documents)]
+    plural = "s" if len(documents) > 1 else ""
+    return f"instance {shown.position}, {label}, from document{plural} {' and '.join(documents)}"
+
+
+def _wrap(label: str, text: str) -> str:
+    """Wrap a text after a label, further lines aligned with the first."""
+    return textwrap.fill(
+        text,
+        _TEXT_WIDTH,
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _join_tokens(segment: Sequence[Token], predicted: str, write: Callable[[str], str] = str) -> str:
+    """Join tokens with a space before each word; a predicted one is written in the format `predicted`.
+
+    >>> _join_tokens([Token("say", None), Token("##ing", None), Token("[MASK]", "##s")], "{}‹{}›")
+    'saying[MASK]‹##s›'
+    """
+    parts = []
+    for number, token in enumerate(segment):
+        continues = (token.target or token.read).startswith(CONTINUATION)
+        parts.append("" if continues or not number else " ")
+        if token.target is None:
+            parts.append(write(token.read.removeprefix(CONTINUATION)))
+        else:
+            parts.append(predicted.format(write(token.read), write(token.target)))
+    return "".join(parts)
+
+
+def _render(audit: Audit) -> str:
+    counts, documents = audit.counts, audit.copies[-1]
+    expected = [m.holds for drawn in audit.drawn for m in drawn.measures if m.expected is not None]
+    tiles = [
+        ("Documents", f"{counts.documents:,}", f"{counts.sentences:,} sentences"),
+        ("Tokens", f"{counts.tokens:,}", f"{counts.words:,} words"),
+        ("Tokens per word", format_value(counts.fertility), "a word is a token without ##"),
+        ("[UNK]", f"{counts.unknown_share:.3%}", "of the tokens"),
+        ("Copies of documents", f"{documents.copies:,}", f"{documents.share_of_tokens:.2%} of the tokens"),
+        ("As expected", f"{sum(expected)} of {len(expected)}", "measures of pairs and masks"),
+    ]
+    repeated = [
+        html_table(f"Most repeated {copies.of}", ["text", "count"], repeats)
+        for copies in audit.copies
+        if (repeats := [(text, f"{count:,}") for text, count in copies.most_repeated])
+    ]
+    tables = [html_table("", *table(audit)) for table in (_counts, _lengths, _copies)]
+    instances = (
+        f'<p class="note">{escape(_describe_instances(drawn))}.</p>\n{html_table("", *_measures(drawn))}'
+        for drawn in audit.drawn
+    )
+    frequent = audit.frequent_tokens
+    rows = [(token, f"{count:,}", f"{count / counts.tokens:.2%}") for token, count in frequent]
+    body = [
+        _figures(audit),
+        section("Counts, lengths and copies", *tables),
+        details("Repeated texts", *repeated) if repeated else "",
+        section("Training instances", *instances),
+        section(
+            "Most frequent tokens",
+            details(f"{len(rows)} tokens", html_table("", ["token", "count", "share"], rows)),
+        ),
+        _instances(audit.shown),
+        _cleaning(audit.cleaning),
+    ]
+    return render_page(
+        name=Path(audit.dataset).resolve().name,
+        kind="data set",
+        extent=_SPLITS[audit.split],
+        tiles=tiles,
+        body="".join(body),
+        footer="Written by <code>cloze corpus audit</code>.",
+    )
+
+
+def _figures(audit: Audit) -> str:
+    plots = {
+        f"{name[:1].upper()}{name[1:]}": partial(_plot_bars, lengths)
+        for name, lengths in _distributions(audit).items()
+    } | {"Count of a token by its rank": partial(_plot_ranks, audit)}
+    figures = (figure(title, title, draw_svg(title, plot)) for title, plot in plots.items())
+    return section("Plots", *figures, note="A bar is labeled with its smallest length.", css="figures")
+
+
+def _plot_bars(lengths: Distribution, axes: Axes) -> None:
+    positions = range(len(lengths.bin_starts))
+    axes.bar(positions, lengths.bin_counts, width=0.86, color=TRAIN)
+    step = -(-len(positions) // _MAX_TICKS)
+    axes.set_xticks(positions[::step], [f"{start:,}" for start in lengths.bin_starts[::step]])
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def _plot_ranks(audit: Audit, axes: Axes) -> None:
+    ranks, counts = zip(*audit.counts_at_ranks, strict=True)
+    axes.loglog(ranks, counts, color=TRAIN, marker="o")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=6))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("rank")
+
+
+def _instances(examples: Sequence[InstanceExample]) -> str:
+    if not examples:
+        return ""
+    content = []
+    for shown in examples:
+        content.append(f"<h3>{escape(_describe_instance(shown))}</h3>\n")
+        content += [
+            f"<p><b>{name}</b> {_join_tokens(segment, '<mark>{}<i>{}</i></mark>', escape)}</p>\n"
+            for name, segment in zip("AB", shown.segments, strict=False)
+        ]
+    note = (
+        "Predicted positions are marked: the token that the model reads and, below it, the token to predict."
+    )
+    return section("Instances", *content, note=note, css="card instances")
+
+
+def _cleaning_steps(
+    report: Mapping[str, Any], name: str = ""
+) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Yield name, counts and examples, with their places, of the steps of `report.json` that changed something."""
+    if "examples" in report:
+        counts = {key: value for key, value in report.items() if isinstance(value, int)}
+        if any(counts.values()):
+            examples = [
+                (example["where"], " · ".join(f"{key}: {example[key]}" for key in example if key != "where"))
+                for example in report["examples"]
+            ]
+            text = ", ".join(f"{value:,} {key}" for key, value in counts.items())
+            yield name.replace("_", " "), text, examples
+        return
+    for key, value in report.items():
+        for item in value if isinstance(value, list) else [value]:  # appending adds a report to a list
+            if isinstance(item, Mapping):
+                yield from _cleaning_steps(item, key)
+
+
+def _cleaning(report: Mapping[str, Any] | None) -> str:
+    if report is None:
+        return ""
+    steps = list(_cleaning_steps(report))
+    if not steps:
+        return section("Cleaning", note="Nothing was changed.")
+    rows = [(name, *example) for name, _, examples in steps for example in examples]
+    return section(
+        "Cleaning",
+        key_value_table("", [(name, counts) for name, counts, _ in steps]),
+        html_table("Examples", ["step", "where", "change"], rows),
+    )

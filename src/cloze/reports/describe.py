@@ -1,0 +1,159 @@
+"""Describe a checkpoint, data set, vocabulary or run and verify its files."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from cloze import artifacts
+from cloze.artifacts import RUN_CONFIG
+from cloze.config import read_toml
+from cloze.data.dataset import Dataset, Documents
+from cloze.errors import InputError
+from cloze.file_io import read_json
+from cloze.model_paths import find_bundled, follow_pointer
+from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
+from cloze.models.weight_files import read_weight_headers
+from cloze.reports.run_report import read_run_metrics
+from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
+from cloze.tokenization.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
+from cloze.training.checkpoints import STATE_FILE, read_state
+from cloze.training.metrics_log import METRICS
+
+_REMEDY = "Give a directory that cloze wrote, or a Hugging Face model"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Kind, facts and verification of a directory."""
+
+    path: Path
+    kind: str
+    """checkpoint, dataset, vocabulary, run, or another kind that the manifest names."""
+    facts: Mapping[str, Any]
+    """Values by name; a value may be a table of values."""
+    checked: Mapping[str, int] = field(default_factory=dict)
+    """Number of verified files by directory with a manifest; the model card may be edited and is not counted."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a table for JSON."""
+        checked = dict(self.checked) or None
+        return {"path": str(self.path), "kind": self.kind, **self.facts, "files_checked": checked}
+
+
+def describe(directory: Path) -> Description:
+    """Describe a checkpoint, data set, vocabulary or run, and verify the files that its manifest lists.
+
+    A directory without a manifest, as Hugging Face tools write it, is described only.
+
+    Raises:
+        InputError: `directory` is of another kind, or a file differs from the manifest.
+    """
+    directory = find_bundled(directory)
+    if not directory.is_dir():
+        raise InputError(
+            "is a file" if directory.exists() else "no such directory", where=directory, remedy=_REMEDY
+        )
+    if (directory / METRICS).is_file() or (directory / RUN_CONFIG).is_file():
+        return _describe_run(directory)
+    checked = {}
+    if (directory / artifacts.MANIFEST).is_file():
+        kind, checked = artifacts.read_manifest(directory).kind, {str(directory): _verify(directory)}
+    elif (directory / CONFIG_FILE).is_file():
+        kind = "checkpoint"
+    elif (directory / VOCAB_FILE).is_file() or (directory / TOKENIZER_FILE).is_file():
+        kind = "vocabulary"
+    else:
+        raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=_REMEDY)
+    return Description(directory, kind, _FACTS[kind](directory) if kind in _FACTS else {}, checked)
+
+
+def _verify(directory: Path, kind: str | None = None) -> int:
+    """Verify the files of a manifest and return their number."""
+    return len(artifacts.verify(directory, kind=kind).files.keys() - {artifacts.CARD_FILE})
+
+
+def _checkpoint_facts(directory: Path) -> dict[str, Any]:
+    config = load_config(directory)
+    weights, formats = read_weight_headers(directory)
+    head = read_json(directory / CONFIG_FILE).get("architectures")
+    facts: dict[str, Any] = {
+        "model": head[0] if isinstance(head, list) and head else "BertModel",
+        "layers": config.num_hidden_layers,
+        "hidden size": config.hidden_size,
+        "attention heads": config.num_attention_heads,
+        "intermediate size": config.intermediate_size,
+        "longest input": config.max_position_embeddings,
+        "activation": config.hidden_act,
+        "parameters": sum(weight.numel() for weight in weights.values()),  # tied ones once
+        "number format": ", ".join(sorted(formats)),
+    }
+    if labels := load_labels(directory):
+        facts["labels"] = list(labels)
+    if (directory / STATE_FILE).is_file():
+        state = read_state(directory)
+        facts |= {"steps trained": state.step, "tokens trained": state.tokens}
+    return facts | _tokenizer_facts(directory)
+
+
+def _tokenizer_facts(directory: Path) -> dict[str, Any]:
+    if not any((directory / name).is_file() for name in (VOCAB_FILE, TOKENIZER_FILE)):
+        return {"vocabulary": "none in this directory"}
+    tokenizer = Tokenizer.load(directory)
+    unused = sum(token.startswith("[unused") for token in tokenizer.tokens)
+    return {
+        "word pieces": tokenizer.vocab_size,
+        "of them unused": unused,
+        "case": "lower-cased" if tokenizer.lowercase else "kept",
+    }
+
+
+def _dataset_facts(directory: Path) -> dict[str, Any]:
+    dataset = Dataset.open(directory, verify=False)
+    facts = dataset.info
+    shards = list(directory.glob("*.arrow"))
+    return {
+        "documents": facts.documents,
+        "sentences": facts.sentences,
+        "pieces": facts.tokens,
+        "unknown pieces": facts.unknown_tokens,
+        "train": _split_facts(dataset.split("train")),
+        "validation": _split_facts(dataset.split("validation")),
+        "shards": len(shards),
+        "bytes": sum(shard.stat().st_size for shard in shards),
+        **_tokenizer_facts(directory),
+    }
+
+
+def _split_facts(documents: Documents) -> dict[str, int]:
+    starts, ends = documents.first_sentence, documents.end_sentence
+    tokens = documents.sentence_offsets[ends] - documents.sentence_offsets[starts]
+    return {"documents": len(documents), "sentences": int((ends - starts).sum()), "pieces": int(tokens.sum())}
+
+
+def _describe_run(run: Path) -> Description:
+    rows = read_run_metrics(run) if (run / METRICS).is_file() else []
+    checked, names = {}, []
+    for folder in (run, *sorted((run / TRIALS_FOLDER).glob("*"))):
+        for path in sorted((folder / "checkpoints").glob("step-*")):
+            if path.is_dir():
+                checked[str(path)] = _verify(path, kind="checkpoint")
+                names.append(path.name if folder == run else f"{folder.name}/{path.name}")
+    facts: dict[str, Any] = {"checkpoints": names}
+    for pointer in ("latest", "best"):
+        if (run / pointer).is_file():
+            facts[pointer] = follow_pointer(run, pointer).name
+    if rows:
+        facts["steps"] = rows[-1]["step"]
+    for kind, name in (("train", "last training measures"), ("validation", "last held-out measures")):
+        if last := next((row for row in reversed(rows) if row["kind"] == kind), None):
+            facts[name] = {key: value for key, value in last.items() if key != "kind"}
+    if (run / RUN_CONFIG).is_file():
+        facts["settings"] = read_toml(run / RUN_CONFIG)
+    return Description(run, "run", facts, checked)
+
+
+_FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(
+    {"checkpoint": _checkpoint_facts, "dataset": _dataset_facts, "vocabulary": _tokenizer_facts}
+)

@@ -1,0 +1,187 @@
+"""HTML report of a run: scores, curves, settings, machine and versions."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cloze import artifacts, file_io
+from cloze.arguments import check_path
+from cloze.artifacts import RUN_CONFIG
+from cloze.config import read_toml
+from cloze.errors import InputError
+from cloze.file_io import read_json
+from cloze.progress import format_duration
+from cloze.reports.curves import Metric, collect_metrics, draw_metric, metric_label
+from cloze.reports.page import (
+    details,
+    figure,
+    format_value,
+    html_table,
+    key_value_table,
+    render_page,
+    section,
+    settings_section,
+)
+from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
+from cloze.tasks.run import SCORES
+from cloze.training.environment import ENVIRONMENT
+from cloze.training.metrics_log import METRICS, read_metrics
+
+REPORT = "report.html"
+
+_MAX_TABLE_ROWS = 40
+_WITHOUT_TILE = ("learning_rate", "gradient_norm")
+
+Rows = Sequence[Mapping[str, Any]]
+"""Rows of `metrics.jsonl`."""
+
+
+def write_report(run: Path, *, output: Path | None = None, overwrite: bool = False) -> Path:
+    """Write a run's report as one HTML file; the same run gives the same bytes.
+
+    Args:
+        run: directory of a pre-training or fine-tuning run, finished or not.
+        output: default `report.html` in the run, which is always replaced.
+        overwrite: replace `output` if it exists.
+
+    Raises:
+        InputError: `run` is not a run, its metrics are damaged, or `output` exists.
+        RunError: the file cannot be written.
+    """
+    run = check_path(run, "run")
+    rows = read_run_metrics(run)
+    if output is not None:
+        output = check_path(output, "output")
+        artifacts.check_output_path(output, overwrite=overwrite, directory=False)
+    path = run / REPORT if output is None else output
+    file_io.write_text(path, _render(run, rows))
+    return path
+
+
+def read_run_metrics(run: Path) -> list[dict[str, Any]]:
+    """Read the rows of a run's metrics, each with a kind and a step.
+
+    Raises:
+        InputError: `run` is not a run, or a row is damaged.
+    """
+    if not run.is_dir():
+        what = "is a file" if run.exists() else "no such directory"
+        raise InputError(what, where=run, remedy="Give the directory of a run")
+    if (trials := run / TRIALS_FOLDER).is_dir():
+        first = next(iter(sorted(trials.iterdir())), trials)
+        raise InputError("holds several runs", where=run, remedy=f"Name one of them, as in {first}")
+    return read_metrics(run)
+
+
+def _render(run: Path, rows: Rows) -> str:
+    settings = read_toml(run / RUN_CONFIG) if (run / RUN_CONFIG).is_file() else {}
+    scores, environment = (
+        read_json(run / name) if (run / name).exists() else {} for name in (SCORES, ENVIRONMENT)
+    )
+    kind = "pre-training run" if "masking" in settings else "run"
+    metrics = collect_metrics(rows)
+    body = [_figures(metrics, rows), _tables(rows), _skipped(rows)]
+    if scores:
+        values = [(metric_label(name), format_value(value)) for name, value in scores.items()]
+        body.insert(0, section("Scores", key_value_table("", values)))
+    note = f"Defaults included; <code>--config {RUN_CONFIG}</code> repeats the run."
+    body += [
+        settings_section("Settings", settings, source=RUN_CONFIG, note=note, name="run"),
+        settings_section("Machine and versions", environment, source=ENVIRONMENT),
+    ]
+    return render_page(
+        name=run.resolve().name,
+        kind=f"fine-tuning run: {settings['task']}" if "task" in settings else kind,
+        extent=_extent(rows),
+        tiles=_tiles(metrics),
+        body="".join(body),
+        footer=f"Written by <code>cloze report</code> from the run's {METRICS}, {RUN_CONFIG} and {ENVIRONMENT}.",
+    )
+
+
+def _extent(rows: Rows) -> str:
+    if not rows:
+        return "No metrics logged yet."
+    parts = [f"{rows[-1]['step']:,} optimizer steps"]
+    for name, write in (("tokens", "{:,} tokens".format), ("seconds", format_duration)):
+        if (last := next((row[name] for row in reversed(rows) if name in row), None)) is not None:
+            parts.append(write(last))
+    return " · ".join(parts)
+
+
+def _tiles(metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
+    """Return label, last value and context of every result; the context has the baseline."""
+    tiles = []
+    for metric in metrics:
+        value, context = metric.train.last, "training, last"
+        if metric.held_out.last is not None:
+            value, context = metric.held_out.last, "held-out"
+        elif metric.name == "tokens_per_second" and metric.train.values:
+            value, context = median(metric.train.values), "training, median"
+        if value is None or metric.name in _WITHOUT_TILE:
+            continue
+        if metric.baseline.last is not None:
+            context += f"; {metric.baseline_name} {format_value(metric.baseline.last)}"
+        tiles.append((metric.label, format_value(value), context))
+    return tiles
+
+
+def _figures(metrics: Sequence[Metric], rows: Rows) -> str:
+    if not metrics:
+        return section("Curves", note="No metrics yet; the first logged steps add them.")
+    note = (
+        "Losses are in nats. A point of a training curve is the mean over the steps since the point before."
+    )
+    if any(row.get("phase", 0) != 0 for row in rows):
+        note += " A dotted vertical line marks the start of a phase."
+    figures = (_figure(metric, rows, wide=number == 0) for number, metric in enumerate(metrics))
+    return section("Curves", *figures, note=note, css="figures")
+
+
+def _figure(metric: Metric, rows: Rows, *, wide: bool) -> str:
+    curves = (
+        ("train", "training", metric.train),
+        ("held-out", "held-out", metric.held_out),
+        ("baseline", metric.baseline_name or "", metric.baseline),
+    )
+    key = "".join(
+        f'<span class="{css}">{escape(f"{name} {format_value(curve.last)}")}</span>'
+        for css, name, curve in curves
+        if curve.values
+    )
+    return figure(metric.name, metric.label, draw_metric(metric, rows, wide=wide), key=key, wide=wide)
+
+
+def _tables(rows: Rows) -> str:
+    held_out = [row for row in rows if row["kind"] == "validation"]
+    training = [row for row in rows if row["kind"] == "train"]
+    return (section("Held-out metrics", _table("evaluations", held_out)) if held_out else "") + (
+        details("Training metrics", _table("logged training steps", training)) if training else ""
+    )
+
+
+def _table(kind: str, rows: Rows) -> str:
+    """Return a table of at most `_MAX_TABLE_ROWS` evenly spaced rows, first and last included."""
+    shown, caption = rows, f"All {kind}"
+    if len(rows) > _MAX_TABLE_ROWS:
+        shown = [rows[round(i * (len(rows) - 1) / (_MAX_TABLE_ROWS - 1))] for i in range(_MAX_TABLE_ROWS)]
+        caption = f"{len(shown):,} of {len(rows):,} {kind}"
+    names = list(dict.fromkeys(name for row in shown for name in row if name != "kind"))
+
+    def cell(name: str, value: object) -> str:
+        if name == "seconds" and isinstance(value, (int, float)):
+            return format_duration(value)
+        return format_value(value)
+
+    columns = ["time" if name == "seconds" else name.replace("_", " ") for name in names]
+    return html_table(caption, columns, ([cell(name, row.get(name, "")) for name in names] for row in shown))
+
+
+def _skipped(rows: Rows) -> str:
+    steps = [(f"step {row['step']:,}", row.get("reason", "")) for row in rows if row["kind"] == "skipped"]
+    if not steps:
+        return ""
+    warning = '<p class="note warning">These steps did not change the weights.</p>\n'
+    return section("Skipped steps", warning, key_value_table("", steps))

@@ -1,0 +1,187 @@
+"""The explorer page and its routes: attention, one head's computation, a word in context, answer spans, training runs.
+
+The page is static files of this package. Routes under `/explore` serve only the page and may change with it.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from fastapi import APIRouter, HTTPException, Query, Response
+from pydantic import Field
+from torch import Tensor
+
+from cloze.errors import InputError
+from cloze.inference.encoder_internals import attention_map, attention_row, input_embeddings
+from cloze.inference.word_in_context import word_in_context
+from cloze.serving.batcher import Batcher
+from cloze.serving.routes import Route, estimate_tokens, in_one_turn
+from cloze.serving.run_metrics import read_new_rows
+from cloze.serving.schema import ModelRequest, Text, Texts
+from cloze.serving.served_model import ServedModel
+from cloze.serving.windowed_inference import WindowedSpanScores
+
+PAGE = Path(__file__).with_name("page")
+MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+MAX_OCCURRENCES = 64
+"""Of a word; the response grows with their square."""
+MAX_WEIGHTS = 1 << 20
+"""Attention weights in a response, 4 bytes each."""
+_FIRST_DIMENSIONS = 8
+_DIGITS = 6
+
+
+class TextRequest(ModelRequest):
+    """A text, or a pair of texts."""
+
+    text: Text
+    pair: Text | None = None
+
+
+class RowRequest(TextRequest):
+    """A token of a text and an attention head, counted from 0."""
+
+    layer: int = Field(ge=0)
+    head: int = Field(ge=0)
+    token: int = Field(ge=0, alias="piece")
+
+
+class SpanRequest(ModelRequest):
+    """A question about a text."""
+
+    question: Text
+    context: Text
+
+
+class WordRequest(ModelRequest):
+    """A word and sentences that contain it."""
+
+    word: Text
+    sentences: Texts
+
+
+async def _span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> dict[str, Any]:
+    """Return the start and end logits of every token."""
+    inputs = (request.question, request.context)
+    computation = WindowedSpanScores(served.finetuned)
+    (scores,) = await batcher.run_windowed(computation, [inputs], tokens=[estimate_tokens(*inputs)])
+    names = ("offsets", "start_logits", "end_logits", "null_score")
+    return {"pieces": scores.tokens, **{name: getattr(scores, name) for name in names}}
+
+
+def page_routes(runs: Mapping[str, Path]) -> APIRouter:
+    """Return the routes of the page's files and of the metrics of training runs, by their names."""
+    router = APIRouter(include_in_schema=False)
+    files = {path.name: path.read_bytes() for path in PAGE.iterdir() if path.suffix in MEDIA_TYPES}
+
+    def page_file(name: str) -> Response:
+        return Response(files[name], media_type=MEDIA_TYPES[Path(name).suffix], headers=HEADERS)
+
+    @router.get("/")
+    def index() -> Response:
+        return page_file("index.html")
+
+    @router.get("/page/{name}")
+    def file(name: str) -> Response:
+        if name not in files:
+            raise HTTPException(404, "the page has no such file")
+        return page_file(name)
+
+    @router.get("/explore/runs")
+    def names() -> list[str]:
+        return list(runs)
+
+    @router.get("/explore/runs/{name:path}")
+    def rows(name: str, after: Annotated[str, Query(max_length=64)] = "") -> dict[str, Any]:
+        if name not in runs:
+            raise InputError(f"no run {name!r} is watched", where="name")
+        return asdict(read_new_rows(runs[name], after))
+
+    return router
+
+
+def describe_encoder(
+    served: ServedModel, request: TextRequest, *, max_weights: int = MAX_WEIGHTS
+) -> dict[str, Any]:
+    """Return the input embeddings and the attention weights of every head, at most `max_weights` of these."""
+    model, tokenizer, config = served.encoder, served.tokenizer, served.config
+    encoding = tokenizer.encode(request.text, request.pair)
+    heads = config.num_hidden_layers * config.num_attention_heads
+    if heads * len(encoding) ** 2 > max_weights:
+        limit = int((max_weights / heads) ** 0.5)
+        what = f"{len(encoding)} tokens, at most {limit} can be shown for all {heads} heads"
+        raise InputError(what, where="text", remedy="Give a shorter text")
+    layers = attention_map(model, tokenizer, request.text, request.pair).layers
+    embeddings = input_embeddings(model, encoding)
+    weights = torch.stack([layer.weights for layer in layers]).numpy().astype("<f4")
+    return {
+        "tokens": encoding.tokens,
+        "input_ids": encoding.input_ids,
+        "token_type_ids": encoding.token_type_ids,
+        "embeddings": {
+            name: {
+                "norms": _rounded(vectors_TD.norm(dim=-1)),
+                "first": _rounded(vectors_TD[:, :_FIRST_DIMENSIONS]),
+            }
+            for name in ("word", "segment", "position", "normalized")
+            for vectors_TD in [getattr(embeddings, name)]
+        },
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "weights": base64.b64encode(weights.tobytes()).decode(),
+    }
+
+
+def _describe_row(served: ServedModel, request: RowRequest) -> dict[str, Any]:
+    """Return one head's computation for one token."""
+    attention = attention_map(served.encoder, served.tokenizer, request.text, request.pair)
+    for name, number, count in (
+        ("layer", request.layer, len(attention.layers)),
+        ("head", request.head, len(attention.layers[0].query)),
+        ("piece", request.token, len(attention.tokens)),
+    ):
+        if number >= count:
+            raise InputError(f"{number} is not in 0..{count - 1}", where=name)
+    row = attention_row(attention.layers[request.layer], head=request.head, token=request.token)
+    return {field.name: _rounded(getattr(row, field.name)) for field in fields(row)}
+
+
+def _describe_word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
+    """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
+    encoder, tokenizer, sentences = served.encoder, served.tokenizer, request.sentences
+    word = word_in_context(encoder, tokenizer, request.word, sentences, max_occurrences=MAX_OCCURRENCES)
+    points, shares = word.project_to_plane()
+    return {
+        "occurrences": [asdict(occurrence) for occurrence in word.occurrences],
+        "points": _rounded(torch.from_numpy(points)),
+        "shares": _rounded(torch.from_numpy(shares)),
+        "cosines": _rounded(torch.from_numpy(word.cosines())),
+    }
+
+
+def _rounded(values: Tensor) -> Any:
+    """Return nested lists of numbers, rounded to the digits of float32."""
+    scale = 10.0**_DIGITS
+    return ((values.double() * scale).round() / scale).tolist()
+
+
+ROUTES = (
+    Route("/explore/inside", "encode", in_one_turn(describe_encoder), TextRequest),
+    Route("/explore/row", "encode", in_one_turn(_describe_row), RowRequest),
+    Route("/explore/word", "encode", in_one_turn(_describe_word), WordRequest),
+    Route("/explore/span", "answer", _span, SpanRequest),
+)

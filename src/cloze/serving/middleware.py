@@ -1,0 +1,173 @@
+"""Middleware that checks every request before a route sees it: host, key, queue, size and JSON syntax."""
+
+import asyncio
+import hmac
+from collections.abc import Collection
+from time import perf_counter
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cloze.serving.batcher import Batcher
+from cloze.serving.errors import Refused, error_response, overloaded, shutting_down
+from cloze.serving.limits import Limits
+from cloze.serving.metrics import Metrics
+from cloze.serving.strict_json import check_json
+
+_PUBLIC_PATHS = ("/", "/health", "/favicon.ico")
+_PUBLIC_PREFIX = "/page/"  # static files; the page itself asks for the key
+_CLIENT_CLOSED = 499  # nginx's code for a client that disconnects before the response
+
+
+class _ClientDisconnected(Exception):  # noqa: N818 (not an error)
+    """The client no longer waits for the response."""
+
+
+class RequestMiddleware:
+    """Refuse bad requests as early and cheaply as possible, cancel abandoned ones, and count all."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        batcher: Batcher,
+        limits: Limits,
+        metrics: Metrics,
+        api_key: str | None,
+        hosts: Collection[str] | None,
+    ) -> None:
+        self._app = app
+        self._batcher = batcher
+        self._limits = limits
+        self._metrics = metrics
+        self._api_key = None if api_key is None else api_key.encode()
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it here."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status, has_started = perf_counter(), 500, False
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status, has_started
+            if message["type"] == "http.response.start":
+                status, has_started = message["status"], True
+            await send(message)
+
+        try:
+            await self._handle(scope, receive, send_counted)
+        except _ClientDisconnected:
+            status = _CLIENT_CLOSED
+        except asyncio.CancelledError:  # the server stops, and its time to drain is over
+            if self._batcher.is_alive or has_started:
+                raise
+            await shutting_down()(scope, receive, send_counted)
+        finally:
+            self._metrics.count(scope["path"], status, perf_counter() - start)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check_head(scope, Headers(scope=scope))
+            body = await self._read(receive) if scope["method"] == "POST" else None
+        except Refused as refused:
+            await refused.response(scope, receive, send)
+            return
+        if body is None:
+            await self._app(scope, receive, send)
+        else:
+            await _run_until_disconnect(self._app, scope, body, receive, send)
+
+    def _check_head(self, scope: Scope, headers: Headers) -> None:
+        """Raise Refused if the head of a request is reason enough to refuse it."""
+        path = scope["path"]
+        try:
+            host = urlsplit(f"//{headers.get('host', '')}").hostname
+        except ValueError:  # unbalanced brackets
+            host = None
+        if self._hosts is not None and host and host not in self._hosts:
+            # DNS rebinding: a web page of another site whose name resolves to this machine
+            what = f"the Host {host!r} is not accepted: use localhost, or serve with --host or --api-key-file"
+            raise Refused(error_response(421, what))
+        if self._api_key is not None and path not in _PUBLIC_PATHS and not path.startswith(_PUBLIC_PREFIX):
+            scheme, _, key = headers.get("authorization", "").partition(" ")
+            is_right = hmac.compare_digest(key.strip().encode(), self._api_key)
+            if scheme.lower() != "bearer" or not is_right:
+                what = "give the key of this server: Authorization: Bearer KEY"
+                raise Refused(error_response(401, what, {"WWW-Authenticate": "Bearer"}))
+        if scope["method"] != "POST":
+            return
+        if not self._batcher.is_alive:
+            raise Refused(shutting_down())
+        if self._batcher.is_full:
+            raise Refused(overloaded())
+        length = headers.get("content-length", "0")
+        self._check_size(int(length) if length.isdecimal() else 0)
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise Refused(error_response(415, "the body is not JSON: send Content-Type: application/json"))
+
+    async def _read(self, receive: Receive) -> bytes:
+        """Return the body, which is JSON; the Content-Length header is not trusted."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                has_more = True
+                while has_more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _ClientDisconnected
+                    body += message.get("body", b"")
+                    self._check_size(len(body))
+                    has_more = message.get("more_body", False)
+            content = bytes(body)
+            check_json(content, depth=self._limits.json_depth)
+        except TimeoutError:
+            what = f"the request did not arrive within {self._limits.body_seconds:g} seconds"
+            raise Refused(error_response(408, what)) from None
+        except UnicodeEncodeError:
+            raise Refused(error_response(422, "body: a lone surrogate (half a character)")) from None
+        except ValueError as error:
+            raise Refused(error_response(422, f"body: {error}")) from None
+        return content
+
+    def _check_size(self, num_bytes: int) -> None:
+        if num_bytes > self._limits.body_bytes:
+            what = f"the body has more than {self._limits.body_bytes:,} bytes"
+            raise Refused(error_response(413, what, {"Connection": "close"}))
+
+
+async def _run_until_disconnect(
+    app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send
+) -> None:
+    """Run an application on a body that was read; cancel it if the client disconnects."""
+    handling = asyncio.current_task()
+    assert handling is not None
+    is_read = is_gone = False
+
+    async def replay() -> Message:
+        nonlocal is_read
+        if is_read:
+            return await asyncio.shield(watching)
+        is_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def watch() -> Message:
+        nonlocal is_gone
+        while (message := await receive())["type"] != "http.disconnect":
+            pass
+        is_gone = True
+        handling.cancel()
+        return message
+
+    watching = asyncio.create_task(watch())
+    try:
+        await app(scope, replay, send)
+    except asyncio.CancelledError:
+        if not is_gone:
+            raise
+        handling.uncancel()
+        raise _ClientDisconnected from None
+    finally:
+        watching.cancel()

@@ -1,0 +1,103 @@
+"""A route is one entry in a table: path, ability, handler, and the types of request and response."""
+
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+from fastapi import FastAPI
+from starlette.responses import Response
+
+from cloze.serving.batcher import Batcher
+from cloze.serving.errors import documented_errors
+from cloze.serving.schema import ModelRequest
+from cloze.serving.served_model import ServedModel, find_model
+from cloze.serving.windowed_inference import WindowedPredictions
+from cloze.tasks.texts import LabeledText
+
+Handler: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
+
+_CHARACTERS_PER_TOKEN = 4  # roughly, in English
+_SPECIAL_TOKENS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A POST route that a model answers."""
+
+    path: str
+    ability: str
+    """A key of `ABILITIES` that the model must have."""
+    handler: Handler
+    """Computes the response; its docstring is the description in the OpenAPI schema."""
+    request: type[ModelRequest]
+    response: Any = None
+    """The type of the response in the OpenAPI schema; None leaves the route out of it."""
+
+
+def add_routes(
+    app: FastAPI, routes: Iterable[Route], models: Mapping[str, ServedModel], batcher: Batcher
+) -> None:
+    """Register routes with an application."""
+    for route in routes:
+        app.add_api_route(
+            route.path,
+            _endpoint(route, models, batcher),
+            methods=["POST"],
+            name=route.handler.__name__,
+            description=route.handler.__doc__,
+            response_model=route.response,
+            responses=documented_errors(),
+            include_in_schema=route.response is not None,
+        )
+
+
+def _endpoint(route: Route, models: Mapping[str, ServedModel], batcher: Batcher) -> Callable[..., Any]:
+    async def endpoint(request: Any) -> Response:
+        served = find_model(models, request.model, route.ability)
+        return json_response(await route.handler(served, request, batcher))
+
+    endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body
+    return endpoint
+
+
+def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Handler:
+    """Return the handler that runs a function in the batcher's thread, alone."""
+
+    @functools.wraps(compute)
+    async def handler(served: ServedModel, request: Any, batcher: Batcher) -> Any:
+        return await batcher.run(lambda: compute(served, request))
+
+    return handler
+
+
+async def predict_examples(
+    served: ServedModel, examples: Sequence[Any], batcher: Batcher, *, tokens: Sequence[int]
+) -> list[Any]:
+    """Return the prediction for each example of the model's task; tokens are estimated."""
+    return await batcher.run_windowed(WindowedPredictions(served.finetuned), examples, tokens=tokens)
+
+
+def json_response(value: Any) -> Response:
+    """Return a JSON response; NumPy numbers keep the digits of their own type."""
+    return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
+
+
+def as_list(inputs: Any) -> list[Any]:
+    """Wrap a single input in a list."""
+    return inputs if isinstance(inputs, list) else [inputs]
+
+
+def estimate_tokens(*inputs: str | list[int] | None) -> int:
+    """Estimate the number of tokens of texts or token ids; counting them is work that has to queue."""
+    return sum(
+        _SPECIAL_TOKENS + (len(text) // _CHARACTERS_PER_TOKEN if isinstance(text, str) else len(text))
+        for text in inputs
+        if text is not None
+    )
+
+
+def text_example(texts: str | list[str]) -> LabeledText:
+    """Return a text or a pair of texts as an unlabeled example."""
+    return LabeledText(texts) if isinstance(texts, str) else LabeledText(*texts)

@@ -1,0 +1,259 @@
+"""A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from cloze.errors import InputError
+from cloze.inference.embedder import Embedder, EmbeddingConfig, Vectors
+from cloze.inference.explain import check_explainable
+from cloze.inference.fill_mask import Candidate, FillMask
+from cloze.inference.loading import Checkpoint
+from cloze.inference.next_sentence import NextSentence
+from cloze.inference.predictor import Predictor, find_task_name
+from cloze.inference.sentence_scorer import SentenceScore, SentenceScorer
+from cloze.models.bert import BertConfig
+from cloze.models.encoder import Encoder, find_encoder
+from cloze.tasks.config import load_task
+from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.multiple_choice import MultipleChoice
+from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.registry import find_task
+from cloze.tasks.sequence_classification import SequenceClassification
+from cloze.tasks.span import SpanTask
+from cloze.tasks.tagging import Tagging
+from cloze.tasks.text_regression import TextRegression
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class TextVector:
+    """The vector of a text, [D], and the number of tokens that were read."""
+
+    vector: Vectors
+    num_tokens: int
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A loaded checkpoint and its heads; a head that the checkpoint lacks is None."""
+
+    name: str
+    """The name in requests."""
+    embedder: Embedder
+    fill_mask: FillMask | None
+    next_sentence: NextSentence | None
+    predictor: Predictor | None
+    """The fine-tuned model with its task."""
+    max_classes: int | None = None
+    """Maximum number of classes of a prediction; None returns all."""
+
+    @classmethod
+    def load(
+        cls, name: str, directory: Path, *, device: str = "auto", max_classes: int | None = None
+    ) -> "ServedModel":
+        """Load a checkpoint, or the best checkpoint of a run."""
+        checkpoint = Checkpoint.open(directory)
+        unnormalized = EmbeddingConfig(normalize=False)  # each request says whether to normalize
+        embedder = Embedder.load(checkpoint, unnormalized, device=device)
+        fill_mask = next_sentence = None
+        is_bidirectional = embedder.model.config.attends_to == "all"  # else its head predicts the next token
+        if is_bidirectional and any(name.startswith("cls.predictions.") for name in checkpoint.weights):
+            fill_mask = FillMask.load(checkpoint, device=device)
+        if any(name.startswith("cls.seq_relationship.") for name in checkpoint.weights):
+            next_sentence = NextSentence.load(checkpoint, device=device)
+        predictor = _load_predictor(checkpoint, device=device)
+        for head in (fill_mask, next_sentence, predictor):
+            if head is not None and find_encoder(head.model) is not None:
+                head.model.bert = embedder.model  # the same weights: keep one copy
+        return cls(name, embedder, fill_mask, next_sentence, predictor, max_classes)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of all heads."""
+        return self.embedder.tokenizer
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that all heads share."""
+        return self.embedder.model
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of the encoder."""
+        return self.encoder.config
+
+    @property
+    def finetuned(self) -> Predictor:
+        """The fine-tuned model with its task, where a route requires one."""
+        assert self.predictor is not None
+        return self.predictor
+
+    @property
+    def task(self) -> Any:
+        """The task that the model was fine-tuned for, or None."""
+        return None if self.predictor is None else self.predictor.task
+
+    @cached_property
+    def abilities(self) -> tuple[str, ...]:
+        """The keys of `ABILITIES` that the model has."""
+        return tuple(name for name, ability in ABILITIES.items() if ability.is_met_by(self))
+
+    def embed(self, inputs: list[str | list[int]]) -> list[TextVector]:
+        """Return the vector of each text, or of each list of token ids, with or without [CLS] and [SEP].
+
+        Raises:
+            InputError: a token id is not in the vocabulary.
+        """
+        ids_of_texts = iter(self.embedder.token_ids([text for text in inputs if isinstance(text, str)]))
+        token_ids = [
+            next(ids_of_texts) if isinstance(value, str) else self._strip_special(value) for value in inputs
+        ]
+        vectors = self.embedder.embed_token_ids(token_ids).vectors
+        limit = self.embedder.max_seq_length
+        return [
+            TextVector(vector, min(len(ids) + 2, limit))
+            for vector, ids in zip(vectors, token_ids, strict=True)
+        ]
+
+    def _strip_special(self, ids: list[int]) -> list[int]:
+        """Remove [CLS] and [SEP] from the ends of a list of token ids."""
+        for token_id in ids:
+            if token_id >= self.tokenizer.vocab_size:
+                what = f"token id {token_id} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
+                raise InputError(what, where="input")
+        start = 1 if ids[0] == self.tokenizer.cls_id else 0
+        end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
+        return ids[start:end]
+
+    def fill(self, inputs: list[tuple[str, int]]) -> list[list[list[Candidate]]]:
+        """Return the `top_k` candidates for each [MASK] of each (text, top_k)."""
+        assert self.fill_mask is not None
+        return [self.fill_mask(text, top_k=top_k) for text, top_k in inputs]
+
+    def score_sentences(self, texts: list[str]) -> list[SentenceScore]:
+        """Return the pseudo-log-likelihood of each text."""
+        assert self.fill_mask is not None
+        return SentenceScorer(self.fill_mask.model, self.fill_mask.tokenizer)(texts)
+
+    def next_sentence_probabilities(self, pairs: list[tuple[str, str]]) -> list[float]:
+        """Return the probability that the second sentence of each pair follows the first."""
+        assert self.next_sentence is not None
+        return [self.next_sentence(*pair) for pair in pairs]
+
+    def check_text_lengths(self, texts: Sequence[str]) -> None:
+        """Raise InputError if embedding would truncate a text."""
+        for text in texts:
+            self._check_length(self.embedder.prompt + text, None, self.embedder.max_seq_length)
+
+    def check_example_lengths(self, examples: Sequence[LabeledText]) -> None:
+        """Raise InputError if prediction would truncate an example; those read in windows never are."""
+        for example in examples:
+            if any(feature.is_truncated for feature in self.finetuned.features(example)):
+                self._check_length(example.text, example.pair, self.finetuned.max_seq_length)
+
+    def _check_length(self, text: str, pair: str | None, limit: int) -> None:
+        if (length := len(self.tokenizer.encode(text, pair))) > limit:
+            what = f"{length} tokens, {self.name!r} reads {limit}"
+            raise InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """Something that a route requires of a model."""
+
+    is_met_by: Callable[[ServedModel], bool]
+    remedy: str
+    """Which model to serve to get it."""
+
+
+def _finetuned_for(*families: type, remedy: str) -> Ability:
+    return Ability(lambda served: isinstance(served.task, families), remedy)
+
+
+def _has_layers(served: ServedModel) -> bool:
+    return hasattr(served.encoder, "layers")  # a pair of encoders has none of its own
+
+
+def _is_explainable(served: ServedModel) -> bool:
+    if served.predictor is None or not _has_layers(served):
+        return False
+    try:
+        check_explainable(served.predictor)
+    except InputError:
+        return False
+    return True
+
+
+_CLASSIFIER = "Serve a classifier or a regression of texts: cloze finetune classification"
+
+ABILITIES: Mapping[str, Ability] = MappingProxyType(
+    {
+        "encode": Ability(_has_layers, "Serve any encoder"),
+        "embed": Ability(_has_layers, "Serve any encoder"),
+        "fill": Ability(
+            lambda served: served.fill_mask is not None,
+            "Serve a pre-trained model, with its masked-word head",
+        ),
+        "next-sentence": Ability(
+            lambda served: served.next_sentence is not None,
+            "Serve a pre-trained model, with its next-sentence head",
+        ),
+        "predict": _finetuned_for(SequenceClassification, MultiLabel, TextRegression, remedy=_CLASSIFIER),
+        "rerank": _finetuned_for(
+            PassageRanking, TextRegression, remedy="Serve a ranker: cloze finetune ranking"
+        ),
+        "tag": _finetuned_for(Tagging, remedy="Serve a tagger: cloze finetune tagging"),
+        "answer": _finetuned_for(
+            SpanTask, remedy="Serve a model that answers questions: cloze finetune squad_v2"
+        ),
+        "choose": _finetuned_for(
+            MultipleChoice, remedy="Serve a multiple-choice model: cloze finetune multiple-choice"
+        ),
+        "explain": Ability(_is_explainable, _CLASSIFIER),
+    }
+)
+"""Abilities by their names in /info; `encode` is access to the encoder's internals."""
+
+
+def load_models(
+    directories: Mapping[str, Path], *, device: str = "auto", max_classes: int | None = None
+) -> dict[str, ServedModel]:
+    """Load models by the names that requests use, the default first."""
+    return {
+        name: ServedModel.load(name, path, device=device, max_classes=max_classes)
+        for name, path in directories.items()
+    }
+
+
+def find_model(models: Mapping[str, ServedModel], name: str | None, ability: str) -> ServedModel:
+    """Return the model of a name, or by default the first one with an ability.
+
+    Raises:
+        InputError: no model has that name, or it lacks the ability.
+    """
+    if name is not None and name not in models:
+        remedy = f"Choose from {', '.join(models)}"
+        raise InputError(f"no model {name!r} is served", where="model", remedy=remedy)
+    able = {key: model for key, model in models.items() if ability in model.abilities}
+    if name in able or (name is None and able):
+        return able[name or next(iter(able))]
+    what = f"no served model answers /{ability}" if name is None else f"{name!r} does not answer /{ability}"
+    remedy = f"Use {', '.join(able)}" if able else ABILITIES[ability].remedy
+    raise InputError(what, where="model", remedy=remedy)
+
+
+def _load_predictor(checkpoint: Checkpoint, *, device: str) -> Predictor | None:
+    task = find_task_name(checkpoint.directory)
+    if task is None:
+        return None
+    try:
+        if load_task(checkpoint.directory) is None:
+            find_task(task)().for_external_checkpoint(checkpoint.directory)
+    except InputError:  # no task reads such a head: serve the encoder alone
+        return None
+    return Predictor.load(checkpoint, task, device=device)

@@ -1,0 +1,145 @@
+"""Run the server: bind the address, load the models, listen, and stop on SIGTERM or Ctrl-C."""
+
+import gc
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from cloze.errors import InputError, RunError
+from cloze.serving.app import create_app
+from cloze.serving.batcher import Batcher
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import load_models
+from cloze.training.metrics_log import METRICS
+
+_MIN_KEY_CHARACTERS = 16
+_MAX_PORT = 65_535
+_BACKLOG = 2048  # connections that wait to be accepted
+
+
+def serve(
+    directories: Mapping[str, Path],
+    watched: Mapping[str, Path],
+    limits: Limits,
+    *,
+    host: str,
+    port: int,
+    threads: int,
+    api_key: str | None,
+    device: str,
+    tell: Callable[[str], None],
+) -> None:
+    """Serve models until SIGTERM or Ctrl-C; open requests are answered first.
+
+    Args:
+        directories: checkpoints or runs, by the names that requests use; the first is the default.
+        watched: more runs whose curves the page shows, by name; runs among the models are always shown.
+        limits: of requests and of the queue.
+        host: the address to listen on.
+        port: 0 chooses a free one.
+        threads: of torch.
+        api_key: required of requests.
+        device: cpu, cuda, mps or auto.
+        tell: called with the address once the server answers.
+
+    Raises:
+        InputError: a model is missing or damaged, a run is missing, or the port is out of range.
+        RunError: the address is in use.
+    """
+    for path in watched.values():
+        if not path.is_dir():
+            raise InputError("no such run", where=path)
+    with bind(host, port) as listening:
+        models = load_models(directories, device=device, max_classes=limits.classes)
+        runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
+        is_local = ip_address(listening.getsockname()[0]).is_loopback
+        hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
+        app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
+        config = uvicorn.Config(
+            app,
+            http="h11",  # httptools, which is faster, reads heads of any length into memory
+            loop="asyncio",  # uvloop prints a traceback when a client disconnects
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=int(limits.drain_seconds),
+        )
+        server = _Server(config, app.state.batcher)
+        # Set before uvicorn does, so that no signal is lost. A handler that raises would not do: an exception in a
+        # finalizer, and the collection below runs many, is dropped.
+        signal.signal(signal.SIGTERM, server.handle_exit)
+        # The models stay; scanning them again and again would stop all requests for 0.1 s and more
+        gc.collect()
+        gc.freeze()
+        listen(listening)
+        address, bound_port = listening.getsockname()[:2]
+        tell(f"http://{f'[{address}]' if ':' in address else address}:{bound_port}")
+        server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that refuses new requests once it is asked to stop."""
+
+    def __init__(self, config: uvicorn.Config, batcher: Batcher) -> None:
+        super().__init__(config)
+        self._batcher = batcher
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Start to stop."""
+        self._batcher.stop()
+        super().handle_exit(sig, frame)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Reserve an address without listening on it, so that errors appear before models are loaded."""
+    if not 0 <= port <= _MAX_PORT:
+        raise InputError(f"{port} is not in 0..{_MAX_PORT}", where="--port")
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with _close_on_error(bound, f"{host}:{port}"):
+        bound.bind((host, port))
+    return bound
+
+
+def listen(bound: socket.socket) -> None:
+    """Start to accept connections."""
+    with _close_on_error(bound, "{}:{}".format(*bound.getsockname()[:2])):
+        bound.listen(_BACKLOG)
+    # Connections inherit it. Otherwise a body waits until its head is acknowledged, which clients delay by 40 ms;
+    # asyncio sets it only on sockets that name their protocol.
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+@contextmanager
+def _close_on_error(bound: socket.socket, address: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        bound.close()
+        what = f"cannot listen on {address}: {error}"
+        raise RunError(what, remedy="Give another --port or --host") from error
+
+
+def read_api_key(file: Path) -> str:
+    """Read the API key: the first line of a file.
+
+    Raises:
+        InputError: the file is missing, or the key is too short or not ASCII.
+    """
+    try:
+        lines = file.read_text("ascii").splitlines()
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=file) from error
+    except UnicodeDecodeError as error:
+        raise InputError("the key is not ASCII", where=file) from error
+    key = lines[0].strip() if lines else ""
+    if len(key) < _MIN_KEY_CHARACTERS:
+        what = f"a key of {len(key)} characters, at least {_MIN_KEY_CHARACTERS} are required"
+        raise InputError(what, where=file, remedy="Make one with: openssl rand -hex 32")
+    return key

@@ -1,0 +1,230 @@
+"""Routes of cloze alone: masked words, next sentence, entities, answers, choices, explanations."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from cloze.errors import InputError
+from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
+from cloze.inference.fill_mask import Candidate
+from cloze.inference.sentence_scorer import TokenScore
+from cloze.serving.batcher import Batcher
+from cloze.serving.limits import MAX_CANDIDATES, MAX_INPUTS
+from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_example
+from cloze.serving.schema import ModelRequest, StrictModel, Text, TextOrPair, TextsRequest
+from cloze.serving.served_model import ServedModel
+from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients
+from cloze.tasks.multiple_choice import ChoiceQuestion
+from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.span import SpanQuestion
+from cloze.tasks.span_decoding import Answer
+from cloze.tasks.tagging import PredictedEntity
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.special_tokens import MASK
+
+
+class FillRequest(TextsRequest):
+    """Texts with [MASK] tokens."""
+
+    top_k: int = Field(default=5, ge=1, le=1000)
+
+
+async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> list[list[list[Candidate]]]:
+    """Return the most probable tokens for each [MASK] of each text."""
+    texts = as_list(request.inputs)
+    candidates = request.top_k * sum(text.count(MASK) for text in texts)
+    if candidates > MAX_CANDIDATES:
+        what = f"{candidates:,} candidates requested, at most {MAX_CANDIDATES:,} are returned"
+        raise InputError(what, where="inputs", remedy="Ask for fewer texts, [MASK]s or a lower top_k")
+    inputs = [(text, request.top_k) for text in texts]
+    return await batcher.run_batched(served.fill, inputs, tokens=[estimate_tokens(text) for text in texts])
+
+
+class ScoredSentence(BaseModel):
+    """The pseudo-log-likelihood of a sentence, in nats, and that of each token."""
+
+    score: float
+    tokens: list[TokenScore]
+
+
+async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[dict[str, Any]]:
+    """Return how probable each sentence is: the sum of the log probabilities of its tokens, each masked in turn."""
+    texts = as_list(request.inputs)
+    tokens = [estimate_tokens(text) ** 2 for text in texts]  # a copy of the sentence for each token
+    scores = await batcher.run_batched(served.score_sentences, texts, tokens=tokens)
+    return [{"score": result.score, "tokens": result.tokens} for result in scores]
+
+
+Pair = Annotated[list[Text], Field(min_length=2, max_length=2)]
+
+
+class NextSentenceRequest(ModelRequest):
+    """Pairs of sentences."""
+
+    inputs: Pair | Annotated[list[Pair], Field(min_length=1, max_length=MAX_INPUTS)]
+
+
+async def next_sentence(served: ServedModel, request: NextSentenceRequest, batcher: Batcher) -> list[float]:
+    """Return the probability that the second sentence of each pair follows the first."""
+    inputs: Any = request.inputs
+    pairs = [(a, b) for a, b in ([inputs] if isinstance(inputs[0], str) else inputs)]
+    tokens = [estimate_tokens(*pair) for pair in pairs]
+    return await batcher.run_batched(served.next_sentence_probabilities, pairs, tokens=tokens)
+
+
+async def tag(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[list[PredictedEntity]]:
+    """Return the entities of each text, of any length, with their character offsets."""
+    texts = as_list(request.inputs)
+    tokens = [estimate_tokens(text) for text in texts]
+    return await batcher.run_windowed(WindowedEntities(served.finetuned), texts, tokens=tokens)
+
+
+class QuestionInput(StrictModel):
+    """A question, and a text of any length that may contain the answer."""
+
+    question: Text
+    context: Text
+
+
+class AnswerRequest(ModelRequest):
+    """Questions."""
+
+    inputs: QuestionInput | Annotated[list[QuestionInput], Field(min_length=1, max_length=MAX_INPUTS)]
+    n_best: int = Field(default=20, ge=1, le=20)
+    """Maximum number of candidates."""
+
+
+class AnswerCandidate(BaseModel):
+    """A possible answer; empty and without offsets for "no answer"."""
+
+    text: str
+    start: int | None
+    end: int | None
+    probability: float
+
+
+class AnsweredQuestion(BaseModel):
+    """The answer, and the candidates it was chosen from.
+
+    `null_odds` is the score of "no answer" minus that of the best answer; above `null_threshold` the answer is empty.
+    Both are null for models that always answer.
+    """
+
+    answer: str
+    start: int | None
+    end: int | None
+    probability: float
+    candidates: list[AnswerCandidate]
+    null_odds: float | None = None
+    null_threshold: float | None = None
+
+
+async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) -> list[dict[str, Any]]:
+    """Return the answer to each question, with its character offsets, and the candidates."""
+    inputs = as_list(request.inputs)
+    paragraphs = {question.context: Paragraph(question.context) for question in inputs}
+    examples = [
+        SpanQuestion(str(number), question.question, paragraphs[question.context])
+        for number, question in enumerate(inputs)
+    ]
+    tokens = [estimate_tokens(question.question, question.context) for question in inputs]
+    predictions = await predict_examples(served, examples, batcher, tokens=tokens)
+    threshold = getattr(served.task, "null_threshold", None)
+    answers = []
+    for prediction in predictions:
+        best = _candidate_to_json(prediction.answer)
+        candidates = [_candidate_to_json(candidate) for candidate in prediction.candidates[: request.n_best]]
+        answers.append(
+            {
+                "answer": best.pop("text"),
+                **best,
+                "candidates": candidates,
+                "null_odds": prediction.null_odds,
+                "null_threshold": threshold,
+            }
+        )
+    return answers
+
+
+def _candidate_to_json(candidate: Answer) -> dict[str, Any]:
+    place = candidate.excerpt
+    start, end = (None, None) if place is None else (place.start, place.end)
+    return {"text": candidate.text, "start": start, "end": end, "probability": candidate.probability}
+
+
+class ChoiceInput(StrictModel):
+    """A beginning and its possible continuations."""
+
+    prompt: Text
+    choices: Annotated[list[Text], Field(min_length=2, max_length=MAX_INPUTS)]
+
+
+class ChooseRequest(ModelRequest):
+    """Multiple-choice questions."""
+
+    inputs: ChoiceInput | Annotated[list[ChoiceInput], Field(min_length=1, max_length=MAX_INPUTS)]
+
+
+class ChoiceOutput(BaseModel):
+    """The most probable choice, counted from 0."""
+
+    choice: int
+    text: str
+    probability: float
+    probabilities: list[float]
+
+
+async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) -> list[dict[str, Any]]:
+    """Return the most probable continuation of each beginning."""
+    inputs = as_list(request.inputs)
+    examples = [
+        ChoiceQuestion(question.prompt, tuple(question.choices), None, "inputs") for question in inputs
+    ]
+    tokens = [
+        sum(estimate_tokens(question.prompt, choice) for choice in question.choices) for question in inputs
+    ]
+    predictions = await predict_examples(served, examples, batcher, tokens=tokens)
+    return list(map(served.task.to_json, examples, predictions))
+
+
+class ExplainRequest(ModelRequest):
+    """Texts or pairs of texts whose predictions are explained."""
+
+    inputs: Text | Annotated[list[Text | TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
+
+
+async def explain(
+    served: ServedModel,
+    request: ExplainRequest,
+    batcher: Batcher,
+    config: ExplainConfig = ExplainConfig(),  # noqa: B008 (frozen)
+) -> list[Explanation]:
+    """Return each word's contribution to the prediction, by integrated gradients."""
+    examples = [text_example(texts) for texts in as_list(request.inputs)]
+    async with batcher.deadline():
+        return [await _explain_one(served, example, batcher, config) for example in examples]
+
+
+async def _explain_one(
+    served: ServedModel, example: LabeledText, batcher: Batcher, config: ExplainConfig
+) -> Explanation:
+    predictor, tokens = served.finetuned, estimate_tokens(example.text, example.pair)
+    (prediction,) = await predict_examples(served, [example], batcher, tokens=[tokens])
+    pending = await batcher.run(lambda: PendingExplanation.begin(predictor, example, prediction))
+    for steps in config.steps:
+        computation = WindowedGradients(steps, config.max_tokens)
+        (attributions,) = await batcher.run_windowed(computation, [pending.path], tokens=[tokens * steps])
+        if attributions.has_converged(config.max_gap):
+            break
+    return pending.finish(attributions, steps)
+
+
+ROUTES = (
+    Route("/fill", "fill", fill, FillRequest, list[list[list[Candidate]]]),
+    Route("/likelihood", "fill", likelihood, TextsRequest, list[ScoredSentence]),
+    Route("/next-sentence", "next-sentence", next_sentence, NextSentenceRequest, list[float]),
+    Route("/tag", "tag", tag, TextsRequest, list[list[PredictedEntity]]),
+    Route("/answer", "answer", answer, AnswerRequest, list[AnsweredQuestion]),
+    Route("/choose", "choose", choose, ChooseRequest, list[ChoiceOutput]),
+    Route("/explain", "explain", explain, ExplainRequest, list[Explanation]),
+)

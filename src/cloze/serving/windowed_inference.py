@@ -1,0 +1,74 @@
+"""Computations on inputs of any length, split into windows so that they share the model with other requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
+from cloze.inference.predictor import Predictor
+from cloze.inference.span_scores import SpanScores, join_scores
+from cloze.serving.batcher import WindowedInput
+from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.span import SpanQuestion
+from cloze.tasks.tagging import PredictedEntity, Tagging
+from cloze.tasks.task import Array
+
+
+@dataclass(frozen=True)
+class WindowedPredictions:
+    """The prediction for each example of a model's task."""
+
+    predictor: Predictor
+
+    def split(self, example: Any) -> WindowedInput[Any]:
+        """Tokenize an example."""
+        task, features = self.predictor.task, self.predictor.features(example)
+        return WindowedInput(features, lambda outputs: task.decode(example, features, outputs))
+
+    def compute(self, features: list[Any]) -> Sequence[Array]:
+        """Return the model's output for each feature."""
+        return self.predictor.outputs(features)
+
+
+@dataclass(frozen=True)
+class WindowedEntities(WindowedPredictions):
+    """The entities of each text, by a tagging model."""
+
+    def split(self, text: str) -> WindowedInput[list[PredictedEntity]]:
+        """Split a text into sentences and words, and tokenize them."""
+        task = self.predictor.task
+        assert isinstance(task, Tagging)
+        example = task.example(text)
+        tags = super().split(example)
+        return WindowedInput(tags.windows, lambda outputs: task.entities(example, tags.join(outputs)))
+
+
+@dataclass(frozen=True)
+class WindowedSpanScores(WindowedPredictions):
+    """The start and end logits of every token of a text that may answer a question."""
+
+    def split(self, inputs: tuple[str, str]) -> WindowedInput[SpanScores]:
+        """Tokenize a question and its text."""
+        question, context = inputs
+        tokenizer = self.predictor.tokenizer
+        features = self.predictor.features(SpanQuestion("0", question, Paragraph(context)))
+        return WindowedInput(features, lambda outputs: join_scores(tokenizer, features, outputs))
+
+
+@dataclass(frozen=True)
+class WindowedGradients:
+    """Integrated gradients of each text, with a fixed number of steps."""
+
+    steps: int
+    max_tokens: int
+    """Tokens of a window."""
+
+    def split(self, path: EmbeddingPath) -> WindowedInput[Attributions]:
+        """Split the path from the baseline to the text into segments."""
+        return WindowedInput(path.segments(self.steps, self.max_tokens), path.attributions)
+
+    def compute(self, segments: list[PathSegment]) -> Sequence[Tensor]:
+        """Return the gradients of each segment."""
+        return [segment.gradients() for segment in segments]

@@ -1,0 +1,92 @@
+"""Tasks on the user's own data. The columns are settings; labels are found in the training data."""
+
+from collections.abc import Iterator
+
+from cloze.data.tables import Row, parse_rows
+from cloze.errors import InputError
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.multiple_choice import ChoiceQuestion, MultipleChoice
+from cloze.tasks.passage_ranking import PassageRanking
+from cloze.tasks.registry import register_task
+from cloze.tasks.sentence_vectors import SentenceVectors
+from cloze.tasks.sequence_classification import SequenceClassification
+from cloze.tasks.tagging import Tagging
+from cloze.tasks.text_regression import TextRegression
+from cloze.tasks.texts import CustomTexts
+
+
+@register_task("classification")
+class Classification(CustomTexts, SequenceClassification):
+    """Texts or pairs with a label each."""
+
+    data_format = "TSV, CSV, JSON lines or Parquet: a text, or two, and a label"
+    source = "your own data; Devlin et al. 2019, 4.1"
+
+
+@register_task("regression")
+class Regression(CustomTexts, TextRegression):
+    """Texts or pairs with a number each."""
+
+    data_format = "TSV, CSV, JSON lines or Parquet: a text, or two, and a number"
+    source = "your own data; Devlin et al. 2019, 4.1 (STS-B)"
+
+
+@register_task("scored-pairs")
+class ScoredPairs(CustomTexts, SentenceVectors):
+    """Pairs of texts with a similarity score each."""
+
+    data_format = "TSV, CSV, JSON lines or Parquet: two texts and a number"
+    source = "your own data; Reimers and Gurevych 2019, 3"
+
+    pair_column: str = "pair"
+    label_column: str = "score"
+
+
+@register_task("ranking")
+class Ranking(CustomTexts, PassageRanking):
+    """Queries and passages with a relevance each; the candidates of a query are all rows with its text."""
+
+    data_format = "TSV, CSV, JSON lines or Parquet: a query, a passage, its relevance from 0"
+    source = "your own data; Nogueira and Cho 2019"
+
+    text_column: str = "query"
+    pair_column: str = "passage"
+
+
+@register_task("multiple-choice")
+class CustomMultipleChoice(MultipleChoice):
+    """Prompts with any number of choices. A label is the index of a choice, counted from 0."""
+
+    data_format = "TSV, CSV, JSON lines or Parquet: a text, a list of choices, the number of the right one"
+    source = "your own data; Devlin et al. 2019, 4.4"
+
+    text_column: str = "prompt"
+    choices_column: str = "choices"
+    """A list of texts; in TSV and CSV as JSON in one cell."""
+    choice_columns: tuple[str, ...] = ()
+    """One column per choice, as in TSV and CSV, instead of `choices_column`."""
+    label_column: str = "label"
+    skip_bad_rows: bool = False
+    """Leave out and count rows that cannot be read, instead of refusing the file."""
+
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
+        """Read the rows of a table."""
+        columns, label = self.choice_columns or (self.choices_column,), self.label_column if labeled else None
+
+        def parse(row: Row) -> ChoiceQuestion:
+            by_column = [row.text(column) for column in self.choice_columns]
+            choices = by_column or row.texts(self.choices_column)
+            return ChoiceQuestion.from_row(row, self.text_column, choices, label)
+
+        wanted = [*filter(None, (self.text_column, *columns, label))]
+        leave_out = (InputError,) if self.skip_bad_rows else ()
+        return parse_rows(path, wanted, parse, leave_out=leave_out)
+
+
+@register_task("tagging")
+class CustomTagging(Tagging):
+    """Tagged words in CoNLL columns."""
+
+    source = "your own data; Devlin et al. 2019, 5.3; score as conlleval"
+    train_files = ("train.conll", "train.txt", "train.tsv")
+    dev_files = ("dev.conll", "valid.txt", "dev.txt", "dev.tsv")

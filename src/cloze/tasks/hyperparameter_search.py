@@ -1,0 +1,196 @@
+"""Several runs on the same data: restarts over seeds, and the search over a grid of settings.
+
+RUN/run.toml  trials.json  scores.json  best  latest
+RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one run
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import chain, groupby, product
+from operator import attrgetter
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, TypeAlias
+
+from cloze import artifacts, file_io
+from cloze.model_paths import follow_pointer
+from cloze.parallel_map import WorkerPlacement, map_unordered
+from cloze.progress import SILENT, Progress
+from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
+from cloze.tasks.run import SCORES, PreparedData, precompute_features, prepare_data, train_and_score
+from cloze.tasks.task import AnyTask, Scores
+from cloze.training.checkpoints import keep_best_checkpoint
+from cloze.training.distributed import DistributedContext
+from cloze.training.interrupts import Interrupted
+from cloze.training.memory import configure_process_memory
+from cloze.training.precision import resolve_device
+from cloze.training.run import is_run
+from cloze.training.workers import LoadedPerWorker
+
+TRIALS = "trials.json"
+Results: TypeAlias = dict[str, dict[str, Any]]
+"""The content of each trial's `scores.json`, by its name."""
+
+TRIALS_FOLDER = "trials"
+
+
+def expand_grid(config: FinetuneConfig) -> dict[str, list[FinetuneConfig]]:
+    """Return the settings of all runs: for each point of the grid, by its name, one run per seed."""
+    grid = config.grid
+    axes: dict[str, tuple[Any, ...]] = {
+        "batch": grid.batch_sizes,
+        "rate": grid.learning_rates,
+        "epochs": grid.epochs,
+    }
+    single = (config.batch_size, config.optimizer.learning_rate, config.epochs)
+    runs = {}
+    for point in product(*(values or (value,) for values, value in zip(axes.values(), single, strict=True))):
+        batch_size, rate, epochs = point
+        name = "_".join(f"{axis}-{value}" for axis, value in zip(axes, point, strict=True) if axes[axis])
+        optimizer = replace(config.optimizer, learning_rate=rate)
+        setting = replace(
+            config, batch_size=batch_size, optimizer=optimizer, epochs=epochs, seeds=1, grid=GridConfig()
+        )
+        runs[name] = [replace(setting, seed=config.seed + i) for i in range(config.seeds)]
+    return runs
+
+
+class _Trial(NamedTuple):
+    setting: str
+    config: FinetuneConfig
+    path: Path
+    number: str
+    """For example "2 of 5"."""
+
+
+def run_trials(
+    prepared: PreparedData, run: Path, placement: WorkerPlacement, progress: Progress
+) -> dict[str, Any]:
+    """Make the runs that are not finished yet, and summarize all in `trials.json`.
+
+    Each keeps its best checkpoint alone; of a grid only the best run keeps one at all.
+
+    Args:
+        prepared: the data, which workers read again, and the settings, with seeds or a grid.
+        run: the directory of all runs.
+        placement: where they are made, in any order.
+        progress: receives progress messages.
+
+    Returns:
+        The content of `trials.json`.
+    """
+    settings = [
+        (setting, config, run / TRIALS_FOLDER / "_".join(filter(None, (setting, f"seed-{config.seed}"))))
+        for setting, configs in expand_grid(prepared.config).items()
+        for config in configs
+    ]
+    trials = [_Trial(*trial, f"{number} of {len(settings)}") for number, trial in enumerate(settings, 1)]
+    context, metric = prepared.context, prepared.config.selection_metric(prepared.task)
+    finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
+    unfinished = [trial for trial in trials if trial not in finished]
+    if placement.in_process:
+        make = partial(_run_trial, precompute_features(prepared, progress), progress)
+    else:
+        load = partial(_prepare_in_worker, run, placement.device)
+        make = partial(_run_trial_in_worker, LoadedPerWorker(load, placement.threads))
+    made = map_unordered(make, unfinished, workers=placement.workers)
+    results: Results = {}
+    shown = nullcontext() if placement.in_process else progress.bar("trials", total=len(trials), unit="runs")
+    with shown as bar:
+        for trial in chain(finished, made):
+            results[trial.path.name] = context.run_on_rank_zero(partial(_result, trial.path))
+            best = _best(prepared.task, trials, results, metric)
+            if len({trial.setting for trial in trials}) > 1:
+                context.run_on_rank_zero(partial(_keep_best_trial, trials, results, best["trial"]))
+            if bar is not None:
+                bar.advance(1)
+                bar.show(best=f"{best[metric]:.4f}")
+    return context.run_on_rank_zero(lambda: _summarize(prepared.task, metric, trials, results, run))
+
+
+def _run_trial(prepared: PreparedData, progress: Progress, trial: _Trial) -> _Trial:
+    """Make a run, or resume one of a worker that was lost or a command that was interrupted."""
+    progress.note(f"\ntrial {trial.number}: {trial.path.name}")
+    resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
+    train_and_score(prepared, trial.config, trial.path, progress, resume=resume)
+    return trial
+
+
+def _run_trial_in_worker(prepared: LoadedPerWorker[PreparedData], trial: _Trial) -> _Trial:
+    try:
+        return _run_trial(prepared.get(), SILENT, trial)
+    except Interrupted:
+        # The worker is terminated, and the state is saved: the next worker that gets the trial resumes it.
+        os._exit(1)
+
+
+def _prepare_in_worker(run: Path, device: str) -> PreparedData:
+    configure_process_memory()
+    task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
+    context = DistributedContext(resolve_device(device))
+    return precompute_features(prepare_data(task, config, context, SILENT), SILENT)
+
+
+def _result(trial: Path) -> dict[str, Any]:
+    keep_best_checkpoint(trial)
+    return {"trial": trial.name, **json.loads((trial / SCORES).read_text("utf-8"))}
+
+
+def _summarize(
+    task: AnyTask, metric: str, trials: Sequence[_Trial], results: Results, run: Path
+) -> dict[str, Any]:
+    """Write `trials.json`, `scores.json` and the pointers of the whole directory; return the summary."""
+    best = _best(task, trials, results, metric)
+    settings = []
+    for name, group in groupby(trials, key=attrgetter("setting")):
+        of_setting = list(group)
+        config, scored = of_setting[0].config, [results[trial.path.name] for trial in of_setting]
+        columns = {score: [result[score] for result in scored] for score in extract_scores(scored[0])}
+        settings.append(
+            {
+                "setting": name,
+                "batch_size": config.batch_size,
+                "learning_rate": config.optimizer.learning_rate,
+                "epochs": config.epochs,
+                "mean": {score: fmean(values) for score, values in columns.items()},
+                "deviation": {score: stdev(values) for score, values in columns.items() if len(values) > 1},
+                "results": scored,
+            }
+        )
+    settings.sort(key=lambda setting: setting["mean"][metric], reverse=metric not in task.lower_is_better)
+    first = {key: best[key] for key in ("data", "examples")}
+    summary = {"task": task.name, **first, "metric": metric, "best": best, "settings": settings}
+    file_io.write_json(run / TRIALS, summary)
+    file_io.write_json(run / SCORES, best)
+    checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run)
+    for pointer in ("latest", "best"):
+        file_io.write_text(run / pointer, f"{checkpoint.as_posix()}\n")
+    return summary
+
+
+def _best(task: AnyTask, trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
+    """Return the result with the best score; among equals the first trial."""
+    finished = [results[trial.path.name] for trial in trials if trial.path.name in results]
+    best_of = min if metric in task.lower_is_better else max
+    return best_of(finished, key=lambda result: result[metric])
+
+
+def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:
+    """Delete the checkpoints of the other finished trials; others may still be running."""
+    for path in (trial.path for trial in trials):
+        if path.name in results and path.name != best and (path / "checkpoints").exists():
+            artifacts.remove_directory(path / "checkpoints")
+
+
+def extract_scores(result: Mapping[str, Any]) -> Scores:
+    """Return the scores in the content of `scores.json`."""
+    return {name: value for name, value in result.items() if isinstance(value, float)}
+
+
+def scores_of_report(report: Mapping[str, Any]) -> Scores:
+    """Return the scores in `scores.json`, or those of the best run in `trials.json`."""
+    return extract_scores(report.get("best", report))

@@ -1,0 +1,100 @@
+"""Labels of tables: placeholders for missing ones, and different spellings of one class."""
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal, TypeAlias
+
+from cloze.errors import DataWarning, InputError
+
+MissingLabels: TypeAlias = Literal["refuse", "drop"]
+
+PLACEHOLDERS = frozenset(
+    [
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-NaN",
+        "-nan",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "NaT",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+    ]
+)
+"""Texts that programs write for a missing value; pandas reads them as one."""
+_NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_TRUTH_VALUES = ("true", "false")
+_SHOWN_CLASSES = 20
+
+
+class MissingLabelError(InputError):
+    """A row has no label, or a placeholder for one."""
+
+
+def merge_labels(labels: Iterable[str]) -> dict[str, str]:
+    """Return the class of each label: equal numbers and truth values are one class, however a file writes them.
+
+    >>> merge_labels(["1.0", "0.0"]), merge_labels(["True", "false"]), merge_labels(["1.0", "1.1"])
+    ({'0.0': '0', '1.0': '1'}, {'True': 'true', 'false': 'false'}, {'1.0': '1.0', '1.1': '1.1'})
+    """
+    labels = sorted(set(labels), key=lambda label: (len(label), label))
+    is_whole = all(_NUMERAL.fullmatch(label) and float(label).is_integer() for label in labels)
+    names: dict[object, str] = {}
+    for label in labels:  # the shortest spelling names a class
+        name = label.lower() if label.lower() in _TRUTH_VALUES else label
+        names.setdefault(_value(label), name.partition(".")[0] if is_whole else name)
+    return {label: names[_value(label)] for label in sorted(labels)}
+
+
+def find_class(label: str, classes: Sequence[str]) -> str | None:
+    """Return the class that a label names, if there is one: the same text, number or truth value."""
+    if label in classes:
+        return label
+    equal = [name for name in classes if _value(name) == _value(label)]
+    return equal[0] if len(equal) == 1 else None
+
+
+def _value(label: str) -> object:
+    if _NUMERAL.fullmatch(label):
+        return float(label)
+    return label.lower() if label.lower() in _TRUTH_VALUES else label
+
+
+def similar_classes(classes: Iterable[str]) -> list[list[str]]:
+    """Return groups of classes that are equal as numbers, or but for case and spaces.
+
+    >>> similar_classes(["01", "1", "Pos", "neg", "pos"])
+    [['01', '1'], ['Pos', 'pos']]
+    """
+    groups: dict[object, list[str]] = {}
+    for name in classes:
+        key: object = " ".join(name.casefold().split())
+        with suppress(ValueError):
+            key = float(name)
+        groups.setdefault(key, []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def warn_of_similar_classes(classes: Iterable[str], where: str) -> None:
+    """Warn of classes that differ only in spelling, each group once."""
+    for group in similar_classes(classes):
+        what = f"the classes {' and '.join(map(repr, group))} differ only in spelling"
+        warnings.warn(DataWarning(f"{where}: {what}"), stacklevel=2)
+
+
+def describe_classes(counts: Mapping[str, int]) -> str:
+    """Return the classes with the numbers of their examples.
+
+    >>> describe_classes({"neg": 1200, "pos": 3})
+    '2 classes: neg (1,200), pos (3)'
+    """
+    shown = [f"{name} ({count:,})" for name, count in list(counts.items())[:_SHOWN_CLASSES]]
+    return f"{len(counts):,} classes: {', '.join([*shown, *['…'][: len(counts) - len(shown)]])}"

@@ -1,0 +1,144 @@
+"""The objective of a fine-tuning run, and its training batches."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cloze.data.batch import DataPosition
+from cloze.models.batch import to_device
+from cloze.tasks.batches import Indices, batch_by_length, shuffled_indices
+from cloze.tasks.config import FinetuneConfig, save_finetuned
+from cloze.tasks.data import LabeledData
+from cloze.tasks.predict import decode, iterate_logits
+from cloze.tasks.task import AnyTask, Array
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.distributed import DistributedContext
+from cloze.training.metric_sums import MetricSums
+from cloze.training.objective import Objective, StepData
+
+
+@dataclass(slots=True)
+class FinetuningBatches:
+    """The training batches of a run: the features of an epoch in random order.
+
+    Args:
+        task: packs the features.
+        features: the features of all training examples.
+        config: batch size and seed.
+        context: this rank, which takes its share of each step.
+    """
+
+    task: AnyTask
+    features: Sequence[Any]
+    config: FinetuneConfig
+    context: DistributedContext
+    _order: tuple[int, Indices] | None = field(init=False, default=None)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of an epoch; the last one may have fewer features."""
+        return -(-len(self.features) // self.config.batch_size)
+
+    def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
+        """Return this rank's share of the next `batch_size` features of the epoch."""
+        end = position.index + self.config.batch_size
+        indices = self._epoch_order(position.epoch)[position.index : end]
+        share = indices[self.context.rank :: self.context.world_size]
+        has_share = len(share) > 0  # the last step of an epoch may have fewer features than there are ranks
+        features = [self.features[i] for i in (share if has_share else indices[:1])]
+        lengths = [feature.num_tokens for feature in features]
+        max_tokens = sum(lengths) if self.task.uses_in_batch_negatives else micro_batch_tokens
+        batches = [
+            self.task.batch([features[i] for i in indices])
+            for indices in batch_by_length(lengths, max_tokens)
+        ]
+        num_tokens, num_targets = self.context.all_reduce(
+            has_share * sum(lengths), has_share * sum(batch.num_targets for batch in batches)
+        )
+        is_over = end >= len(self.features)
+        return StepData(
+            batches=batches,
+            num_tokens=int(num_tokens),
+            num_targets={"loss": num_targets},
+            next_position=DataPosition(0, position.epoch + is_over, 0 if is_over else end),
+            name=f"epoch {position.epoch + 1}, examples from {position.index}",
+            has_share=has_share,
+        )
+
+    def _epoch_order(self, epoch: int) -> Indices:
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, shuffled_indices(len(self.features), seed=self.config.seed, epoch=epoch)
+        return self._order[1]
+
+
+class FinetuningObjective(Objective):
+    """The loss of a task, and its scores on the dev data.
+
+    Args:
+        model: the task's model, on its device.
+        task: the task; each evaluation tunes its threshold.
+        data: training and dev data.
+        config: settings of the run.
+        tokenizer: the model's tokenizer, which is saved with it.
+    """
+
+    def __init__(
+        self, model: nn.Module, task: AnyTask, data: LabeledData, config: FinetuneConfig, tokenizer: Tokenizer
+    ) -> None:
+        super().__init__(model)
+        self.has_closed_form = task.has_closed_form
+        self.task = task
+        self.data = data
+        self.config = config
+        self.tokenizer = tokenizer
+        self.device = next(model.parameters()).device
+
+    def forward(self, batch: Any) -> MetricSums:
+        """Return the loss of a batch, and what else the task measures."""
+        batch = to_device(batch, self.device)
+        loss_sum, metrics = self.task.loss(self.model(batch).float(), batch)
+        return {**metrics, "loss": (loss_sum, metrics["loss"][1])}
+
+    def evaluation_step(self, batch: Any) -> Tensor:
+        """Return the logits of a batch."""
+        logits: Tensor = self.model(batch)
+        return logits
+
+    def evaluate(self) -> Iterator[MetricSums]:
+        """Yield the loss of all dev data, then their scores, for which the task is tuned."""
+        examples, features = self.data.dev, self.data.dev_features
+        flat = list(chain.from_iterable(features))
+        outputs: dict[int, Array] = {}
+        for indices, batch, logits in iterate_logits(
+            self.task, self.evaluation_step, flat, self.config.micro_batch_tokens, self.device
+        ):
+            outputs.update(zip(indices.tolist(), self.task.outputs(logits, batch), strict=True))
+            yield {"loss": self.task.loss(logits, batch)[1]["loss"]}
+        predictions = decode(self.task, examples, features, outputs)
+        tuned = self.task.with_tuned_threshold(examples, predictions)
+        if tuned is not self.task:
+            self.task, predictions = tuned, decode(tuned, examples, features, outputs)
+        scores = self.task.score(examples, predictions)
+        yield {name: (torch.tensor(value, dtype=torch.float64), 1.0) for name, value in scores.items()}
+
+    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+        """Return the score of `best_metric`, then the negative loss."""
+        metric = self.config.selection_metric(self.task)
+        sign = -1 if metric in self.task.lower_is_better else 1
+        return sign * metrics[metric], -metrics["loss"]
+
+    def save_model(self, directory: Path, model: nn.Module) -> None:
+        """Write config, weights, tokenizer and the task as tuned."""
+        max_seq_length = self.config.max_seq_length
+        save_finetuned(directory, model, self.tokenizer, self.task, max_seq_length=max_seq_length)
+
+    def solve(self) -> int:
+        """Set the weights to the task's closed-form solution; return the number of training tokens."""
+        features = self.data.flat_train_features
+        self.task.solve(self.model, features)
+        return sum(feature.num_tokens for feature in features)

@@ -1,0 +1,110 @@
+"""From start and end logits to the n best answers.
+
+Shapes: L tokens of a sequence, P tokens of the paragraph in it.
+
+Source: google-research/bert run_squad.py:741 @eedf571.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cloze.tasks.paragraphs import Context, Excerpt
+from cloze.tasks.task import softmax
+
+Logits = npt.NDArray[np.float64]
+
+_CLS = 0  # in training, [CLS] is the answer of a window without one
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer; without an excerpt it says that the paragraph has no answer."""
+
+    excerpt: Excerpt | None
+    start_logit: float = 0.0
+    end_logit: float = 0.0
+    probability: float = 1.0
+    """A softmax over the n best answers."""
+
+    @property
+    def text(self) -> str:
+        """The words of the answer, or ""."""
+        return "" if self.excerpt is None else self.excerpt.text
+
+    @property
+    def score(self) -> float:
+        """The sum of both logits."""
+        return self.start_logit + self.end_logit
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredWindow:
+    """The logits of a window of a paragraph, `[CLS] question [SEP] window [SEP]`."""
+
+    start_logits: Logits
+    end_logits: Logits
+    context: Context
+    first_token: int
+    """Index of the window's first token in the sequence."""
+    start: int
+    """Index of the window's first token in the paragraph."""
+    is_max_context: npt.NDArray[np.bool_]
+    """Whether this is the window with the most context for a token, [P]."""
+
+    def answer(self, first: int, last: int) -> Answer:
+        """Return the answer from one token of the sequence to another; [CLS] alone means no answer."""
+        shift = self.start - self.first_token
+        return Answer(
+            None if first == last == _CLS else self.context.excerpt(first + shift, last + shift),
+            float(self.start_logits[first]),
+            float(self.end_logits[last]),
+        )
+
+    def score(self, first: int, last: int) -> float:
+        """Return the sum of both logits."""
+        return float(self.start_logits[first] + self.end_logits[last])
+
+    def spans(self, n_best_size: int, max_answer_length: int) -> Iterator[tuple[int, int]]:
+        """Yield the first and the last token of every possible answer."""
+        in_text = range(self.first_token, self.first_token + len(self.is_max_context))
+        ends = [token for token in _largest(self.end_logits, n_best_size) if token in in_text]
+        for first in _largest(self.start_logits, n_best_size):
+            if first in in_text and self.is_max_context[first - self.first_token]:
+                yield from ((first, last) for last in ends if 0 <= last - first < max_answer_length)
+
+
+def best_answers(
+    windows: Sequence[ScoredWindow], *, n_best_size: int, max_answer_length: int, allows_no_answer: bool
+) -> list[Answer]:
+    """Return the `n_best_size` best answers of a paragraph's windows, with different texts.
+
+    As many start and end tokens of each window are considered. "No answer", if allowed, has the lowest score of [CLS]
+    over the windows, and is last if it is not among the best.
+
+    Differs: if no span is possible, "no answer" is returned; Google's code returns "empty" or fails.
+    """
+    spans = [(window, *span) for window in windows for span in window.spans(n_best_size, max_answer_length)]
+    if allows_no_answer:
+        lowest = min(windows, key=lambda window: window.score(_CLS, _CLS))
+        spans.append((lowest, _CLS, _CLS))
+    spans.sort(key=lambda span: -span[0].score(*span[1:]))
+    answers: dict[str, Answer] = {}  # excerpts are slow: only those of the best are made
+    for window, first, last in spans:
+        if len(answers) == n_best_size:
+            break
+        answer = window.answer(first, last)
+        answers.setdefault(answer.text, answer)
+    if allows_no_answer and "" not in answers:
+        answers[""] = lowest.answer(_CLS, _CLS)
+    best = list(answers.values()) or [Answer(None)]
+    probabilities = softmax([answer.score for answer in best]).tolist()
+    return [replace(answer, probability=p) for answer, p in zip(best, probabilities, strict=True)]
+
+
+def _largest(logits: Logits, count: int) -> list[int]:
+    """Return the indices of the largest logits, in descending order; of equals the first."""
+    indices: list[int] = np.argsort(-logits, kind="stable")[:count].tolist()
+    return indices

@@ -1,0 +1,238 @@
+"""Tagged texts in JSON and Parquet: texts with character spans, as annotation tools export them, or tokens and tags.
+
+{"text": "Ada lives in Oslo.", "label": [[0, 3, "PER"], [13, 17, "LOC"]]}       doccano
+{"text": "Ada", "entities": [{"start": 0, "end": 3, "label": "PER"}]}           doccano, spaCy, Prodigy, cloze predict
+[{"data": {"text": "Ada"}, "annotations": [{"result": […]}]}]                   Label Studio
+{"tokens": ["Ada", "lives"], "ner_tags": ["B-PER", "O"]}                        data sets of the Hugging Face Hub
+"""
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+from cloze.data.files import Line
+from cloze.data.tables import RawRow, json_lines, read_rows
+from cloze.errors import InputError
+from cloze.metrics.conll import Entity
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.conll import Sentence, TaggedText
+from cloze.tasks.running_text import split_text
+from cloze.tasks.tag_schemes import entities_to_tags
+from cloze.tokenization.unicode import replace_lone_surrogates
+
+_TOKENS = ("tokens", "words")
+_SPANS = ("entities", "spans", "label", "labels")
+_STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
+_LABELS = ("label", "labels", "type", "entity")
+_TAGS_NAME = re.compile(r"(.*_)?(tag|label)s?")
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTagReader:
+    """Reads the objects of a file.
+
+    Args:
+        task: name of the task, for remedies.
+        labeled: whether spans or tags are read.
+        language: of the texts, for sentence splitting.
+        tags_field: the field with the tags of tokens; None: the only one that may be.
+        tag_names: names of tags that are numbers, in their order.
+    """
+
+    task: str
+    labeled: bool
+    language: str = "en"
+    tags_field: str | None = None
+    tag_names: tuple[str, ...] = ()
+
+    def read_lines(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
+        """Yield the texts of JSON lines, or of a file that is one list of objects."""
+        lines = iter(lines)
+        head = next((line for line in lines if line[0].strip()), ("", str(path)))
+        if head[0].lstrip().startswith("["):
+            text = "\n".join(line for line, _ in chain([head], lines))
+            try:
+                objects = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                remedy = "Give one object a line, or one list of objects"
+                raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
+            rows: Iterable[RawRow] = ((row, f"{path}: [{i}]") for i, row in enumerate(objects))
+        else:
+            rows = json_lines(chain([head], lines))
+        yield from self._read(path, rows)
+
+    def read_parquet(self, path: PathOrUrl) -> Iterator[TaggedText]:
+        """Yield the texts of a Parquet file, which may name its tags as data sets of the Hugging Face Hub do."""
+        from cloze.data.arrow_files import open_parquet
+
+        with open_parquet(str(path)) as file:
+            names = file.schema_arrow.names
+            metadata = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
+        reader, features = self, metadata.get("info", {}).get("features", {})
+        for field in filter(self._may_be_tags, names):
+            names_of_field = features.get(field, {}).get("feature", {}).get("names")
+            if names_of_field and not self.tag_names:
+                reader = replace(reader, tag_names=tuple(names_of_field))
+        wanted = [name for name in names if name in ("text", *_TOKENS, *_SPANS) or self._may_be_tags(name)]
+        rows = ((row.cells, row.where) for row in read_rows(path, wanted or ["tokens"]))
+        yield from reader._read(path, rows)  # type: ignore[arg-type]
+
+    def _may_be_tags(self, name: str) -> bool:
+        return name == self.tags_field if self.tags_field else _TAGS_NAME.fullmatch(name) is not None
+
+    def _read(self, path: PathOrUrl, rows: Iterable[RawRow]) -> Iterator[TaggedText]:
+        is_empty = True
+        for row, where in rows:
+            is_empty = False
+            if not isinstance(row, Mapping):
+                raise InputError(f"{_shown(row)} is no JSON object", where=where)
+            yield self._parse(row, where)
+        if is_empty:
+            raise InputError("holds no texts", where=path)
+
+    def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
+        if isinstance(data := row.get("data"), Mapping):
+            row = {"text": data.get("text", _only_text(data)), "entities": self._annotations(row, where)}
+        text, tokens = row.get("text"), next((row[name] for name in _TOKENS if name in row), None)
+        if isinstance(text, str) and (not isinstance(tokens, list) or any(name in row for name in _SPANS)):
+            return self._tag_text(text, row, where)
+        if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):
+            what = f"there is no field 'text' with a text, nor 'tokens' with a list of words: {_shown(row)}"
+            raise InputError(what, where=where, remedy="Name the fields so")
+        tags = self._token_tags(row, len(tokens), where) if self.labeled else None
+        words = tuple(map(replace_lone_surrogates, tokens))
+        return TaggedText((Sentence(words, tags, where, None, columns=0),) if words else ())
+
+    def _token_tags(self, row: Mapping[str, Any], num_tokens: int, where: str) -> tuple[str, ...]:
+        fields = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
+        if len(fields) != 1:
+            what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
+            remedy = f"Choose one of {', '.join(map(repr, row))} with --set {self.task}.tags_field=NAME"
+            raise InputError(what, where=where, remedy=remedy)
+        tags = row[fields[0]]
+        if len(tags) != num_tokens:
+            raise InputError(f"{len(tags)} {fields[0]} for {num_tokens} tokens", where=where)
+        return tuple(self._tag_name(tag, fields[0], where) for tag in tags)
+
+    def _tag_name(self, tag: Any, field: str, where: str) -> str:
+        if isinstance(tag, str) and not tag.isdigit():
+            return tag
+        if not isinstance(tag, str | int) or isinstance(tag, bool):
+            raise InputError(f"{field!r} holds {_shown(tag)}, not a tag", where=where)
+        if not self.tag_names:
+            remedy = f"""Give their names in order: --set '{self.task}.tag_names=["O", "B-PER", …]'"""
+            raise InputError(f"{field!r} holds the number {tag}, not a tag", where=where, remedy=remedy)
+        if not 0 <= int(tag) < len(self.tag_names):
+            what = (
+                f"{field!r} holds the number {tag}, and {self.task}.tag_names has {len(self.tag_names)} names"
+            )
+            raise InputError(what, where=where, remedy="They count from 0")
+        return self.tag_names[int(tag)]
+
+    def _annotations(self, row: Mapping[str, Any], where: str) -> list[Any] | None:
+        """Return the spans of a task of Label Studio, which must have one annotation."""
+        annotations = row.get("annotations", row.get("completions", []))
+        if not isinstance(annotations, list) or not all(isinstance(a, Mapping) for a in annotations):
+            raise InputError("'annotations' is not a list of objects", where=where)
+        done = [a for a in annotations if not a.get("was_cancelled")]
+        if self.labeled and len(done) != 1:
+            what = f"{len(done)} annotations of one text"
+            raise InputError(what, where=where, remedy="Leave one annotation of each text in the export")
+        results = done[0].get("result", []) if done else []
+        values = [result.get("value") for result in results if isinstance(result, Mapping)]
+        return [value for value in values if isinstance(value, Mapping) and "start" in value]
+
+    def _tag_text(self, text: str, row: Mapping[str, Any], where: str) -> TaggedText:
+        """Split a text into words and sentences that no span cuts, and tag the words of the spans."""
+        text = replace_lone_surrogates(text)
+        if not self.labeled:
+            return TaggedText(split_text(text, language=self.language), text)
+        lists = [row[name] for name in _SPANS if isinstance(row.get(name), list)]
+        if not lists:
+            what = f"no field has the spans of the text: there are {', '.join(map(repr, row))}"
+            remedy = "Give 'label' or 'entities', a list of [start, end, label]"
+            raise InputError(what, where=where, remedy=remedy)
+        spans = sorted({_span(value, text, where) for value in next(filter(None, lists), [])})
+        for one, other in pairwise(spans):
+            if other.start < one.end:
+                what = f"{text[one.start : one.end]!r} and {text[other.start : other.end]!r} overlap"
+                raise InputError(what, where=where, remedy="A word has one tag: leave one of the spans")
+        cuts = sorted({position for span in spans for position in span[:2]})
+        words: list[tuple[int, int]] = []
+        sentence_ends = []
+        for sentence in split_text(text, language=self.language):
+            for start, end in sentence.offsets or ():
+                inner = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+                words.extend(pairwise([start, *inner, end]))
+            if not any(span.start < words[-1][1] < span.end for span in spans):
+                sentence_ends.append(len(words))
+        starts = [start for start, _ in words]
+        marked = []
+        for span in spans:
+            first, end = bisect_left(starts, span.start), bisect_left(starts, span.end)
+            if first == end:
+                raise InputError(f"the span {list(span)} marks no word", where=where)
+            marked.append(Entity(span.label, first, end))
+        tags = entities_to_tags(marked, len(words), "IOB2")
+        sentences = (
+            Sentence(
+                tuple(text[start:end] for start, end in words[first:last]),
+                tags[first:last],
+                where,
+                None,
+                tuple(words[first:last]),
+                columns=0,
+            )
+            for first, last in pairwise([0, *sentence_ends])
+        )
+        return TaggedText(tuple(sentences), text)
+
+
+def _only_text(data: Mapping[str, Any]) -> Any:
+    texts = [value for value in data.values() if isinstance(value, str)]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _span(value: Any, text: str, where: str) -> _Span:
+    """Return a span without the white space around it."""
+    if isinstance(value, Mapping):
+        start, end, label = (
+            next((value[name] for name in names if name in value), None)
+            for names in (_STARTS, _ENDS, _LABELS)
+        )
+        label = label[0] if isinstance(label, list) and len(label) == 1 else label
+    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) >= 3:
+        start, end, label = value[:3]
+    else:
+        start = end = label = None
+    if not (type(start) is type(end) is int and isinstance(label, str) and label.strip()):
+        remedy = 'Write [0, 3, "PER"] or {"start": 0, "end": 3, "label": "PER"}'
+        raise InputError(f"{_shown(value)} is not a span with one label", where=where, remedy=remedy)
+    if not 0 <= start < end <= len(text):
+        what = f"the span {_shown(value)} is not in the text, which has {len(text)} characters"
+        raise InputError(
+            what, where=where, remedy="Spans count characters from 0, and their end is the one after"
+        )
+    marked = text[start:end]
+    named = value.get("text", marked) if isinstance(value, Mapping) else marked
+    if named != marked:
+        what = f"the span {_shown(value)} is not where its text is; the text there is {marked[:60]!r}"
+        raise InputError(
+            what, where=where, remedy="Spans count characters from 0, not bytes nor UTF-16 units"
+        )
+    start += len(marked) - len(marked.lstrip())
+    return _Span(start, start + len(marked.strip()), label.strip())
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)[:80]

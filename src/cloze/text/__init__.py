@@ -1,1 +1,0 @@
-"""Characters to pieces: the tokenizer, the vocabulary, sentences."""

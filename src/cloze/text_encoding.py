@@ -1,0 +1,59 @@
+"""Recognize files that are not text in UTF-8, with the command that converts them."""
+
+from types import MappingProxyType
+
+from cloze.errors import InputError
+
+_UTF_16_SHARE = 0.3
+
+
+def _convert_from(encoding: str) -> str:
+    return f"Convert it: iconv -f {encoding} -t utf-8 OLD > NEW"
+
+
+_NOT_TEXT = MappingProxyType(
+    {
+        b"%PDF-": ("a PDF, not text", "Extract its text first: pdftotext"),
+        b"PK\3\4": (
+            "a ZIP archive (as .docx, .xlsx and .epub are), not text",
+            "Unpack it first, or save it as text or CSV",
+        ),
+        b"version https://git-lfs": ("a pointer of git-lfs, not the file itself", "Fetch it: git lfs pull"),
+        b"<mediawiki": ("a wiki dump with markup, not text", "Extract its text first: WikiExtractor"),
+        b"\xff\xfe\0\0": ("text in UTF-32, not in UTF-8", _convert_from("utf-32")),
+        b"\0\0\xfe\xff": ("text in UTF-32, not in UTF-8", _convert_from("utf-32")),
+        b"\xff\xfe": ("text in UTF-16, not in UTF-8", _convert_from("utf-16")),
+        b"\xfe\xff": ("text in UTF-16, not in UTF-8", _convert_from("utf-16")),
+    }
+)
+
+
+def refuse_non_text(head: bytes, *, where: object) -> None:
+    """Raise an `InputError` if the first bytes of a file are those of another format or encoding than UTF-8."""
+    for magic, (what, remedy) in _NOT_TEXT.items():
+        if head.startswith(magic):
+            raise InputError(what, where=where, remedy=remedy)
+    for name, zeros, others in (("utf-16le", head[1::2], head[::2]), ("utf-16be", head[::2], head[1::2])):
+        if len(head) > 1 and zeros.count(0) > _UTF_16_SHARE * len(zeros) and not others.count(0):
+            raise InputError("text in UTF-16, not in UTF-8", where=where, remedy=_convert_from(name))
+
+
+def how_to_convert(line: bytes) -> str:
+    """Return the remedy for a line that is not UTF-8. Bytes 80 to 9F are characters of Windows, not of Latin 1."""
+    encoding = "windows-1252" if any(0x80 <= byte <= 0x9F for byte in line) else "latin1"
+    return (
+        f"Convert the file from its encoding (iconv -f {encoding} -t utf8 OLD > NEW if it is Western European), "
+        "or fix this line if the others are UTF-8"
+    )
+
+
+def refuse_carriage_return(text: str, *, where: object, what: str) -> None:
+    """Raise an `InputError` if CR is in a text where it most likely ends a line, though the file has LF, too."""
+    if "\r" in text:
+        remedy = "Lines end in LF or CR LF: tr '\\r' '\\n' < OLD > NEW"
+        raise InputError(f"a carriage return in {what}", where=where, remedy=remedy)
+
+
+def ends_lines_in_cr(head: bytes) -> bool:
+    """Return whether lines end in CR alone, as far as the beginning of a text shows: it has no LF."""
+    return b"\r" in head[:-1] and b"\n" not in head

@@ -1,0 +1,1 @@
+"""Text to token ids: the WordPiece tokenizer, its vocabularies, and sentence splitting."""

@@ -1,0 +1,268 @@
+"""Split text into sentences: the rules of `sentencex` for many languages with corrections, or a function of the user.
+
+sentencex knows terminators, abbreviations and numbers. It takes quoted text for one sentence, however long, and pairs a
+mark without a partner, an apostrophe or an inch, with one far away. So it gets the text without quotation marks
+(`_mask`), and afterwards each mark is added to the sentence that it touches.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import sentencex
+
+from cloze.errors import InputError
+from cloze.tokenization.custom_splitter import Span, split_with_function
+from cloze.tokenization.unicode import replace_lone_surrogates
+
+# fmt: off
+LANGUAGES = (
+    "am", "ar", "bg", "bn", "ca", "da", "de", "el", "en", "es", "fi", "fr", "gu", "hi", "hy", "it",
+    "ja", "kk", "kn", "ml", "mr", "my", "nl", "pa", "pl", "pt", "ru", "sk", "ta", "te", "uk", "zh",
+)
+# fmt: on
+"""Languages with rules and abbreviations; Chinese needs only its full stop."""
+
+# fmt: off
+_WITHOUT_CAPITALS = frozenset(
+    ("am", "ar", "bn", "gu", "hi", "ja", "kn", "ml", "mr", "my", "pa", "ta", "te", "zh")
+)
+# fmt: on
+"""Without capitals one cannot tell whether a sentence continues after a quotation, so the rules of sentencex stay."""
+
+_QUOTATION_MARKS = '"“”„‟«»‹›‘'
+_LOOSE_APOSTROPHES: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {mark: re.compile(rf"{mark}(?:(?<!\w{mark})|(?!\w))") for mark in "'’"}
+)
+_BRACKETS_OF_SENTENCES: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "()": re.compile(r"\)(?<=[.!?]\))"),
+        "[]": re.compile(r"\](?<=[.!?]\])"),
+        "（）": re.compile(r"）(?<=[。！？]）)"),
+    }
+)
+_WIDE_STOPS = "。！？．｡"
+"""They end a sentence before an East Asian letter in every language."""
+_PART_CHARACTERS, _MAX_PART_CHARACTERS = 500, 20_000
+"""Characters per call of sentencex, whose time is quadratic in the length of a text without spaces; the maximum applies
+if a quotation is not closed."""
+_OPENING, _CLOSING = "“‘「『（(《〈【", "”’」』）)》〉】"
+_MARKS = re.compile(
+    rf"(?P<opening>[{_OPENING}])|(?P<closing>[{_CLOSING}])|(?P<both>\")|[{_WIDE_STOPS}](?=[぀-ヿ㐀-鿿])"
+)
+_LIKE_A_NUMBER = re.compile(r"([。！？।॥؟۔])[0-9a-z]")
+"""Text where sentencex mistakes a terminator without a space for the point of a number or a name."""
+_NEVER_FIRST = frozenset(".,;:!?…)]}%，。、；：！？）")
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
+"""After an initial, sentencex skips one byte for a space, which splits a space of several bytes."""
+_DASHES = "—– -"
+_NO_DASH = re.compile(f"[^{_DASHES}]")
+_MAX_NUMBER_CHARACTERS = 5
+_NUMBER = re.compile(r"[(\"“]?(?:\d+|\w)\.\)?")
+
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "ca": "contra mar no",
+        "da": "port rest sort",
+        "de": "Art Bart art mag mich",
+        "en": "May arc ark art fed ill may me miss no ore pa",
+        "es": "bien contra mar no",
+        "it": "fa ha mai me no sai so te va via",
+        "nl": "best hand me",
+        "ru": "муж",
+        "uk": "вид",
+    }
+)
+"""Words that are abbreviations for sentencex (me. for Maine, mag. for magister) but usually end a sentence."""
+
+_ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "de": "Abb Aufl Bd Ew Frl Hrn Lieut geb gest hl inkl königl",
+        "en": "Bp Chas Geo Jas Jos Lieut Robt Sergt Ste Thos Wm",
+        "fr": "Mgr Mme St",
+    }
+)
+"""Abbreviations that sentencex does not know."""
+
+_PRONOUN = r"(?<=[a-z] I\.)(?=\s\W*[A-Z][a-z])"  # said I. The; but I. M. Pei
+_ANSWER = r"(?<=\bNo\.)(?=\s\W*(?:[A-Z][a-z]|I\b))"  # No. I think; but No. 7 and No. V
+_ENDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"en": (_PRONOUN, _ANSWER)})
+
+_INITIAL = r"(?<=\b[A-ZÀ-ÖØ-ÞĄ-ŽА-ЯЁІЇЄҐ]\.)(?=\s)"  # M. Dupont
+_ORDINAL = r"(?<=\b\d\.)(?=\s)|(?<=\b\d\d\.)(?=\s)"  # im 19. Jahrhundert
+_NO_ENDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "de": (_ORDINAL,),
+        **dict.fromkeys(("bg", "ca", "da", "es", "fr", "kk", "pl", "pt", "ru", "sk", "uk"), (_INITIAL,)),
+    }
+)
+
+
+def check_language(language: str) -> None:
+    """Refuse a language without rules, for which sentencex would silently use English.
+
+    Raises:
+        InputError: the language is not in `LANGUAGES`.
+    """
+    if language not in LANGUAGES:
+        remedy = f"Choose one of {', '.join(LANGUAGES)}"
+        raise InputError(f"no sentence rules for {language!r}", where="language", remedy=remedy)
+
+
+def sentence_spans(text: str, *, language: str = "en", splitter: str | None = None) -> list[Span]:
+    """Return (start, end) of each sentence in characters, without the white space around it.
+
+    Spans are in order and disjoint. Only white space is outside of them.
+
+    >>> sentence_spans("Mr. Hyde came.  He left. ")
+    [(0, 14), (16, 24)]
+
+    Args:
+        text: a paragraph; a blank line ends a sentence, a line break does not.
+        language: language of the rules.
+        splitter: a function "package.module:function" instead of the rules; see `custom_splitter`.
+
+    Raises:
+        InputError: the language is not in `LANGUAGES`, or the function does not exist.
+        RunError: the function fails, or does not return the sentences of the text.
+    """
+    return _spans(replace_lone_surrogates(text), language, splitter)
+
+
+def split_sentences(text: str, *, language: str = "en", splitter: str | None = None) -> list[str]:
+    """Return the sentences of a text; arguments and errors are those of `sentence_spans`.
+
+    >>> split_sentences("“Why?” he asked. “It was late. I slept.”")
+    ['“Why?” he asked.', '“It was late.', 'I slept.”']
+
+    Differs: lone surrogates become U+FFFD.
+    """
+    text = replace_lone_surrogates(text)
+    return [text[start:end] for start, end in _spans(text, language, splitter)]
+
+
+def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
+    if splitter is not None:
+        return split_with_function(text, splitter)
+    check_language(language)
+    if not text.isascii():
+        text = _WIDE_SPACE.sub(" ", text)
+    masked = _mask(text, language)
+    spans: list[Span] = []
+    start = end = 0
+    for segment in _segments(masked, language):
+        stop = end + len(segment.rstrip())
+        end += len(segment)
+        if end == len(text):
+            stop = len(text.rstrip())
+        else:
+            gap = text[stop:end]
+            has_marks = gap != " " and gap != masked[stop:end]
+            if not masked[end].isupper() and _continues(masked, stop, end, has_marks=has_marks):
+                continue
+            if has_marks:
+                stop = _include_marks(text, stop, end, language)
+        sentence = text[start:stop].lstrip()
+        if len(sentence) <= _MAX_NUMBER_CHARACTERS and end < len(text) and _NUMBER.fullmatch(sentence):
+            continue  # the number of a list item
+        if sentence and spans and not any(map(str.isalnum, sentence)):
+            start, _ = spans.pop()  # a dash or a mark alone belongs to the sentence before it
+            sentence = text[start:stop]
+        if sentence:
+            spans.append((stop - len(sentence), stop))
+        start = stop
+    return spans
+
+
+def _segments(masked: str, language: str) -> Iterator[str]:
+    """Yield the sentences of sentencex with the white space after them."""
+    for part in _parts(masked) if any(stop in masked for stop in _WIDE_STOPS) else (masked,):
+        yield from sentencex.segment(language, part)
+
+
+def _parts(masked: str) -> Iterator[str]:
+    """Split a long text at full stops before a letter, outside of closed quotations and brackets."""
+    start = opened = 0
+    between_equal_marks = False
+    for mark in _MARKS.finditer(masked):
+        if mark["opening"]:
+            opened += 1
+        elif mark["closing"]:
+            opened = max(opened - 1, 0)
+        elif mark["both"]:
+            between_equal_marks = not between_equal_marks
+        else:
+            is_quoted = opened or between_equal_marks
+            if mark.end() - start >= (_MAX_PART_CHARACTERS if is_quoted else _PART_CHARACTERS):
+                yield masked[start : mark.end()]
+                start, opened, between_equal_marks = mark.end(), 0, False
+    yield masked[start:]
+
+
+def _mask(text: str, language: str) -> str:
+    """Replace what misleads sentencex, character by character."""
+    if language in _WITHOUT_CAPITALS:
+        return _mask_brackets(_LIKE_A_NUMBER.sub(r"\1A", text))
+    masked = text
+    for mark in '"' if text.isascii() else _QUOTATION_MARKS:
+        masked = masked.replace(mark, " ")
+    for apostrophe, loose_apostrophe in _LOOSE_APOSTROPHES.items():
+        if apostrophe in masked:
+            masked = loose_apostrophe.sub(" ", masked)
+    masked = _mask_brackets(masked.replace("…", "."))
+    # "!" always ends a sentence, "," never does
+    return _full_stops(language).sub(lambda match: "!" if match.lastgroup else ",", masked)
+
+
+def _mask_brackets(masked: str) -> str:
+    """Blank the brackets around whole sentences, because sentencex does not split text in brackets."""
+    for bracket, closing_bracket in _BRACKETS_OF_SENTENCES.items():
+        if bracket[1] not in masked:
+            continue
+        characters = list(masked)
+        opened: list[int] = []
+        scanned = 0
+        for match in closing_bracket.finditer(masked):
+            closing = match.start()
+            opened += [index for index in range(scanned, closing) if characters[index] == bracket[0]]
+            scanned = closing
+            if opened:
+                characters[opened.pop()] = characters[closing] = " "
+        masked = "".join(characters)
+    return masked
+
+
+@functools.cache
+def _full_stops(language: str) -> re.Pattern[str]:
+    """Return a pattern of full stops that sentencex gets wrong; it starts with the full stop, which is fast."""
+    ends = [*_after_words(_WORDS.get(language, "").split()), *_ENDS.get(language, ())]
+    no_ends = [*_after_words(_ABBREVIATIONS.get(language, "").split()), *_NO_ENDS.get(language, ())]
+    never = ["(?!)"]
+    return re.compile(rf"\.(?:(?P<ends>{'|'.join(ends or never)})|{'|'.join(no_ends or never)})")
+
+
+def _after_words(words: Sequence[str]) -> list[str]:
+    lengths = sorted(set(map(len, words)))  # a lookbehind has a fixed length
+    return [rf"(?<=\b(?:{'|'.join(w for w in words if len(w) == n)})\.)(?=\s)" for n in lengths]
+
+
+def _include_marks(text: str, stop: int, end: int, language: str) -> int:
+    """Return the end of a sentence with the marks that touch its terminator, which ends at `stop`."""
+    if language == "fr":
+        stop = max(stop, text.find("»", stop, end))
+    while stop < end and not text[stop].isspace() and text[stop] not in "([（":
+        stop += 1
+    return stop
+
+
+def _continues(masked: str, stop: int, end: int, *, has_marks: bool) -> bool:
+    """Return whether a sentence continues after a boundary of sentencex.
+
+    It continues with a lower-case letter, except after a bare full stop, about which sentencex knows more.
+    """
+    first = masked[end]
+    if first in _DASHES:
+        after_dash = _NO_DASH.search(masked, end)
+        return after_dash is not None and after_dash[0].islower()
+    return first in _NEVER_FIRST or (first.islower() and (has_marks or masked[stop - 1] != "."))

@@ -1,0 +1,43 @@
+"""Classes of characters as BERT's tokenizer defines them."""
+
+import re
+import string
+import unicodedata
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CHINESE_BLOCKS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+def replace_lone_surrogates(text: str) -> str:
+    r"""Replace lone surrogates, which come from broken JSON escapes and cannot be encoded, by U+FFFD.
+
+    BERT's cleaning deletes U+FFFD. Offsets stay the same.
+
+    >>> replace_lone_surrogates("half \ud83d of a pair")
+    'half \ufffd of a pair'
+    """
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def is_white_space(character: str) -> bool:
+    """Return whether a character separates words."""
+    return character in " \t\n\r" or unicodedata.category(character) == "Zs"
+
+
+def is_punctuation(character: str) -> bool:
+    """Return whether a character is punctuation in Unicode, or an ASCII symbol like "$"."""
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
+
+
+def is_chinese(character: str) -> bool:
+    """Return whether a character is a Chinese character, in any language; kana and hangul are not."""
+    return any(first <= ord(character) <= last for first, last in _CHINESE_BLOCKS)

@@ -1,0 +1,257 @@
+"""WordPiece vocabularies: read and check `vocab.txt`, learn one from word counts, add words."""
+
+import itertools
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from cloze.errors import InputError
+from cloze.file_io import read_file, read_json
+from cloze.progress import SILENT, Bar, Progress
+from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
+from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, UNUSED
+from cloze.tokenization.wordpiece_trainer import MIN_COUNT, Words, learn_tokens
+
+MAX_VOCABULARY_BYTES = 1 << 26
+MAX_WORD_CHARS = 50
+MIN_ALPHABET, MAX_ALPHABET = 100, 1000
+_MAX_PADDING = 128
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """Read a `vocab.txt`, one token per line; the id of a token is the number of lines before it.
+
+    Blanks around a token, and empty lines at the end, do not count. See `keep_ids` for other empty or repeated lines.
+
+    Raises:
+        InputError: the file is missing, empty or not UTF-8, or it repeats a token or lacks a special token.
+    """
+    path = Path(path)
+    try:
+        raw = read_file(path, max_bytes=MAX_VOCABULARY_BYTES)
+    except FileNotFoundError as error:
+        raise InputError(f"cannot read the vocabulary: {error.strerror}", where=path) from None
+    refuse_non_text(raw, where=path)
+    if ends_lines_in_cr(raw):
+        raw = raw.replace(b"\r", b"\n")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = raw.count(b"\n", 0, error.start) + 1
+        remedy = how_to_convert(raw[error.start : error.end])
+        raise InputError("not UTF-8", where=f"{path}:{number}", remedy=remedy) from None
+    # Published vocabularies contain U+2028 as a token.
+    tokens = [line.strip() or line.strip(" \t\r") for line in text.split("\n")]
+    while tokens and not tokens[-1]:
+        tokens.pop()
+    tokens = keep_ids(tokens, path)
+    check_vocabulary(tokens, where=path)
+    return tokens
+
+
+def keep_ids(tokens: list[str], path: Path) -> list[str]:
+    """Replace empty and repeated tokens by [unusedN] if the model next to the vocabulary has an embedding for each id.
+
+    If it has exactly as many embeddings as there are other tokens, they are left out. Both gives a warning. Otherwise
+    the tokens are returned as they are.
+
+    Source: google-research/bert tokenization.py:121-135 @eedf571, and transformers: an empty line has an id, and the
+        last of equal tokens counts.
+    """
+    ids = {token: number for number, token in enumerate(tokens)}
+    broken = {number: "" for number, token in enumerate(tokens) if not token or ids[token] != number}
+    num_embeddings = count_embeddings(path.parent) if broken else None
+    if num_embeddings is not None and len(tokens) <= num_embeddings:
+        broken = dict(zip(broken, _unused_tokens(ids), strict=False))
+        done = "all ids stay as they are"
+    elif num_embeddings == len(tokens) - len(broken) and broken:
+        done = f"left out, since the model has {num_embeddings:,} embeddings"
+    else:
+        return tokens
+    what = f"empty or repeated tokens: {len(broken):,}, the first has id {min(broken):,}"
+    warnings.warn(f"{path}: {what}: {done}", stacklevel=2)
+    kept = (broken.get(number, token) for number, token in enumerate(tokens))
+    return list(filter(None, kept))
+
+
+def warn_of_missing_tokens(num_tokens: int, directory: Path) -> None:
+    """Warn of fewer tokens than the model has embeddings, unless it rounds their number up to a multiple of 8."""
+    num_embeddings = count_embeddings(directory) or num_tokens
+    is_rounded = num_embeddings % 8 == 0 and num_embeddings - num_tokens < _MAX_PADDING
+    if num_tokens < num_embeddings and not is_rounded:
+        what = f"{num_tokens:,} tokens, the model has {num_embeddings:,} embeddings"
+        warnings.warn(f"{directory}: {what}: is the vocabulary complete?", stacklevel=3)
+
+
+def count_embeddings(directory: Path) -> int | None:
+    """Return the number of embeddings of the model in a directory, if there is one."""
+    for name in ("config.json", "bert_config.json"):
+        if (directory / name).is_file():
+            size = read_json(directory / name).get("vocab_size")
+            if isinstance(size, int):
+                return size
+    return None
+
+
+def _unused_tokens(known: Collection[str]) -> Iterator[str]:
+    return (token for number in itertools.count() if (token := f"[unused{number}]") not in known)
+
+
+def check_vocabulary(tokens: Sequence[str], *, where: object) -> None:
+    """Refuse a vocabulary that a BERT tokenizer cannot use.
+
+    Args:
+        tokens: in order of their ids.
+        where: the file, for the message.
+
+    Raises:
+        InputError: the vocabulary is empty, has an empty or repeated token, or lacks a special token.
+    """
+    if not tokens:
+        raise InputError("the vocabulary is empty", where=where)
+    first_line: dict[str, int] = {}
+    for number, token in enumerate(tokens, start=1):
+        if not token:
+            remedy = f"Write {next(_unused_tokens(tokens))} in it: without the line all later tokens would change ids"
+            raise InputError("empty line in the vocabulary", where=f"{where}:{number}", remedy=remedy)
+        if token in first_line:
+            what = f"{token!r} is in line {first_line[token]} already"
+            remedy = (
+                f"Write {next(_unused_tokens(tokens))} in that line: readers take the last of equal tokens"
+            )
+            raise InputError(what, where=f"{where}:{number}", remedy=remedy)
+        if not token.isascii() and any("\ud800" <= character <= "\udfff" for character in token):
+            what = f"{token!a} has a lone surrogate, which is not a character"
+            raise InputError(what, where=f"{where}:{number}")
+        first_line[token] = number
+    missing = [token for token in SPECIAL_TOKENS if token not in first_line]
+    if missing:
+        remedy = "BERT needs " + ", ".join(SPECIAL_TOKENS)
+        raise InputError(f"the vocabulary has no {' and no '.join(missing)}", where=where, remedy=remedy)
+
+
+def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Progress = SILENT) -> list[str]:
+    """Learn a WordPiece vocabulary of exactly `size` tokens.
+
+    Reserved tokens come first, at Google's ids: [PAD], [unused0] to [unused98], [UNK], [CLS], [SEP], [MASK],
+    [unused99] to [unused993]. A vocabulary below 20,000 tokens has only those up to [MASK], one below 5,000 no
+    [unusedN]. Then come the alphabet, without and with ##, and the learned tokens by frequency. The result does not
+    depend on the order of the counts.
+
+    The alphabet has the most frequent characters of words with several characters: a twentieth of `size`, at least 100
+    and at most 1,000. Words with rarer characters become [UNK]. Characters that are always words of their own
+    (punctuation, Chinese) need no ## form; they are learned by frequency.
+
+    Args:
+        word_counts: from `count_words`; words over 50 characters are ignored.
+        size: number of tokens.
+        progress: progress output.
+
+    Raises:
+        InputError: the text has too few different tokens, or `size` is smaller than reserved tokens and alphabet.
+
+    Source: Devlin et al. 2019, 3; see `cloze.tokenization.wordpiece_trainer`.
+    """
+    reserved = reserved_tokens(size)
+    usable = {w: n for w, n in word_counts.items() if len(w) <= MAX_WORD_CHARS and w != UNK}
+    alphabet = _alphabet(usable, size)
+    words = _spellable_words(alphabet, usable)
+    num_ignored = sum(word_counts.values()) - sum(usable[word] for word in words)
+    if num_ignored:
+        reason = f"over {MAX_WORD_CHARS} characters long or with characters too rare for the alphabet"
+        progress.note(f"vocabulary: {num_ignored:,} words ignored, {reason}")
+    if not words:
+        raise InputError("no words to learn a vocabulary from", remedy="Give more text")
+    letters = [*alphabet, *(CONTINUATION + letter for letter in alphabet)]
+    num_learned = size - len(reserved) - len(letters)
+    if num_learned < 0:
+        what = f"{size} is too small for {len(reserved)} reserved tokens and an alphabet of {len(letters)}"
+        raise InputError(what, where="size", remedy=f"Use at least {size - num_learned}")
+    with progress.bar("vocabulary", total=None, unit="thresholds tried") as bar:
+        learned = _learn(words, usable, alphabet, num_learned, bar)
+        if len(learned) < num_learned:
+            available = _with_reserved(len(letters) + len(learned))
+            max_size = _max_size(usable, alphabet, available, bar)
+            what = f"{size:,} tokens requested, {available:,} occur {MIN_COUNT} times or more in the text"
+            remedy = f"Use {max_size} tokens or fewer, or more text" if max_size else "Give more text"
+            raise InputError(what, where="size", remedy=remedy)
+    return [*reserved, *letters, *learned]
+
+
+def reserved_tokens(size: int) -> list[str]:
+    """Return the tokens before the learned ones: special tokens, and placeholders for words that are added later.
+
+    Differs: the placeholders of the published cased and multilingual vocabularies are numbered from 1.
+    """
+    before, after = (99, 895) if size >= 20_000 else (99, 0) if size >= 5_000 else (0, 0)
+    unused = [f"[unused{number}]" for number in range(before + after)]
+    return [PAD, *unused[:before], UNK, CLS, SEP, MASK, *unused[before:]]
+
+
+def add_tokens(tokens: Sequence[str], words: Sequence[str], keep: Collection[str] = ()) -> list[str]:
+    """Add words to a vocabulary: first in place of [unused] tokens, in order, then at the end.
+
+    All other tokens keep their ids, as do [unused] tokens in `keep`, which are in use.
+
+    Raises:
+        InputError: a word is in the vocabulary already, or repeated.
+    """
+    extended = list(tokens)
+    places = (index for index, token in enumerate(tokens) if UNUSED.fullmatch(token) and token not in keep)
+    for word in words:
+        place = next(places, None)
+        if place is None:
+            extended.append(word)
+        else:
+            extended[place] = word
+    check_vocabulary(extended, where="words")
+    return extended
+
+
+def _max_size(word_counts: Mapping[str, int], alphabet: list[str], size: int, bar: Bar) -> int | None:
+    """Return a vocabulary size that the text has enough tokens for, at most `size`.
+
+    A smaller vocabulary has a smaller alphabet, and so fewer words to learn from; None if no word is left.
+    """
+    while (smaller := _alphabet(word_counts, size)) != alphabet:
+        alphabet = smaller
+        words = _spellable_words(alphabet, word_counts)
+        if not words:
+            return None
+        learned = _learn(words, word_counts, alphabet, size, bar)
+        available = _with_reserved(2 * len(alphabet) + len(learned))
+        if available >= size:
+            break
+        size = available
+    return size
+
+
+def _with_reserved(number: int) -> int:
+    return number + len(reserved_tokens(number))
+
+
+def _learn(
+    words: Sequence[str], word_counts: Mapping[str, int], alphabet: Sequence[str], number: int, bar: Bar
+) -> list[str]:
+    concatenated = Words.concatenate(words, [word_counts[word] for word in words])
+    return learn_tokens(concatenated, list(map(ord, alphabet)), number, bar)
+
+
+def _spellable_words(alphabet: Sequence[str], word_counts: Mapping[str, int]) -> list[str]:
+    """Return the words of the alphabet and those of one character, sorted."""
+    letters = frozenset(alphabet)
+    return sorted(word for word in word_counts if len(word) == 1 or letters.issuperset(word))
+
+
+def _alphabet(word_counts: Mapping[str, int], size: int) -> list[str]:
+    """Return the most frequent characters of words with several characters, sorted, for a vocabulary of `size`."""
+    limit = min(max(MIN_ALPHABET, size // 20), MAX_ALPHABET)
+    counts: Counter[str] = Counter()
+    for word, count in word_counts.items():
+        if len(word) > 1:
+            for character in word:
+                counts[character] += count
+    frequent = [character for character in counts if counts[character] >= MIN_COUNT]
+    frequent.sort(key=lambda character: (-counts[character], character))
+    return sorted(frequent[:limit])

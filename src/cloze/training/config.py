@@ -1,0 +1,46 @@
+"""Settings of the training loop that pre-training and fine-tuning share."""
+
+from dataclasses import dataclass, field
+
+from cloze.config import check_positive
+from cloze.training.averaging import AveragingConfig
+from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.distributed import DistributionConfig
+from cloze.training.optimizer import OptimizerConfig
+from cloze.training.precision import Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluationConfig:
+    """When a run is evaluated on held-out data."""
+
+    times: int = 10
+    """Number of evaluations, evenly over the run; the last is at its end."""
+    max_instances: int = 2000
+    """Held-out instances of each evaluation, always the same ones."""
+    log_every_steps: int = 10
+
+    def __post_init__(self) -> None:
+        check_positive(self, "times", "max_instances", "log_every_steps")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingConfig:
+    """Settings of the training loop."""
+
+    seed: int
+    """Seed of dropout."""
+    micro_batch_tokens: int
+    """Tokens that pass through the model at once, until memory runs out."""
+    optimizer: OptimizerConfig
+    evaluation: EvaluationConfig
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    averaging: AveragingConfig | None = None
+    distribution: DistributionConfig = field(default_factory=DistributionConfig)
+    precision: Precision = "auto"
+    evaluate_first: bool = False
+    """Also evaluate before the first step, so that a loss or gain against the initial model is seen."""
+    max_skipped_steps: int = 2
+    """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
+    max_evaluation_share: float = 0.25
+    """Warn if evaluations take more than this share of a run on the clock."""

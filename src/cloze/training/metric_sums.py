@@ -1,0 +1,71 @@
+"""Losses and accuracies as sums and counts, which add up over batches, steps and ranks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from cloze.training.distributed import DistributedContext
+
+MetricSums = Mapping[str, tuple[Tensor, float]]
+"""The name of each metric, its sum over a batch, and the number of values summed."""
+
+
+class MetricAccumulator:
+    """Metrics summed over batches."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, float]] = {}
+
+    def add(self, sums: MetricSums) -> None:
+        """Add the metrics of a batch."""
+        for name, (total, count) in sums.items():
+            self._add(name, total.item(), count)
+
+    def merge(self, other: "MetricAccumulator") -> None:
+        """Add the metrics of other batches."""
+        for name, (total, count) in other._sums.items():
+            self._add(name, total, count)
+
+    def _add(self, name: str, total: float, count: float) -> None:
+        total_before, count_before = self._sums.get(name, (0.0, 0.0))
+        self._sums[name] = (total_before + total, count_before + count)
+
+    def means(self, loss_names: tuple[str, ...]) -> dict[str, float]:
+        """Return the mean of each metric, preceded by `loss`, the sum of those named."""
+        means = {name: total / max(count, 1.0) for name, (total, count) in self._sums.items()}
+        return {"loss": sum(means[name] for name in loss_names), **means}
+
+
+@dataclass(slots=True)
+class LogWindow:
+    """The steps of this rank since the last line of the log."""
+
+    metrics: MetricAccumulator = field(default_factory=MetricAccumulator)
+    learning_rate: float = 0.0
+    norms: list[float] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def add(
+        self, metrics: MetricAccumulator, learning_rate: float, norm: float, tokens: int, seconds: float
+    ) -> None:
+        """Add a step: its metrics, learning rate, gradient norm, tokens and seconds."""
+        self.metrics.merge(metrics)
+        self.learning_rate = learning_rate
+        self.norms.append(norm)
+        self.tokens += tokens
+        self.seconds += seconds
+
+    def means(self, loss_names: tuple[str, ...], context: DistributedContext) -> dict[str, float]:
+        """Return the means over the steps and all ranks; an empty dictionary without steps."""
+        if not self.norms:
+            return {}
+        total = MetricAccumulator()
+        for metrics in context.all_gather(self.metrics):
+            total.merge(metrics)
+        means = total.means(loss_names)
+        means["learning_rate"] = self.learning_rate
+        means["gradient_norm"] = sum(self.norms) / len(self.norms)
+        means["tokens_per_second"] = self.tokens / self.seconds
+        return means

@@ -1,0 +1,94 @@
+"""The interface between the training loop and an objective: batches by position, and a loss."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from torch import Tensor, nn
+
+from cloze.data.batch import DataPosition
+from cloze.training.metric_sums import MetricSums
+
+Batch = TypeVar("Batch")
+
+
+@dataclass(frozen=True, slots=True)
+class StepData(Generic[Batch]):
+    """A rank's share of the instances of one optimizer step, cut into micro-batches that fit in memory."""
+
+    batches: Sequence[Batch]
+    num_tokens: int
+    """Tokens of all ranks."""
+    num_targets: Mapping[str, float]
+    """The name of each loss, and the number of targets on all ranks that its mean is over."""
+    next_position: DataPosition
+    name: str
+    """Name of these instances in messages."""
+    has_share: bool = field(default=True, kw_only=True)
+    """Whether there were instances for this rank; otherwise `batches` belong to another rank and are not counted."""
+
+    def mean_loss(self, sums: MetricSums, loss_names: Sequence[str]) -> Tensor:
+        """Return a micro-batch's share of the step's loss: the sum of the means of the losses."""
+        first, *others = (sums[name][0] / max(self.num_targets[name], 1) for name in loss_names)
+        return sum(others, start=first)
+
+
+class BatchSource(Protocol):
+    """Training instances as a pure function of the position in the data."""
+
+    def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
+        """Return this rank's share of one optimizer step.
+
+        Args:
+            progress: share of the run, in [0, 1], that is over when the step begins.
+            position: the first instance to take, unless another phase begins.
+            micro_batch_tokens: maximum number of tokens of a micro-batch of more than one sequence. It decides how
+                the step is cut, not which instances it has.
+        """
+
+
+class Objective(nn.Module, ABC):
+    """A model and what it is trained for.
+
+    Args:
+        model: the model, on its device.
+    """
+
+    loss_names: tuple[str, ...] = ("loss",)
+    """Names of the metrics that add up to the loss."""
+    has_closed_form = False
+    """Whether `solve` finds the weights at once, instead of steps of gradient descent."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    @abstractmethod
+    def forward(self, batch: Any) -> MetricSums:
+        """Return the losses of a micro-batch as sums with gradients, and other metrics to log."""
+
+    @abstractmethod
+    def evaluation_step(self, batch: Any) -> Any:
+        """Apply the model to a held-out batch. `evaluate` must use the model through this method alone."""
+
+    @abstractmethod
+    def evaluate(self) -> Iterator[MetricSums]:
+        """Yield the metrics of held-out batches: the same batches each time and on each rank."""
+
+    @abstractmethod
+    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+        """Return the sort key for choosing the best checkpoint; larger is better."""
+
+    def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the metrics of an evaluation that people read while they wait, the most useful first."""
+        return metrics
+
+    @abstractmethod
+    def save_model(self, directory: Path, model: nn.Module) -> None:
+        """Write config, weights and tokenizer of `model` into a checkpoint."""
+
+    def solve(self) -> int:
+        """Set the weights to the closed-form solution; return the number of training tokens."""
+        raise NotImplementedError

@@ -1,0 +1,139 @@
+"""A run directory: start or resume it, lock it, and record its settings, environment, checkpoints and model card."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from cloze import artifacts, file_io
+from cloze.config import read_toml
+from cloze.errors import InputError
+from cloze.progress import Progress
+from cloze.training.budget import Budget
+from cloze.training.checkpoints import TrainingState, check_unchanged, newest_checkpoint, read_state
+from cloze.training.config import TrainingConfig
+from cloze.training.distributed import DistributedContext
+from cloze.training.environment import write_environment
+from cloze.training.loop import Trainer
+from cloze.training.model_card import CardInfo, model_card
+from cloze.training.objective import BatchSource, Objective
+from cloze.training.precision import resolve_dtype
+from cloze.training.run_lock import check_not_locked, run_lock
+
+BuildObjective = Callable[[nn.Module], tuple[Objective, BatchSource]]
+"""Builds the objective of a model on its device, and the source of its batches."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingRun:
+    """A run of pre-training or fine-tuning in its directory."""
+
+    path: Path
+    settings: str
+    """The content of `run.toml`."""
+    immutable_settings: Mapping[str, Any]
+    """Settings that must not change on resume, by name."""
+    config: TrainingConfig
+    budget: Budget
+    card: CardInfo
+    context: DistributedContext
+    progress: Progress
+
+    def start(self, model: nn.Module, build: BuildObjective) -> dict[str, float]:
+        """Create the directory, in the place of an older run, and train; return the last evaluation.
+
+        Args:
+            model: the initial model.
+            build: builds objective and batches.
+
+        Raises:
+            InputError: another process uses the run, or a setting is not Unicode text.
+        """
+        self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings))
+        with run_lock(self.path, self.context):
+            return self._train(model, build, self._initial_state(), None)
+
+    def resume(self, load: Callable[[Path | None], nn.Module], build: BuildObjective) -> dict[str, float]:
+        """Train from the newest intact checkpoint; return the last evaluation.
+
+        Args:
+            load: loads the model of a checkpoint, or builds the initial model without one.
+            build: builds objective and batches.
+
+        Raises:
+            InputError: no checkpoint is intact, a setting has changed, or another process uses the run.
+        """
+        with run_lock(self.path, self.context):
+            checkpoint = self.context.run_on_rank_zero(lambda: newest_checkpoint(self.path, self.progress))
+            model = load(checkpoint)
+            if checkpoint is None:
+                return self._train(model, build, self._initial_state(), None)
+            state = read_state(checkpoint)
+            check_unchanged(state, self.immutable_settings, self.path)
+            return self._train(model, build, state, checkpoint)
+
+    def _initial_state(self) -> TrainingState:
+        return TrainingState(immutable_settings=self.immutable_settings)
+
+    def _train(
+        self, model: nn.Module, build: BuildObjective, state: TrainingState, checkpoint: Path | None
+    ) -> dict[str, float]:
+        objective, batches = build(model.to(self.context.device))
+
+        def save_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
+            objective.save_model(directory, model)
+            (directory / artifacts.CARD_FILE).write_text(
+                model_card(self.card, model, self.path, state), encoding="utf-8"
+            )
+
+        compute_dtype = resolve_dtype(self.config.precision, self.context.device)
+        self.context.run_on_rank_zero(
+            lambda: write_environment(self.path, self.context, compute_dtype, self.progress)
+        )
+        trainer = Trainer(
+            objective=objective,
+            batches=batches,
+            config=self.config,
+            budget=self.budget,
+            run=self.path,
+            save_model=save_model,
+            context=self.context,
+            progress=self.progress,
+            state=state,
+        )
+        return trainer.train(resume_from=checkpoint)
+
+
+def create_run_directory(run: Path, settings: str) -> None:
+    """Create a run's directory, with its settings alone.
+
+    Raises:
+        InputError: another process uses the existing run, or a setting is not Unicode text.
+    """
+    check_not_locked(run)
+    artifacts.clear_directory(run)
+    file_io.write_text(run / artifacts.RUN_CONFIG, settings)
+
+
+def is_run(path: Path) -> bool:
+    """Return whether a directory holds a run."""
+    return (path / artifacts.RUN_CONFIG).is_file()
+
+
+def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Path:
+    """Return the settings of a run to resume.
+
+    Raises:
+        InputError: there is no such run, or it is one of another verb.
+    """
+    if not is_run(run):
+        what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
+        raise InputError(what, where=run, remedy="Give the settings of a new run and a free --output")
+    file = run / artifacts.RUN_CONFIG
+    written_by = "finetune" if "task" in read_toml(file) else "pretrain"
+    if written_by != verb:
+        remedy = f"Resume it with cloze {written_by}"
+        raise InputError(f"has the settings of cloze {written_by}", where=file, remedy=remedy)
+    return file

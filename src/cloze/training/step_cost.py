@@ -1,0 +1,108 @@
+"""The cost of a training step by formula: floating-point operations and bytes of memory."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from cloze.data.batch import PackedBatch, PretrainingBatch
+from cloze.models.bert import BertConfig
+from cloze.training.muon import MuonAdamW
+
+_FLOAT32, _MASK = 4, 2  # bytes of a weight, and of a random number of dropout
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The size of a batch."""
+
+    num_tokens: int
+    """Tokens without padding."""
+    sum_of_squared_lengths: int
+    num_predictions: int = 0
+    """Masked positions, which have logits over the vocabulary."""
+
+    @classmethod
+    def of(cls, batch: PackedBatch) -> "Workload":
+        """Return the workload of a batch."""
+        squares = sum(group.count * group.length**2 for group in batch.length_groups)
+        num_predictions = len(batch.masked_lm_ids) if isinstance(batch, PretrainingBatch) else 0
+        return cls(batch.num_tokens, squares, num_predictions)
+
+    def __add__(self, other: "Workload") -> "Workload":
+        return Workload(
+            self.num_tokens + other.num_tokens,
+            self.sum_of_squared_lengths + other.sum_of_squared_lengths,
+            self.num_predictions + other.num_predictions,
+        )
+
+
+def pretraining_step_flops(config: BertConfig, workload: Workload) -> int:
+    """Return the operations of forward and backward: matrix products only, a multiply-add counted as two.
+
+    A layer has four products with weights and two within attention; the masked-word head applies to the masked
+    positions only; the pooler, for one token in a hundred, is left out. Backward takes twice as many as forward.
+    """
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    weights = layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
+    encoder = 2 * weights * workload.num_tokens
+    attention = 4 * layers * hidden * workload.sum_of_squared_lengths
+    head = 2 * (hidden**2 + hidden * config.vocab_size) * workload.num_predictions
+    return 3 * (encoder + attention + head)
+
+
+def activation_bytes(config: BertConfig, workload: Workload, compute_dtype: torch.dtype) -> int:
+    """Return the bytes that a micro-batch keeps from forward for backward on a CPU.
+
+    They grow with the tokens, and with the squares of the lengths: a weight for each pair of tokens of a sequence.
+
+    A layer keeps eleven vectors of the hidden size per token (its input; query, key and value, and again as attention
+    groups them by length; the context; the sum before either LayerNorm, and the first one's output), two of the
+    intermediate size (before and after GELU) and the random numbers of dropout. Under autocast it also keeps its
+    weights in that format. The masked-word head keeps four vectors per masked position, and the logits, whose memory
+    their gradient takes over.
+    """
+    element = compute_dtype.itemsize
+    drops_hidden, drops_weights = config.hidden_dropout_prob > 0, config.attention_probs_dropout_prob > 0
+    hidden, intermediate, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+
+    token = element * (11 * hidden + 2 * intermediate) + 2 * _MASK * hidden * drops_hidden
+    pair = (2 * element + _MASK if drops_weights else element) * config.num_attention_heads
+    converted = 0 if compute_dtype == torch.float32 else element
+    weights = converted * (4 * hidden**2 + 2 * hidden * intermediate)
+    layer = token * workload.num_tokens + pair * workload.sum_of_squared_lengths + weights
+
+    embeddings = (_FLOAT32 + _MASK * drops_hidden + element) * hidden * workload.num_tokens
+    head = element * (4 * hidden + config.vocab_size) * workload.num_predictions
+    table = converted * hidden * config.vocab_size if workload.num_predictions else 0
+    return layers * layer + embeddings + head + table
+
+
+def transient_bytes(config: BertConfig, workload: Workload, compute_dtype: torch.dtype) -> int:
+    """Return the temporary bytes of the backward pass on a CPU, beyond those of `activation_bytes`.
+
+    The larger of two: the masked-word head's gradient of the word embeddings, and the gradients of the intermediate
+    vectors of a layer.
+    """
+    element = compute_dtype.itemsize
+    head = element * config.vocab_size * config.hidden_size if workload.num_predictions else 0
+    return max(head, element * 2 * config.intermediate_size * workload.num_tokens)
+
+
+def parameter_bytes(model: nn.Module) -> tuple[int, int]:
+    """Return the bytes of all parameters, and of the trained ones, which have gradients."""
+    parameters = list(model.parameters())
+    return sum(p.nbytes for p in parameters), sum(p.nbytes for p in parameters if p.requires_grad)
+
+
+def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Return the bytes of an optimizer's state after a step: AdamW keeps two averages of a weight, Muon one."""
+    return sum(
+        (1 if "relative_rate" in group else 2) * sum(parameter.nbytes for parameter in group["params"])
+        for group in optimizer.param_groups
+    )
+
+
+def update_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Return the temporary bytes of an optimizer's step: fused AdamW needs none."""
+    return optimizer.transient_bytes() if isinstance(optimizer, MuonAdamW) else 0

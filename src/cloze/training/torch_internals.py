@@ -1,0 +1,55 @@
+"""All uses of torch that its documentation does not promise: private functions, and errors known by their text.
+
+Checked on torch 2.11 to 2.13 by `tests/training/test_torch_internals.py`.
+"""
+
+import pickle
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed
+
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
+_LOST_CONNECTION = ("gloo", "connection closed", "connection reset", "broken pipe")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an allocation failed; on the CPU torch has no exception class for it."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
+    )
+
+
+def is_lost_rank(error: BaseException) -> bool:
+    """Return whether communication failed because another rank is gone; gloo has no exception class for it."""
+    if isinstance(error, distributed.DistError):
+        return True
+    # an incomplete message of Python objects cannot be unpickled
+    is_candidate = isinstance(error, RuntimeError | pickle.UnpicklingError)
+    return is_candidate and any(text in str(error).lower() for text in _LOST_CONNECTION)
+
+
+def scale_(tensors: list[Tensor], factor: Tensor) -> None:
+    """Multiply tensors in place by a factor on their device, in few kernels; there is no public equivalent."""
+    torch._foreach_mul_(tensors, factor)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuInstructions:
+    """The instructions of a processor that bfloat16 depends on."""
+
+    avx512: bool
+    avx512_bf16: bool
+    amx: bool
+    onednn_bf16: bool
+    """Whether oneDNN computes bfloat16, by whatever instructions."""
+
+
+def cpu_instructions() -> CpuInstructions:
+    """Return the instructions of this processor; there is no public equivalent."""
+    return CpuInstructions(
+        avx512=torch.cpu._is_avx512_supported(),
+        avx512_bf16=torch.cpu._is_avx512_bf16_supported(),
+        amx=torch.cpu._is_amx_tile_supported(),
+        onednn_bf16=bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()),
+    )

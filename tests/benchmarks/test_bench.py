@@ -1,0 +1,154 @@
+"""The harness of all benchmarks and the command that runs them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.commands import BENCHMARKS
+from benchmarks.harness import (
+    Check,
+    Contestant,
+    FinishedParts,
+    Limit,
+    Result,
+    TimedBenchmark,
+    Timing,
+    import_peer,
+    measure,
+    split_names,
+)
+from cloze.errors import InputError, RunError
+from cloze.reports.describe import describe
+from helpers import assert_help_is_complete
+
+TIMINGS = (Timing("cloze", "does it", (1.0, 2.0, 4.0)), Timing("peer", "does it too", (8.0, 6.0, 5.0)))
+
+
+class Example(TimedBenchmark):
+    name = "example"
+
+
+def compare(**changes) -> Result:
+    arguments = {
+        "settings": {"size": 3},
+        "amount": 100.0,
+        "unit": "tokens",
+        "checks": (Check("loss", 0.001, 0.01),),
+        "environment": {"threads": 2},
+        "limit": Limit("products", 200.0),
+    }
+    return Example().describe(TIMINGS, **arguments | changes)
+
+
+def test_contestants_take_turns_and_the_warm_up_does_not_count():
+    turns, prepared = [], []
+    contestants = [
+        Contestant(name, "", lambda name=name: prepared.append(name) or (lambda: turns.append(name)))
+        for name in "ab"
+    ]
+    timings = measure(contestants, rounds=3, min_seconds=0.0)
+    assert "".join(turns) == "ab" * 4
+    assert turns == prepared
+    assert [len(timing.seconds) for timing in timings] == [3, 3]
+
+
+def test_no_rounds():
+    with pytest.raises(InputError, match="--rounds: 0 rounds"):
+        measure([], rounds=0)
+
+
+def test_figures():
+    ours, theirs = compare().record["sides"]
+    assert (ours["median"], ours["min"], ours["max"]) == (50.0, 25.0, 100.0)
+    assert ours["cloze_is_times_as_fast"] == 1.0
+    assert theirs["cloze_is_times_as_fast"] == 3.0
+    assert ours["share_of_limit"] == 0.25
+    text = compare().text
+    assert "3.00x" in text
+    assert "loss: agree" in text
+
+
+def test_a_ratio_has_the_interval_of_its_geometric_mean():
+    ours, theirs = compare().record["sides"]
+    assert "interval" not in ours
+    low, high = theirs["interval"]
+    assert low * high == pytest.approx((8 / 1 * 6 / 2 * 5 / 4) ** (2 / 3))
+    assert f"{low:.2f} to {high:.2f}" in compare().text
+    single = Example().describe(
+        [Timing("cloze", "", (1.0,)), Timing("peer", "", (2.0,))], settings={}, unit="x"
+    )
+    assert "interval" not in single.record["sides"][1]
+
+
+def test_contestants_that_disagree_cannot_be_compared():
+    compare().require_agreement()
+    apart = compare(checks=(Check("loss", 0.5, 0.01),))
+    assert "DISAGREE" in apart.text
+    with pytest.raises(RunError, match=r"benchmarks example: loss: 0\.5 apart"):
+        apart.require_agreement()
+
+
+def test_not_a_number_is_no_agreement():
+    assert not Check("loss", float("nan"), 1.0).holds
+
+
+def test_record(tmp_path: Path):
+    compare().write(tmp_path / "record")
+    record = json.loads((tmp_path / "record" / "record.json").read_text())
+    assert record["environment"] == {"threads": 2}
+    assert record["checks"][0]["holds"] is True
+    assert describe(tmp_path / "record").kind == "record"
+    with pytest.raises(InputError, match="already exists"):
+        compare().write(tmp_path / "record")
+
+
+def test_finished_parts_are_kept(tmp_path: Path):
+    parts = FinishedParts(tmp_path, {"size": 3})
+    assert parts.get("one", lambda: {"seconds": 2}) == {"seconds": 2}
+    again = FinishedParts(tmp_path, {"size": 3})
+    assert again.get("one", lambda: pytest.fail("measured again")) == {"seconds": 2}
+    with pytest.raises(InputError, match="with other settings"):
+        FinishedParts(tmp_path, {"size": 4})
+
+
+def test_a_peer_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(InputError, match=r"needs the package transformers.*cloze-bert\[bench\]"):
+        import_peer("transformers")
+
+
+def test_an_unknown_peer():
+    assert split_names("b,a,b", ("a", "b"), flag="--vs") == ["b", "a"]
+    with pytest.raises(InputError, match=r"--vs: unknown name 'fairseq'. Choose from a, b"):
+        split_names("fairseq", ("a", "b"), flag="--vs")
+
+
+@pytest.mark.parametrize("name", ["pretrain", "tokenize TEXT", "corpus TEXT", "embed TEXT -m MODEL"])
+def test_every_benchmark_checks_its_peers(name: str, capsys):
+    assert main([*name.split(), "--vs", "fairseq"]) == 2
+    assert "--vs: unknown name 'fairseq'" in capsys.readouterr().err
+
+
+def test_command(text, vocabulary, tmp_path, capsys):
+    output = tmp_path / "record"
+    arguments = ["corpus", str(text), "--vocab", str(vocabulary), "--rounds", "1", "--quiet"]
+    assert main([*arguments, "-o", str(output), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record == json.loads((output / "record.json").read_text())
+    assert main([*arguments, "-o", str(output)]) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_help_describes_every_flag(name: str, capsys):
+    assert_help_is_complete(main, [name], f"python -m benchmarks {name}", capsys)
+
+
+def test_help_lists_the_benchmarks(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in BENCHMARKS)

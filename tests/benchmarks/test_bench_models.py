@@ -1,0 +1,134 @@
+"""Benchmarks of models at a nano size: steps, vectors and processes of cloze and its peers agree."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.__main__ import main
+from benchmarks.embed import Embed, Latency
+from benchmarks.pretrain import Pretrain
+from benchmarks.start import Start
+from cloze.errors import InputError, RunError
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.heads import BertForPreTraining
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.training.step_cost import Workload, pretraining_step_flops
+from tiny_models import tiny_config, write_checkpoint
+
+ONCE = {"rounds": 1, "min_seconds": 0.0}
+NANO = {"model": "tiny", "batch": 6, "max_seq_length": 24, "vocab_size": 300, **ONCE}
+LINES = [f"Text number {number}" + ", and more of it" * (number % 4) for number in range(24)]
+WORDS = ("paris", "is", "the", "of", "france", ".", "one", "two", "a", "dog")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokens = [*SPECIAL_TOKENS, *WORDS]
+    generator = torch.Generator().manual_seed(1)
+    model = BertForPreTraining(BertModel(tiny_config(tokens), generator=generator), generator=generator)
+    return write_checkpoint(tmp_path_factory.mktemp("models") / "nano", model, tokens)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    file = tmp_path / "texts.txt"
+    file.write_text("\n\n".join(LINES))
+    return file
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    file.write_text("a dog\nparis is one of two\nthe dog is of france\n")
+    return file
+
+
+def test_flops_of_base_are_the_published_ones():
+    """6N + 12 s H L + 6 f (H^2 + H V) a token, N = 12 L H^2: 0.545 GFLOP at 128 tokens, 15% of them predicted."""
+    flops = pretraining_step_flops(BertConfig(vocab_size=30528), Workload(12800, 128 * 12800, 1920))
+    assert flops / 12800 == pytest.approx(0.545e9, rel=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_cloze_and_transformers_compute_the_same_pretraining_step(dtype: str):
+    result = Pretrain(**NANO, dtype=dtype).run()
+    assert [side["name"] for side in result.record["sides"]] == ["cloze", "transformers"]
+    assert len(result.checks) == 2
+    assert all(check.holds for check in result.checks), result.checks
+    assert result.record["limit"]["rate"] > 0
+    assert int(result.record["notes"][0].split("; ")[1].split()[0]) <= 6 * 24
+    assert "transformers" in result.record["environment"]["versions"]
+
+
+def test_a_pretraining_step_in_several_micro_batches_is_the_same():
+    peers = ["transformers", "transformers-float32", "transformers-tuned"]
+    result = Pretrain(**NANO, micro_batch_tokens=50, vs=",".join(peers)).run()
+    assert len(result.checks) == 2 * len(peers)
+    assert all(check.holds for check in result.checks), result.checks
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_vectors_equal_those_of_sentence_transformers(dtype: str, minilm: Path, texts: Path):
+    pytest.importorskip("sentence_transformers")
+    result = Embed(model=minilm, input=texts, texts=8, dtype=dtype, **ONCE).run()
+    assert [side["name"] for side in result.record["sides"]] == ["cloze", "sentence-transformers"]
+    (check,) = result.checks
+    assert check.holds, check
+    assert result.record["settings"]["texts"] == 8
+    assert "sentence-transformers" in result.record["environment"]["versions"]
+
+
+def test_vectors_equal_those_of_onnx_graphs(minilm: Path, texts: Path):
+    pytest.importorskip("onnxruntime")
+    result = Embed(model=minilm, input=texts, texts=8, vs="onnxruntime,onnxruntime-int8", **ONCE).run()
+    exact, rounded = result.checks
+    assert exact.holds
+    assert exact.tolerance == 1e-5
+    assert rounded.holds
+    assert rounded.difference > 1e-4
+
+
+def test_the_number_of_texts_is_a_flag(minilm: Path, texts: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("sentence_transformers")
+    assert main(["embed", str(texts), "-m", str(minilm), "--rounds", "1", "--texts", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["texts"] == 3
+
+
+def test_a_file_without_texts(minilm: Path, tmp_path: Path):
+    (tmp_path / "empty.txt").write_text("\n\n")
+    with pytest.raises(InputError, match=r"empty.txt: has no text"):
+        Embed(model=minilm, input=tmp_path / "empty.txt").run()
+    with pytest.raises(InputError, match=r"--texts: 0 texts"):
+        Embed(model=minilm, input=tmp_path / "empty.txt", texts=0).run()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_latency_is_of_texts_of_one_length(checkpoint: Path, lines: Path, dtype: str):
+    result = Latency(model=checkpoint, input=lines, tokens=7, dtype=dtype, **ONCE).run()
+    assert result.record["settings"]["texts"] == 2
+    assert [side["name"] for side in result.record["sides"]] == ["cloze", "transformers"]
+    (check,) = result.checks
+    assert check.holds
+    assert "milliseconds per sentence" in result.record["notes"][0]
+
+
+def test_no_text_of_a_length(checkpoint: Path, lines: Path):
+    with pytest.raises(InputError, match="has no text of 30 tokens"):
+        Latency(model=checkpoint, input=lines, tokens=30).run()
+
+
+@pytest.mark.long
+def test_processes_give_equal_answers(checkpoint: Path):
+    run = checkpoint.parent
+    (run / "latest").write_text(checkpoint.name)
+    result = Start(model=run, **ONCE).run()
+    assert [side["name"] for side in result.record["sides"]] == ["cloze fill", "cloze --help", "transformers"]
+    (check,) = result.checks
+    assert check.holds
+
+
+def test_a_process_that_fails_is_named(tmp_path: Path):
+    with pytest.raises(RunError, match="-m cloze fill"):
+        Start(model=tmp_path, vs="", **ONCE).run()

@@ -1,0 +1,146 @@
+"""`cloze help`, `tasks` and `completion`, suggestions for flags of other programs, and the width of the terminal."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from samples import Cloze
+
+from cloze.cli import VERBS, main
+from cloze.tables import text_table
+from cloze.tasks.registry import tasks
+
+SUGGESTIONS = {
+    "finetune classification --lr 1e-4": "--learning-rate",
+    "finetune classification --bs 16": "--batch-size",
+    "finetune classification --num_train_epochs 3": "--epochs",
+    "finetune classification --per_device_train_batch_size 3": "--batch-size",
+    "finetune classification --model_name_or_path bert": "--model",
+    "finetune classification --train_file a.csv": "--data",
+    "finetune classification --validation_file a.csv": "--dev",
+    "finetune classification --max_seq_length 64": "--set max_seq_length=VALUE",
+    "finetune classification --warmup_ratio 0.1": "--set optimizer.warmup_fraction=VALUE",
+    "finetune classification --weight-decay 0": "--set optimizer.weight_decay=VALUE",
+    "finetune classification --seed 3": "--set seed=VALUE",
+    "finetune classification --gpu": "--set device=VALUE",
+    "pretrain --lr 1e-4": "--set optimizer.learning_rate=VALUE",
+    "pretrain --max-steps 3": "--steps",
+    "fill -m cloze-mini [MASK] --gpu": "--device",
+}
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize("command", SUGGESTIONS)
+def test_flags_of_other_programs_lead_to_ours(cloze: Cloze, command: str) -> None:
+    flag = next(word for word in command.split() if word.startswith("--"))
+    verb = command.split()[0]
+    line = f"error: no flag {flag}. Did you mean {SUGGESTIONS[command]}? See cloze {verb} --help.\n"
+    assert cloze(command, code=2).err == line
+
+
+def test_suggested_settings_are_accepted(cloze: Cloze) -> None:
+    for command, suggestion in SUGGESTIONS.items():
+        verb, *arguments = command.split()
+        if suggestion.startswith("--set ") and arguments[-1][0].isdigit():
+            setting = suggestion.removeprefix("--set ").replace("VALUE", arguments[-1])
+            task = "classification" if verb == "finetune" else ""
+            assert cloze(f"{verb} {task} --print-config --set {setting}").err == ""
+
+
+@pytest.mark.parametrize("name", sorted(tasks()))
+def test_a_task_is_described_with_its_settings(cloze: Cloze, name: str) -> None:
+    description = cloze(f"tasks {name} --json").json
+    assert description["metrics"][0] == tasks()[name].main_metric
+    text = cloze(f"tasks {name}").out
+    assert text.startswith(f"{name}: ")
+    assert all(f"  {setting}\n" in text for setting in description["settings"])
+    assert cloze(f"help {name}").out == text
+
+
+@pytest.mark.parametrize("verb", ["fill", "vocab extend", "glue-submission"])
+def test_help_of_a_verb_is_its_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for words in (["help", *verb.split()], [*verb.split(), "--help"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
+def test_help_alone_lists_the_verbs(cloze: Cloze) -> None:
+    assert cloze("help").out == cloze("--help").out
+    assert "no verb or task 'fil'. Did you mean fill" in cloze("help fil", code=2).err
+    assert "cloze tasks the tasks" in cloze("help xyzzy", code=2).err
+    assert "no task 'clasification'. Did you mean" in cloze("tasks clasification", code=2).err
+
+
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_lists_and_tables_fit_the_terminal(
+    cloze: Cloze, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in ("tasks", "tasks squad_v2", "--help"):
+        assert max(map(len, cloze(command).out.splitlines())) <= columns, command
+    names = [f"model {number}" for number in range(20)]
+    table = text_table(["", *names], [["score", *("0.1234" for _ in names)]])
+    assert max(map(len, table.splitlines())) <= columns
+    assert [word for word in table.split() if word.isdigit()] == [str(number) for number in range(20)]
+    assert table.count("score") == table.count("\n\n") + 1
+
+
+def test_redirected_lists_are_not_wrapped(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert len(cloze("tasks").out.splitlines()) == len(tasks())
+
+
+# Completion
+
+COMPLETIONS = {
+    "cloze fin": {"finetune"},
+    "cloze vocab ext": {"extend"},
+    "cloze vocab extend --ad": {"--add"},
+    "cloze vocab --si": {"--size"},
+    "cloze export --fp": {"--fp16"},
+    "cloze finetune classification --lear": {"--learning-rate"},
+    "cloze finetune mult": {"multi-label", "multiple-choice"},
+    "cloze help vo": {"vocab"},
+    "cloze completion f": {"fish"},
+}
+
+
+def complete_in(shell: str, script: Path, line: str) -> set[str]:
+    program = {
+        "bash": f". {script}; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _cloze;"
+        ' printf "%s\\n" "${COMPREPLY[@]}"',
+        "fish": f"source {script}; complete -C '{line}'",
+    }[shell]
+    done = subprocess.run([shell, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return {match.split("\t")[0] for match in done.stdout.splitlines()}
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_words_are_completed(cloze: Cloze, tmp_path: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    script = tmp_path / "script"
+    script.write_text(cloze(f"completion {shell}").out)
+    for line, expected in COMPLETIONS.items():
+        assert complete_in(shell, script, line) == expected, line
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_the_script_is_valid_in_zsh(cloze: Cloze, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(cloze("completion zsh").out)
+    program = f"source {tmp_path}/script; print ${{_comps[cloze]}}"
+    done = subprocess.run(["zsh", "-fc", program], capture_output=True, text=True, check=True, timeout=60)
+    assert "_cloze" in done.stdout
+
+
+def test_scripts_name_every_flag(cloze: Cloze) -> None:
+    script = cloze("completion bash").out
+    for verb in VERBS:
+        assert f'"{verb}' in script
+    assert script.count("--quiet") == len(VERBS)
+    printed = cloze("completion tcsh", code=2)
+    assert "tcsh" in printed.err

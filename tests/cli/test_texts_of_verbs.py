@@ -1,0 +1,108 @@
+"""Line ends, byte order marks and compression do not change what a verb prints or writes."""
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from samples import Samples
+from test_bad_input import CORPUS, FINETUNE, contents, fill_in, one_line_of, sample_paths, truncated
+
+from cloze.cli import main
+from helpers import novel_paragraphs
+
+pytestmark = pytest.mark.protected
+
+LINES = [paragraph[:60].replace('"', "") for paragraph in novel_paragraphs(24)]
+FILES = {
+    "a.txt": LINES,
+    "a.jsonl": [json.dumps({"text": line, "label": number % 2}) for number, line in enumerate(LINES)],
+    "a.csv": ["text,label", *(f'"{line}",{number % 2}' for number, line in enumerate(LINES))],
+    "a.tsv": ["text\tlabel", *(f"{line}\t{number % 2}" for number, line in enumerate(LINES))],
+    "masks.txt": [f"{line.split()[0]} [MASK]" for line in LINES[:4]],
+}
+VERBS = {
+    "vocab {x} -o {out} --size 70 --workers 1": ["a.txt", "a.jsonl"],
+    CORPUS.replace("{tmp}/text", "{x}"): ["a.txt", "a.jsonl"],
+    "corpus {x} --validate": ["a.txt", "a.jsonl"],
+    "vocab inspect {vocab} {x} --workers 1": ["a.txt"],
+    "embed {x} -m {run} -o {out}.npy": ["a.txt", "a.jsonl", "a.csv", "a.tsv"],
+    "predict classification -m {classifier} {x}": ["a.txt", "a.jsonl", "a.csv", "a.tsv"],
+    "evaluate classification -m {classifier} -d {x}": ["a.jsonl", "a.csv", "a.tsv"],
+    "baseline classification -d {x}": ["a.jsonl", "a.csv", "a.tsv"],
+    FINETUNE + "-m {run} -d {x} --validate": ["a.jsonl", "a.csv", "a.tsv"],
+}
+"""By command, in which {x} is a file, the files that it reads."""
+FORMS: dict[str, Callable[[str], bytes]] = {
+    "CR LF": lambda text: text.replace("\n", "\r\n").encode(),
+    "CR": lambda text: text.replace("\n", "\r").encode(),
+    "a byte order mark": lambda text: text.encode("utf-8-sig"),
+    "bzip2 and CR LF": lambda text: bz2.compress(text.replace("\n", "\r\n").encode()),
+    "xz and CR": lambda text: lzma.compress(text.replace("\n", "\r").encode()),
+}
+SAME = {".txt", ".arrow", ".npy"}
+"""Files without a path or time in them."""
+PAIRS = [(command, file) for command, files in VERBS.items() for file in files]
+
+
+def run(
+    command: str, content: bytes, name: str, samples: Samples, tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, dict[Path, bytes]]:
+    tmp.mkdir()
+    (tmp / name).write_bytes(content)
+    words = shlex.split(fill_in(command, {**sample_paths(tmp, samples), "x": tmp / name}))
+    code = main([*words, "--quiet"])
+    printed = capsys.readouterr()
+    (tmp / name).unlink()
+    written = {path.relative_to(tmp): data for path, data in contents(tmp).items() if path.suffix in SAME}
+    text = re.sub("[0-9,]+ bytes|seconds .*", "", printed.out + printed.err).replace(str(tmp), "")
+    return code, text, written
+
+
+@pytest.mark.parametrize(("command", "name"), PAIRS)
+def test_forms_of_a_file_give_the_same(
+    command: str, name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "\n".join(FILES[name]) + "\n"
+    expected = run(command, text.encode(), name, samples, tmp_path / "expected", capsys)
+    assert expected[0] == 0, expected
+    for number, (form, write) in enumerate(FORMS.items()):
+        assert run(command, write(text), name, samples, tmp_path / str(number), capsys) == expected, form
+
+
+@pytest.mark.parametrize(("command", "name"), PAIRS)
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_other_encodings_are_refused_with_the_command_that_converts_them(
+    command: str,
+    name: str,
+    encoding: str,
+    samples: Samples,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "\n".join(FILES[name]).replace("e", "é") + "\n"
+    text = text.replace("téxt", "text").replace("labél", "label")
+    code, printed, written = run(command, text.encode(encoding), name, samples, tmp_path / "wrong", capsys)
+    line = one_line_of(printed)
+    assert code == 2
+    assert f"/{name}:" in line
+    assert "iconv" in line
+    assert written == {}
+
+
+@pytest.mark.parametrize(("command", "name"), PAIRS)
+def test_truncated_compressed_files_are_refused(
+    command: str, name: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = truncated(gzip.compress("\n".join(FILES[name]).encode()))
+    code, printed, written = run(command, cut, name, samples, tmp_path / "cut", capsys)
+    line = one_line_of(printed)
+    assert code == 2
+    assert f"/{name}: cannot be read: it ends before the end of the compressed text" in line
+    assert "copy it again" in line
+    assert written == {}

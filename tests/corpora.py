@@ -1,0 +1,54 @@
+"""Small vocabularies and shards for tests, and what is in data sets and batches."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from cloze.data.batch import PretrainingBatch
+from cloze.data.dataset import Documents, Shard
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.tokenizer import Tokenizer
+
+Rows = Sequence[Sequence[Sequence[int]]]
+"""Documents of sentences of tokens."""
+Instance = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
+"""The ids before masking, the ids, the segments, the predicted positions, and the label."""
+
+
+def save_vocabulary(directory: Path, words: Iterable[str]) -> Path:
+    """Write a tokenizer of the special tokens and some words."""
+    directory.mkdir(exist_ok=True)
+    Tokenizer.from_tokens([*SPECIAL_TOKENS, *words]).save(directory)
+    return directory
+
+
+def shard_of(rows: Rows, digests: Iterable[int]) -> Shard:
+    """Return a shard without long paragraphs."""
+    sentences = [sentence for row in rows for sentence in row]
+    return Shard.without_paragraphs(
+        np.array([token for sentence in sentences for token in sentence], np.uint32),
+        list(map(len, sentences)),
+        list(map(len, rows)),
+        list(digests),
+    )
+
+
+def rows_of(documents: Documents) -> list[list[list[int]]]:
+    return [[s.tolist() for s in documents.document(number)] for number in range(len(documents))]
+
+
+def instances_of(batch: PretrainingBatch) -> list[Instance]:
+    """Take a batch apart."""
+    original = batch.input_ids.copy()
+    original[batch.masked_lm_positions] = batch.masked_lm_ids
+    instances = []
+    for number, (start, end) in enumerate(pairwise(batch.cu_seqlens.tolist())):
+        assert batch.position_ids[start:end].tolist() == list(range(end - start))
+        inside = (batch.masked_lm_positions >= start) & (batch.masked_lm_positions < end)
+        arrays = (original[start:end], batch.input_ids[start:end], batch.token_type_ids[start:end])
+        positions = batch.masked_lm_positions[inside] - start
+        ids, read, types, positions = (tuple(array.tolist()) for array in (*arrays, positions))
+        instances.append((ids, read, types, positions, int(batch.next_sentence_labels[number])))
+    return instances

@@ -1,0 +1,56 @@
+"""Small corpora, and a real vocabulary."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloze.data.dataset import Documents, write_shard
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.tokenizer import Tokenizer
+from corpora import Rows, shard_of
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+MakeDocuments = Callable[[Rows], Documents]
+
+
+@pytest.fixture(scope="session")
+def golden_instances() -> Path:
+    return GOLDEN / "instances"
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    """A hundred words, of which every third goes on with the word before it."""
+    words = [f"##w{i}" if i % 3 == 2 else f"w{i}" for i in range(100)]
+    return Tokenizer.from_tokens([*SPECIAL_TOKENS, *words])
+
+
+@pytest.fixture(scope="session")
+def make_documents(tmp_path_factory: pytest.TempPathFactory) -> MakeDocuments:
+    """Return documents, given as lists of sentences of pieces, as they come from disk."""
+    folder, numbers = tmp_path_factory.mktemp("shards"), count()
+
+    def make(rows: Rows) -> Documents:
+        path = folder / f"{next(numbers)}.arrow"
+        write_shard(path, shard_of(rows, range(len(rows))), vocab_size=105)
+        return Documents.from_shards([path])
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def documents(make_documents: MakeDocuments) -> Documents:
+    """Two hundred documents of a few to many sentences, long ones among them."""
+    rng = np.random.default_rng(3)
+    return make_documents(
+        [
+            [
+                rng.integers(5, 105, length).tolist()
+                for length in np.maximum(1, rng.gamma(2, 9, rng.integers(1, 60)).astype(int))
+            ]
+            for _ in range(200)
+        ]
+    )

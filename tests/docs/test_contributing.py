@@ -1,0 +1,78 @@
+"""The examples of CONTRIBUTING.md for a pooling, a head and a route work as written."""
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from running import REPOSITORY
+
+from cloze import artifacts
+from cloze.data.batch import PackedBatch
+from cloze.models import checkpoint, heads, pooling
+from cloze.models.batch import to_device
+from cloze.models.checkpoint import load_model, save_model
+from cloze.tokenization.tokenizer import Tokenizer
+
+
+def read_example(section: str) -> str:
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text("utf-8").split(f"## {section}\n")[1]
+    match = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert match is not None
+    return match[1]
+
+
+def test_a_pooling_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = eval("{" + read_example("Adding a pooling") + "}", vars(pooling).copy())
+    monkeypatch.setattr(pooling, "POOLINGS", {**pooling.POOLINGS, **entry})
+    tokens = np.zeros(5, np.int64)
+    batch = to_device(PackedBatch.from_flat(tokens, tokens, np.array([3, 2])), torch.device("cpu"))
+    hidden = torch.arange(10.0).view(5, 2)
+    vectors: Any = pooling.pool(hidden, batch, "ends")  # type: ignore[arg-type]
+    assert vectors.tolist() == [[2.0, 3.0], [7.0, 8.0]]
+
+
+def test_a_head_is_one_class(stock: Mapping[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    from cloze.export.graph import build_graph
+    from cloze.export.onnx import TOLERANCE, compare_with_torch
+
+    namespace = vars(heads).copy()
+    exec(read_example("Adding a head"), namespace)
+    head = namespace["BertForTokenRegression"]
+    model = head(load_model(stock["checkpoint"]), num_labels=3).eval()
+    with artifacts.write_directory(tmp_path / "saved", kind=checkpoint.KIND) as directory:
+        save_model(directory, model, Tokenizer.load(stock["checkpoint"]), labels=("a", "b", "c"))
+    loaded = load_model(tmp_path / "saved", partial(head, num_labels=3))
+    tokens = np.array([2, 5, 3], np.int64)
+    batch = to_device(PackedBatch.from_flat(tokens, tokens * 0, np.array([3])), torch.device("cpu"))
+    assert loaded(batch).shape == (3, 3)
+    assert torch.equal(loaded(batch), model(batch))
+    checks = compare_with_torch(build_graph(model, precision="float32").SerializeToString(), model)
+    assert max(check.largest_difference for check in checks) <= TOLERANCE
+
+
+def test_a_route_is_one_file(stock: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fastapi")
+    from fastapi.testclient import TestClient
+
+    from cloze.serving import app, task_routes
+    from cloze.serving.limits import Limits
+    from cloze.serving.served_model import load_models
+
+    definitions, route = read_example("Adding a route").rsplit("\n\n\n", 1)
+    namespace = vars(task_routes).copy()
+    exec(definitions, namespace)
+    monkeypatch.setattr(app, "ROUTES", (*app.ROUTES, eval(route, namespace)))
+    models = load_models({"mini": stock["checkpoint"]}, device="cpu")
+    with TestClient(app.create_app(models, Limits())) as client:
+        response = client.post("/length", json={"inputs": ["the", "the the"]})
+        assert response.json() == [3, 4]
+        assert (
+            "number of tokens"
+            in client.get("/openapi.json").json()["paths"]["/length"]["post"]["description"]
+        )

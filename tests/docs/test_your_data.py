@@ -1,0 +1,71 @@
+"""The examples of files on the page "Your data" are read as it says."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import REPOSITORY
+
+from cloze.tasks.registry import find_task
+from cloze.tasks.task import AnyTask
+
+PAGE = (REPOSITORY / "docs" / "your-data.md").read_text("utf-8")
+SECTION = PAGE.split("\n## Shapes of files\n")[1].split("\n## ")[0]
+NAMES = re.findall(r"\(`([a-z]+\.[a-z]+)`\)", SECTION)
+EXAMPLES = dict(zip(NAMES, re.findall(r"```text\n(.*?)```", SECTION, re.DOTALL), strict=True))
+TASKS = {
+    "reviews": "classification",
+    "topics": "multi-label",
+    "stars": "regression",
+    "judged": "ranking",
+    "pairs": "text-pairs",
+    "quiz": "multiple-choice",
+    "questions": "squad_v1",
+}
+"""By the stem of a file, its task."""
+
+
+def read(name: str, directory: Path) -> tuple[AnyTask, list[Any]]:
+    file = directory / name
+    file.write_text(EXAMPLES[name], "utf-8")
+    task = find_task(TASKS[file.stem])()
+    examples = list(task.examples(file))
+    return task.fit_labels(examples), examples
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_read_for_their_task(name: str, tmp_path: Path) -> None:
+    _, examples = read(name, tmp_path)
+    assert len(examples) == 2
+
+
+@pytest.mark.parametrize("stem", ["reviews", "topics"])
+def test_shapes_of_a_task_are_read_alike(stem: str, tmp_path: Path) -> None:
+    shapes = [read(name, tmp_path) for name in EXAMPLES if name.startswith(stem)]
+    answers = [[(example.text, task.target(example)) for example in examples] for task, examples in shapes]
+    assert len(answers) > 1
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_every_task_of_the_page_has_an_example() -> None:
+    assert set(TASKS) == {name.partition(".")[0] for name in EXAMPLES}
+    for task in TASKS.values():
+        assert f"`{task}`" in SECTION
+
+
+def test_shapes_of_several_labels_are_read_alike(tmp_path: Path) -> None:
+    cells, flags = re.findall(r"```text\n(.*?)```", PAGE.split("\n## Several labels\n")[1], re.DOTALL)[:2]
+    labels = ("negative", "positive", "music")
+    answers = []
+    for name, content, settings in (
+        ("a.tsv", cells, {"labels": labels}),
+        ("a.csv", flags, {"label_columns": labels}),
+    ):
+        (tmp_path / name).write_text(content, "utf-8")
+        task = find_task("multi-label")(**settings)
+        examples = list(task.examples(tmp_path / name))
+        task = task.fit_labels(examples)
+        answers.append([(example.text, task.target(example)) for example in examples])
+    assert len(answers[0]) == 3
+    assert answers[0][:2] == answers[1]

@@ -1,0 +1,90 @@
+"""Encoders of the experiments: combined vectors, saving and loading, refusals."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cloze.artifacts import write_directory
+from cloze.data.batch import collate
+from cloze.errors import InputError
+from cloze.inference.encoder_internals import input_embeddings
+from cloze.models.batch import to_device
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import KIND, load_config, load_model, save_model
+from cloze.models.frozen_encoder import frozen_vectors
+from cloze.models.heads import BertForQuestionAnswering
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from experiments.encoders.bidirectional_lm import BidirectionalLM
+from experiments.encoders.bilstm_on_top import BiLSTMOnBert
+
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(98)))
+IDS = [2, 17, 31, 5, 88, 40, 3]
+
+
+def encoder(attends_to: str) -> BertModel:
+    """Return an encoder with large random weights and different sizes."""
+    config = BertConfig(
+        vocab_size=103,
+        hidden_size=44,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=70,
+        max_position_embeddings=61,
+        initializer_range=0.2,
+        attends_to=attends_to,
+    )
+    return BertModel(config, generator=torch.Generator().manual_seed(len(attends_to))).eval()
+
+
+def encode(model: BertModel, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the vectors of the first of two sequences of equal length, and its pooled vector."""
+    output = model(to_device(collate([ids, [2, *range(50, 55), 3]])))
+    return output.sequence_output[: len(ids)], output.pooled_output[0]
+
+
+def save(model: torch.nn.Module, directory: Path) -> Path:
+    with write_directory(directory, kind=KIND) as temporary:
+        save_model(temporary, model, Tokenizer(TOKENS))
+    return directory
+
+
+def test_bidirectional_lm_concatenates_two_encoders(tmp_path: Path) -> None:
+    left, right = encoder("left"), encoder("right")
+    both = BidirectionalLM.of(left, right)
+    assert both.config.hidden_size == 88
+    vectors, pooled = encode(both, IDS)
+    assert torch.equal(vectors, torch.cat([encode(left, IDS)[0], encode(right, IDS)[0]], -1))
+    assert torch.equal(pooled, torch.cat([encode(left, IDS)[1], encode(right, IDS)[1]], -1))
+    again = load_model(save(both, tmp_path / "both"))
+    assert isinstance(again, BidirectionalLM)
+    assert torch.equal(encode(again, IDS)[0], vectors)
+    with pytest.raises(InputError, match="there are two embedding tables"):
+        input_embeddings(both, Encoding([2, 17, 3], [0, 0, 0], [(0, 0)] * 3, ["[CLS]", "w12", "[SEP]"]))
+    with pytest.raises(InputError, match="the first encoder attends to all, not left"):
+        BidirectionalLM.of(encoder("all"), right)
+    with pytest.raises(InputError, match="the second encoder attends to left, not right"):
+        BidirectionalLM.of(left, left)
+
+
+def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path: Path) -> None:
+    model = BiLSTMOnBert.of(encoder("left"), generator=torch.Generator().manual_seed(3)).eval()
+    before, _ = encode(model, IDS)
+    after, _ = encode(model, [*IDS[:3], 66, *IDS[4:]])
+    assert ((before - after).abs().amax(-1) > 1e-6).all()
+    again = load_model(save(model, tmp_path / "on-top"))
+    assert load_config(tmp_path / "on-top") == model.config
+    assert torch.equal(encode(again, IDS)[0], before)
+    below = BertModel.encode(model, to_device(collate([IDS]))).sequence_output
+    _, (last, _) = model.lstm(below[None])
+    read = torch.cat([last[-2, 0], last[-1, 0]])  # where each direction of its second layer has read all
+    torch.testing.assert_close(encode(model, IDS)[1], model.pooler(read).tanh())
+    vectors = [
+        frozen_vectors(model, to_device(collate([ids])), layer=-1, pooling="cls")
+        for ids in (IDS, [*IDS[:3], 66, *IDS[4:]])
+    ]
+    assert not torch.allclose(*vectors)
+    answering = load_model(
+        save(BertForQuestionAnswering(model), tmp_path / "answering"), BertForQuestionAnswering
+    )
+    assert isinstance(answering.bert, BiLSTMOnBert)

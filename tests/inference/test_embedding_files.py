@@ -1,0 +1,80 @@
+"""Files of vectors: parts, workers and chunks do not change their content."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+
+from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedding_files import EmbeddingFileConfig, EmbeddingFileSummary, embed_file
+from cloze.inference.neighbors import VectorFile, neighbors_in_file
+from cloze.models.bert import BertModel
+from tiny_models import tiny_config, write_checkpoint
+
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef")
+LINES = [" ".join("abcdef"[i % 6] for i in range(number, number + 1 + number % 5)) for number in range(40)]
+LINES[7] = ""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = tiny_config(TOKENS)
+    encoder = BertModel(config, generator=torch.Generator().manual_seed(2))
+    return write_checkpoint(tmp_path_factory.mktemp("models") / "model", encoder, TOKENS)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(LINES) + "\n")
+    return file
+
+
+def embed(
+    model: Path, source: Path, output: Path, config: EmbeddingConfig | None = None, **file: object
+) -> EmbeddingFileSummary:
+    settings = EmbeddingFileConfig(device="cpu", **file)  # type: ignore[arg-type]
+    return embed_file(model, source, output, config or EmbeddingConfig(), settings)
+
+
+def read(path: Path) -> tuple[list[str], np.ndarray]:  # type: ignore[type-arg]
+    table = pyarrow.parquet.read_table(path)
+    (column,) = {"text", "word"} & set(table.schema.names)
+    return table[column].to_pylist(), np.stack(table["vector"].to_numpy())
+
+
+@pytest.mark.parametrize("of", ["texts", "words"])
+def test_parts_do_not_change_a_file(model: Path, lines: Path, tmp_path: Path, of: str) -> None:
+    whole = embed(model, lines, tmp_path / "whole.parquet", of=of)
+    assert embed(model, lines, tmp_path / "parts.parquet", of=of, texts_per_part=6) == whole
+    (texts, vectors), (expected_texts, expected) = (
+        read(tmp_path / f"{name}.parquet") for name in ("parts", "whole")
+    )
+    assert texts == expected_texts
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_parts_without_words_are_written_as_all_others(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "blank.txt").write_text("\n" * 6 + "a b c.\n" + "\n" * 9)
+    embed(model, tmp_path / "blank.txt", tmp_path / "words.parquet", of="words", texts_per_part=6)
+    assert read(tmp_path / "words.parquet")[0] == ["a", "b", "c", "."]
+
+
+def test_several_processes_write_the_same(model: Path, lines: Path, tmp_path: Path) -> None:
+    for workers in (1, 2):
+        config = EmbeddingConfig(pooling="idf_mean")
+        embed(model, lines, tmp_path / f"{workers}.npy", config, workers=workers, texts_per_part=6)
+    one, two = (np.load(tmp_path / f"{workers}.npy") for workers in (1, 2))
+    np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path: Path, ending: str) -> None:
+    path, source = tmp_path / f"out.{ending}", lines if ending == "npy" else None
+    embed(model, lines, path)
+    embedder = Embedder.load(model, device="cpu")
+    expected = neighbors_in_file(embedder, VectorFile(path, source), LINES[3], plus=[LINES[9]], top_k=5)
+    file = VectorFile(path, source, chunk_size=7)
+    assert neighbors_in_file(embedder, file, LINES[3], plus=[LINES[9]], top_k=5) == expected

@@ -1,0 +1,403 @@
+"""Predictors: order, length, characters, models of transformers, and what each class refuses."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from cloze.errors import InputError
+from cloze.inference.predictor import EntityTagger, Predictor, QuestionAnswerer, TextClassifier
+from cloze.inference.span_scores import span_scores
+from cloze.models import heads
+from cloze.models.batch import pack_padded, to_device
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import load_model, save_model
+from cloze.models.heads import (
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from cloze.progress import Progress
+from cloze.tasks.custom import Classification, CustomTagging
+from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.predict import top_k_limiter
+from cloze.tasks.running_text import split_text
+from cloze.tasks.span import SpanQuestion
+from cloze.tasks.squad import SquadV2
+from cloze.tasks.texts import LabeledText
+from cloze.tokenization.tokenizer import Tokenizer
+from tiny_models import tiny_config, write_checkpoint, write_finetuned
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##a", ".", ",")
+CONFIG = tiny_config(PIECES)
+TAGS = ("O", "B-X", "I-X", "B-Y", "I-Y")
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("finetuned")
+    labels = ("left", "middle", "right")
+    return {
+        "classifier": write_finetuned(
+            place / "a", Classification(labels=labels, text_column="said"), PIECES, seed=2
+        ),
+        "tagger": write_finetuned(place / "b", CustomTagging(labels=TAGS), PIECES),
+        "answerer": write_finetuned(
+            place / "c",
+            SquadV2(doc_stride=5, null_threshold=1e9),
+            PIECES,
+            max_seq_length=16,
+            num_hidden_layers=2,
+        ),
+    }
+
+
+@pytest.fixture(scope="session")
+def classifier(checkpoints: dict[str, Path]) -> TextClassifier:
+    return TextClassifier.load(checkpoints["classifier"], device="cpu")
+
+
+@pytest.fixture(scope="session")
+def tagger(checkpoints: dict[str, Path]) -> EntityTagger:
+    return EntityTagger.load(checkpoints["tagger"], device="cpu")
+
+
+@pytest.fixture(scope="session")
+def answerer(checkpoints: dict[str, Path]) -> QuestionAnswerer:
+    return QuestionAnswerer.load(checkpoints["answerer"], device="cpu")
+
+
+def save_theirs(kind: Any, labels: Sequence[str], directory: Path) -> Any:
+    """Write a random model of transformers, without a task file."""
+    table = {name: getattr(CONFIG, name) for name in BertConfig.__dataclass_fields__}
+    torch.manual_seed(3)
+    config = transformers.BertConfig(**table, id2label=dict(enumerate(labels)))
+    model = kind(config).eval()
+    model.save_pretrained(directory)
+    Tokenizer.from_tokens(PIECES).save(directory)
+    return model
+
+
+def test_any_number_of_texts_in_their_order(classifier: TextClassifier) -> None:
+    texts = [" ".join("abcd"[(i * j) % 4] for j in range(i % 9)) for i in range(1100)]
+    predictions = classifier(texts)
+    assert len({prediction.label for prediction in predictions}) > 1
+    for i in (0, 1, 7, 500, 1099):
+        (alone,) = classifier([texts[i]])
+        assert predictions[i].label == alone.label
+        assert predictions[i].probability == max(predictions[i].probabilities.values())
+        assert predictions[i].probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+        assert sum(alone.probabilities.values()) == pytest.approx(1)
+    assert classifier([]) == []
+
+
+def test_top_k_classes_are_the_most_probable(classifier: TextClassifier, tagger: EntityTagger) -> None:
+    (everything,), (two,) = classifier(["a b"]), classifier(["a b"], top_k=2)
+    ranked = sorted(everything.probabilities.items(), key=lambda item: -item[1])
+    assert list(two.probabilities.items()) == ranked[:2]
+    assert (two.label, two.probability) == (everything.label, everything.probability)
+    assert list(classifier(["a b"], top_k=9)[0].probabilities.items()) == ranked
+    with pytest.raises(InputError, match="top_k: 0 is less than 1"):
+        classifier(["a b"], top_k=0)
+    with pytest.raises(InputError, match="top_k: predictions of tagging have no classes"):
+        top_k_limiter(tagger.task, 2)
+
+
+def test_a_pair_differs_from_its_joined_text(classifier: TextClassifier) -> None:
+    (pair,), (text,) = classifier(["a b"], ["c"]), classifier(["a b c"])
+    assert pair.probabilities != pytest.approx(text.probabilities, abs=1e-3)
+    assert classifier([("a b", "c")]) == [pair]
+    assert classifier.labels == ("left", "middle", "right")
+    with pytest.raises(InputError, match=r"pairs\[1\] is None"):
+        classifier([("a", "b"), ("c", None)])
+    with pytest.raises(InputError, match="pairs: 1 texts, expected 2"):
+        classifier(["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "where"),
+    [
+        ("classifier", ["A film"], "texts"),
+        ("tagger", ["Ada"], "texts"),
+        ("answerer", ["Who?", "Ada."], "questions"),
+    ],
+)
+def test_a_single_text_is_refused(
+    name: str, arguments: list[str], where: str, request: pytest.FixtureRequest
+) -> None:
+    with pytest.raises(InputError, match=rf"{where}: is one text\. Give a list of texts"):
+        request.getfixturevalue(name)(*arguments)
+
+
+def test_truncation_is_warned_of(classifier: TextClassifier) -> None:
+    long = "a b c d " * 5
+    with pytest.warns(UserWarning, match="1 of 2 texts are longer than 12 tokens: truncated"):
+        cut, _ = classifier([long, "a"])
+    (kept,) = classifier([" ".join(long.split()[:10])])
+    assert cut.probabilities == pytest.approx(kept.probabilities, abs=1e-5)
+
+
+def test_a_stream_is_answered_in_its_order(
+    classifier: TextClassifier, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples = (LabeledText("a b" if i % 3 else "c " * 20) for i in range(2500))
+    answers = classifier.stream(examples, progress=Progress())
+    first = next(answers)
+    assert next(examples) == LabeledText("a b"), "more was read than one part"
+    rest = list(answers)
+    assert len(rest) == 2498
+    assert [example.text for example, _ in [first, *rest[:2]]] == ["c " * 20, "a b", "a b"]
+    assert {p.label for e, p in rest if e.text == "a b"} == {rest[0][1].label}
+    assert "834 examples are longer than 12 tokens: truncated" in capsys.readouterr().err
+
+
+@pytest.mark.protected
+def test_a_checkpoint_of_transformers_needs_no_task_file(tmp_path: Path) -> None:
+    theirs = save_theirs(transformers.BertForSequenceClassification, ("no", "yes"), tmp_path)
+    ours = TextClassifier.load(tmp_path, device="cpu")
+    assert ours.max_seq_length == 30
+    (prediction,) = ours(["a b"])
+    with torch.no_grad():
+        logits = theirs(torch.tensor([[2, 5, 6, 3]])).logits[0]
+    assert list(prediction.probabilities) == ["no", "yes"]
+    assert list(prediction.probabilities.values()) == pytest.approx(logits.softmax(-1).tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "other"),
+    [
+        ("single_label_classification", "classification", "multi-label"),
+        ("multi_label_classification", "multi-label", "classification"),
+        ("multi_label_classification", "multi-label", "rte"),
+    ],
+)
+def test_logits_of_others_mean_what_their_config_says(
+    tmp_path: Path, theirs: str, ours: str, other: str
+) -> None:
+    model = BertForSequenceClassification(BertModel(CONFIG), num_labels=2)
+    labels = ("entailment", "not_entailment")
+    write_checkpoint(tmp_path / "a", model, PIECES, labels=labels, problem_type=theirs)
+    assert Predictor.load(tmp_path / "a", ours).task.name == ours
+    with pytest.raises(InputError, match=rf"no model for {other}: .*{theirs}': see the task {ours}\."):
+        Predictor.load(tmp_path / "a", other)
+
+
+@pytest.mark.protected
+def test_models_without_a_classifier_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        TextClassifier.load(tmp_path)
+    write_checkpoint(tmp_path / "encoder", BertModel(CONFIG), PIECES)
+    with pytest.raises(InputError, match=r"config.json names no labels. Fine-tune one"):
+        TextClassifier.load(tmp_path / "encoder")
+
+
+def test_entities_have_the_characters_of_their_text(tagger: EntityTagger) -> None:
+    text = "  A b, c\u200bd.   D\u00e1 (a) " + "a b c d " * 300 + "."
+    (found,) = tagger([text])
+    assert len({entity.type for entity in found}) == 2
+    assert len(found) > 10
+    assert all(text[entity.start : entity.end] == entity.text for entity in found)
+    assert all(0 < entity.probability <= 1 for entity in found)
+    assert [entity.start for entity in found] == sorted(entity.start for entity in found)
+    assert found[-1].end > 2000
+
+
+def test_texts_do_not_depend_on_each_other(tagger: EntityTagger) -> None:
+    texts = ["a b c d " * i for i in range(60)]
+    together = tagger(texts)
+    for i in (0, 1, 7, 59):
+        (alone,) = tagger([texts[i]])
+        assert [(e.type, e.start, e.end) for e in together[i]] == [(e.type, e.start, e.end) for e in alone]
+    assert together[0] == []
+    assert tagger([]) == []
+
+
+def test_other_models_are_refused(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a model for the task 'tagging', not 'cola'"):
+        EntityTagger.load(checkpoints["tagger"], "cola", device="cpu")
+    save_model(tmp_path, BertModel(CONFIG), Tokenizer.from_tokens(PIECES), labels=("yes", "no"))
+    with pytest.raises(InputError, match="no tagger: its class 'yes' is not a tag such as B-PER"):
+        EntityTagger.load(tmp_path, "tagging", device="cpu")
+
+
+@pytest.mark.protected
+def test_transformers_reads_the_checkpoint_and_agrees(checkpoints: dict[str, Path]) -> None:
+    checkpoint = checkpoints["tagger"]
+    ours = load_model(checkpoint, lambda bert: BertForTokenClassification(bert, num_labels=len(TAGS)))
+    theirs = transformers.AutoModelForTokenClassification.from_pretrained(checkpoint).eval()
+    assert type(theirs) is transformers.BertForTokenClassification
+    assert [theirs.config.id2label[i] for i in range(5)] == list(TAGS)
+    generator = torch.Generator().manual_seed(5)
+    mask = torch.arange(30) < torch.tensor([7, 30, 1, 12])[:, None]
+    input_ids = torch.randint(len(PIECES), mask.shape, generator=generator) * mask
+    types = torch.zeros_like(input_ids)
+    packed, padding = pack_padded(input_ids, mask, types)
+    with torch.no_grad():
+        expected = theirs(input_ids, attention_mask=mask.long(), token_type_ids=types).logits
+        logits = padding.unpack_tokens(ours(packed))
+    torch.testing.assert_close(logits[mask], expected[mask], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.protected
+def test_a_checkpoint_of_transformers_tags_text(tmp_path: Path) -> None:
+    theirs = save_theirs(transformers.BertForTokenClassification, TAGS, tmp_path)
+    tagger = EntityTagger.load(tmp_path, "tagging", device="cpu")
+    assert tagger.max_seq_length == 30
+    text = "a b c d a b"
+    example = tagger.task.example(text)
+    (prediction,), _ = tagger.predict([example])
+    ids = torch.tensor([[2, 5, 6, 7, 8, 5, 6, 3]])
+    with torch.no_grad():
+        probabilities = theirs(ids).logits[0, 1:-1].softmax(-1).max(-1).values
+    assert prediction.probabilities[0] == pytest.approx(probabilities.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Is it J. Smith?", "Is|it|J.|Smith|?"),
+        ('"Yes," (he said)...', '"|Yes|,|"|(|he|said|)|.|.|.'),
+        ("The U.S. won 3-1, 10,000 saw it.", "The|U.S.|won|3-1|,|10,000|saw|it|."),
+        ("Ann's dog, Bob’s cat", "Ann|'s|dog|,|Bob|’s|cat"),
+        ("@ann likes #tags & # 's", "@ann|likes|#tags|&|#|'|s"),
+        ("我爱北京。你呢", "我|爱|北|京|。|你|呢"),
+        ("नमस्ते दुनिया।", "नमस्ते|दुनिया|।"),
+        (" \n\t ", ""),
+        ("$5.", "$|5|."),
+        ("...", ".|.|."),
+    ],
+)
+def test_text_is_split_as_tagged_data_are(text: str, words: str) -> None:
+    sentences = split_text(text)
+    assert "|".join(word for sentence in sentences for word in sentence.words) == words
+    for sentence in sentences:
+        assert sentence.offsets is not None
+        assert [text[start:end] for start, end in sentence.offsets] == list(sentence.words)
+
+
+def test_answers_are_spans_of_texts_of_any_length(answerer: QuestionAnswerer) -> None:
+    texts = ["a b c", " ".join("abcdefgh" * 20), "h  g"]
+    predictions = answerer(["a b", "c", "d"], texts)
+    for text, prediction in zip(texts, predictions, strict=True):
+        place = prediction.answer.excerpt
+        assert place is not None
+        assert text[place.start : place.end] == prediction.answer.text
+    (alone,) = answerer(["c"], [texts[1]])
+    assert [answer.text for answer in alone.candidates] == [a.text for a in predictions[1].candidates]
+    assert answerer(["c"], [texts[1]], top_k=2)[0].candidates == alone.candidates[:2]
+    assert answerer([], []) == []
+    with pytest.raises(InputError, match="contexts: 1 texts, expected 2"):
+        answerer(["a", "b"], ["a"])
+
+
+@pytest.mark.protected
+def test_logits_and_loss_are_those_of_transformers(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    checkpoint = checkpoints["answerer"]
+    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(checkpoint).eval()
+    padded = transformers.AutoTokenizer.from_pretrained(checkpoint)(
+        ["a b c", "h", "b b"], ["d e f g h a b", "g", "a c a c a"], padding=True, return_tensors="pt"
+    )
+    mask = padded["attention_mask"].bool()
+    packed, padding = pack_padded(padded["input_ids"], mask, padded["token_type_ids"])
+    task = SquadV2()
+    example = SpanQuestion("q", "a b", Paragraph("c d e f"), (Excerpt("d e", 2, 5),))
+    theirs.save_pretrained(tmp_path)  # without the pooler, which this head does not read
+    Tokenizer.from_tokens(PIECES).save(tmp_path)
+    with torch.no_grad():
+        expected = theirs(**padded)
+        for directory in (checkpoint, tmp_path):
+            logits = padding.unpack_tokens(load_model(directory, BertForQuestionAnswering)(packed))
+            for column, expected_logits in enumerate((expected.start_logits, expected.end_logits)):
+                torch.testing.assert_close(
+                    logits[..., column][mask], expected_logits[mask], atol=1e-5, rtol=0
+                )
+    (feature,) = task.features(example, Tokenizer.from_tokens(PIECES), max_seq_length=30)
+    batch = to_device(task.batch([feature]))
+    loss, _ = task.loss(load_model(checkpoint, BertForQuestionAnswering)(batch), batch)
+    positions = {"start_positions": batch.targets[:, 0], "end_positions": batch.targets[:, 1]}
+    inputs = {"input_ids": batch.input_ids[None], "token_type_ids": batch.token_type_ids[None]}
+    torch.testing.assert_close(loss, theirs(**inputs, **positions).loss, atol=1e-5, rtol=1e-5)
+    (prediction,) = QuestionAnswerer.load(tmp_path, "squad_v2", device="cpu")(["a"], ["b c"])
+    assert prediction.null_odds is not None
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "loader", "task"),
+    [
+        ("BertForTokenClassification", ("O", "B-X"), EntityTagger, "tagging"),
+        ("BertForQuestionAnswering", (), QuestionAnswerer, "squad_v1"),
+        ("BertForSequenceClassification", ("a", "b"), TextClassifier, "classification"),
+    ],
+)
+def test_task_is_that_of_the_architecture_or_else_of_the_class(
+    head: str, labels: tuple[str, ...], loader: type[Predictor], task: str, tmp_path: Path
+) -> None:
+    model = getattr(heads, head)(BertModel(CONFIG))
+    if labels:
+        model = getattr(heads, head)(BertModel(CONFIG), num_labels=len(labels))
+    directory = write_checkpoint(tmp_path / "model", model, PIECES, labels=labels)
+    assert loader.load(directory, device="cpu").task.name == task
+    other = EntityTagger if loader is TextClassifier else TextClassifier
+    with pytest.raises(
+        InputError, match=f"the task '{task}', which {other.__name__} cannot use. Load it with"
+    ):
+        other.load(directory)
+    assert Predictor.load(directory, device="cpu").task.name == task  # the remedy
+    (directory / "manifest.json").unlink()
+    config = json.loads((directory / "config.json").read_text())
+    del config["architectures"]
+    (directory / "config.json").write_text(json.dumps(config))
+    assert loader.load(directory, device="cpu").task.name == task
+
+
+def test_cross_encoder_with_two_classes_ranks_by_the_second(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(BertModel(CONFIG), num_labels=2)
+    directory = write_checkpoint(tmp_path / "model", model, PIECES, labels=("no", "yes"))
+    with pytest.warns(UserWarning, match="ranked by the probability of the second, 'yes'"):
+        ranker = Predictor.load(directory, "ranking", device="cpu")
+    theirs = transformers.BertForSequenceClassification.from_pretrained(directory).eval()
+    encoding = ranker.tokenizer.encode("a b", "c d")
+    inputs = {name: torch.tensor([getattr(encoding, name)]) for name in ("input_ids", "token_type_ids")}
+    expected = theirs(**inputs).logits.softmax(-1)[0, 1].item()
+    assert ranker.predict([LabeledText("a b", "c d")])[0] == pytest.approx([expected], abs=1e-6)
+    for count, problem_type in ((3, None), (2, "multi_label_classification")):
+        model = BertForSequenceClassification(BertModel(CONFIG), num_labels=count)
+        settings = {"labels": tuple("abc"[:count]), "problem_type": problem_type}
+        directory = write_checkpoint(tmp_path / f"model-{count}", model, PIECES, **settings)
+        with pytest.raises(
+            InputError, match=f"no ranker: config.json names {count} classes, not one, or two"
+        ):
+            Predictor.load(directory, "ranking")
+
+
+@pytest.mark.protected
+def test_models_for_other_tasks_are_refused(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'classification', which QuestionAnswerer cannot use"):
+        QuestionAnswerer.load(checkpoints["classifier"])
+    with pytest.raises(InputError, match="a model for the task 'squad_v2', not 'squad_v1'"):
+        QuestionAnswerer.load(checkpoints["answerer"], "squad_v1")
+    write_checkpoint(tmp_path / "encoder", BertModel(CONFIG), PIECES)
+    with pytest.raises(InputError, match="no weight qa_outputs"):
+        QuestionAnswerer.load(tmp_path / "encoder", "squad_v1")
+
+
+@pytest.mark.parametrize("text", ["a b c d", "abcdefgh" * 2 + " " + " ".join("abcdefgh" * 5), ""])
+def test_scores_are_those_of_the_answers(text: str, answerer: QuestionAnswerer) -> None:
+    found = span_scores(answerer, "a c", text)
+    for piece, (start, end) in zip(found.tokens, found.offsets, strict=True):
+        assert piece in ("[UNK]", text[start:end])
+    assert len(found.tokens) == len(found.start_logits) == len(found.end_logits)
+    (prediction,) = answerer(["a c"], [text])
+    for answer in prediction.candidates:
+        if answer.text:
+            first = [start for start, _ in found.offsets].index(answer.excerpt.start)
+            last = [end for _, end in found.offsets].index(answer.excerpt.end)
+            assert found.start_logits[first] == pytest.approx(answer.start_logit, abs=1e-4)
+            if text == "a b c d":  # of several windows an end is scored in that of its start
+                assert found.end_logits[last] == pytest.approx(answer.end_logit, abs=1e-4)
+        else:
+            assert found.null_score == pytest.approx(answer.score, abs=1e-4)

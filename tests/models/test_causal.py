@@ -1,0 +1,109 @@
+"""Encoders that see one side: what follows does not reach what is before, on disk and off it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cloze.data.batch import collate
+from cloze.errors import InputError
+from cloze.models.attention import grouped_attention, select_backend, varlen_attention
+from cloze.models.batch import to_device
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import load_model
+from cloze.models.frozen_encoder import frozen_vectors
+from cloze.models.sinusoidal import set_sinusoidal_positions, sinusoidal_positions
+from tiny_models import SPECIAL, write_checkpoint
+
+TOKENS = [*SPECIAL, *(f"w{i}" for i in range(98))]
+IDS = [2, 17, 31, 5, 88, 40, 3]
+
+
+def encode(model: BertModel, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The vectors of the first of two sequences of one length, and its pooled one."""
+    output = model(to_device(collate([ids, [2, *range(50, 55), 3]])))
+    return output.sequence_output[: len(ids)], output.pooled_output[0]
+
+
+@pytest.fixture
+def encoder(config: BertConfig, randomize):
+    def make(attends_to: str) -> BertModel:
+        model = BertModel(replace(config, attends_to=attends_to))
+        randomize(model)
+        return model.eval()
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("attends_to", "same"), [("left", slice(0, 3)), ("right", slice(4, 7)), ("all", None)]
+)
+def test_token_affects_only_tokens_that_attend_to_it(encoder, attends_to: str, same: slice | None) -> None:
+    model = encoder(attends_to)
+    before, pooled = encode(model, IDS)
+    changed = [*IDS[:3], 66, *IDS[4:]]
+    after, pooled_after = encode(model, changed)
+    moved = ((before - after).abs().amax(-1) > 1e-4).tolist()
+    expected = [True] * 7
+    if same is not None:
+        expected[same] = [False] * len(range(7)[same])
+        assert torch.equal(before[same], after[same])
+    assert moved == expected
+    assert not torch.allclose(pooled, pooled_after)  # it stands where everything was seen
+
+
+def test_cls_pooling_of_a_causal_encoder_is_refused(encoder) -> None:
+    packed = to_device(collate([IDS]))
+    with pytest.raises(InputError, match=r"pooling: cls: .* sees nothing of the text. Take the mean"):
+        frozen_vectors(encoder("left"), packed, layer=-1, pooling="cls")
+    frozen_vectors(encoder("right"), packed, layer=-1, pooling="cls")
+
+
+def test_causal_attention_equals_torch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = torch.randn((3, 12, 2, 5), generator=generator)
+    packed = to_device(collate([[1] * 5, [1] * 5, [1] * 2]))
+    for attends_to, flip in (("left", False), ("right", True)):
+        found = grouped_attention(query, key, value, packed, 0.0, attends_to)
+        for start, end in ((0, 5), (5, 10), (10, 12)):
+            parts = [each[start:end].transpose(0, 1) for each in (query, key, value)]
+            parts = [part.flip(1) for part in parts] if flip else parts
+            expected = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+            expected = expected.flip(1) if flip else expected
+            torch.testing.assert_close(found[start:end], expected.transpose(0, 1))
+    assert select_backend(query, 0.0, "left") is grouped_attention
+    with pytest.raises(ValueError, match="attends to all tokens"):
+        varlen_attention(query, key, value, packed, 0.0, "left")
+
+
+def test_attends_to_is_saved_and_other_programs_refuse_the_model(encoder, tmp_path) -> None:
+    transformers = pytest.importorskip("transformers")
+    for attends_to in ("left", "right", "all"):
+        model = encoder(attends_to)
+        again = load_model(write_checkpoint(tmp_path / attends_to, model, TOKENS))
+        assert again.config == model.config
+        assert torch.equal(encode(again, IDS)[0], encode(model, IDS)[0])
+    said = json.loads((tmp_path / "all/config.json").read_text())
+    assert said["model_type"] == "bert"
+    assert "attends_to" not in said
+    with pytest.raises(ValueError, match="one-way-bert"):
+        transformers.AutoModel.from_pretrained(tmp_path / "left")
+
+
+def test_causal_model_is_not_exported(encoder, tmp_path) -> None:
+    onnx = pytest.importorskip("cloze.export.onnx")
+    with pytest.raises(InputError, match="has no graph"):
+        onnx.export_onnx(write_checkpoint(tmp_path / "left", encoder("left"), TOKENS), tmp_path / "graph")
+
+
+def test_sinusoidal_positions_follow_the_formula(config: BertConfig) -> None:
+    table = sinusoidal_positions(61, 44)
+    assert table[7, 6].item() == pytest.approx(torch.tensor(7 / 10_000 ** (6 / 44)).sin().item(), abs=1e-6)
+    assert table[7, 7].item() == pytest.approx(torch.tensor(7 / 10_000 ** (6 / 44)).cos().item(), abs=1e-6)
+    model = BertModel(config)
+    set_sinusoidal_positions(model)
+    fixed = model.embeddings.position_embeddings.weight
+    assert not fixed.requires_grad
+    assert fixed.square().mean().sqrt().item() == pytest.approx(5 * config.initializer_range, rel=1e-5)
+    torch.testing.assert_close(fixed / fixed[0, 1], table)

@@ -1,0 +1,256 @@
+import functools
+import json
+import re
+import shutil
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from cloze.artifacts import write_directory
+from cloze.errors import InputError, RunError
+from cloze.models import checkpoint
+from cloze.models.batch import pack_padded
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import load_config, load_labels, load_model, save_model
+from cloze.models.external_weights import load_external_model
+from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
+from cloze.tokenization.tokenizer import Tokenizer
+from tiny_models import write_checkpoint
+
+pytestmark = pytest.mark.protected
+
+WORDS = ["the", "capital", "of", "france", "is", "paris", ".", "##s", "a", "b", "##c"]
+PIECES = ["[PAD]", *(f"[unused{i}]" for i in range(83)), "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+@pytest.fixture
+def tokenizer():
+    return Tokenizer.from_tokens(PIECES)
+
+
+@pytest.fixture
+def saved(pretraining_model, tmp_path):
+    return write_checkpoint(tmp_path / "model", pretraining_model, PIECES)
+
+
+@pytest.fixture
+def external(saved):
+    """The same without a manifest, as other programs write it."""
+    (saved / "manifest.json").unlink()
+    return saved
+
+
+def same_weights(ours, theirs):
+    ours, theirs = ours.state_dict(), theirs.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def edit_weights(directory, change):
+    weights = load_file(directory / "model.safetensors")
+    weights = {name: weight.clone() for name, weight in weights.items()}
+    change(weights)
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_saved_model_loads_bit_identical(saved, pretraining_model):
+    model = load_model(saved, BertForPreTraining)
+    assert same_weights(model, pretraining_model)
+    assert model.config == pretraining_model.config
+    assert not model.training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_weights_have_the_permissions_of_other_files(saved):
+    modes = {(saved / name).stat().st_mode & 0o777 for name in ("config.json", "model.safetensors")}
+    assert len(modes) == 1
+
+
+def test_encoder_loads_without_heads(saved, pretraining_model):
+    assert same_weights(load_model(saved), pretraining_model.bert)
+
+
+def test_encoder_is_saved_without_head(pretraining_model, tokenizer, tmp_path):
+    save_model(tmp_path, pretraining_model.bert, tokenizer)
+    assert same_weights(load_model(tmp_path), pretraining_model.bert)
+    with pytest.raises(InputError, match=r"no weight cls\.predictions"):
+        load_model(tmp_path, BertForPreTraining)
+
+
+def test_classifier_labels_are_saved(config, randomize, tokenizer, tmp_path):
+    head = functools.partial(BertForSequenceClassification, num_labels=3)
+    model = head(BertModel(config))
+    randomize(model)
+    save_model(tmp_path, model, tokenizer, labels=["no", "yes", "maybe"])
+    assert load_labels(tmp_path) == ("no", "yes", "maybe")
+    assert same_weights(load_model(tmp_path, head), model)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert theirs.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
+    with pytest.raises(
+        InputError, match=r"classifier\.weight has shape \[3, 44\], the config says \[2, 44\]"
+    ):
+        load_model(tmp_path, functools.partial(BertForSequenceClassification, num_labels=2))
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_tanh"])
+def test_transformers_loads_saved_model(config, hidden_act, randomize, tokenizer, ragged, tmp_path):
+    ours = BertForPreTraining(BertModel(replace(config, hidden_act=hidden_act))).eval()
+    randomize(ours)
+    save_model(tmp_path, ours, tokenizer)
+    assert load_config(tmp_path) == ours.config
+
+    theirs, report = transformers.AutoModelForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
+    assert type(theirs) is transformers.BertForPreTraining
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    input_ids, mask, token_type_ids = ragged
+    packed, padding = pack_padded(*ragged)
+    with torch.no_grad():
+        output = theirs(input_ids, attention_mask=mask.long(), token_type_ids=token_type_ids)
+        logits = ours(packed, torch.arange(packed.num_tokens))
+    unpacked = padding.unpack_tokens(logits.masked_lm_logits)
+    torch.testing.assert_close(unpacked[mask], output.prediction_logits[mask], atol=1e-5, rtol=1e-5)
+    next_sentence = padding.unpack_sequences(logits.next_sentence_logits)
+    torch.testing.assert_close(next_sentence, output.seq_relationship_logits, atol=1e-5, rtol=1e-5)
+
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "The capital of France is [MASK]."
+    assert their_tokenizer(text)["input_ids"] == tokenizer.encode(text).input_ids
+    assert their_tokenizer.model_max_length == config.max_position_embeddings
+
+
+def test_model_saved_by_transformers_loads(config, ragged, tmp_path):
+    theirs = transformers.BertForPreTraining(transformers.BertConfig(**asdict(config))).eval()
+    theirs.save_pretrained(tmp_path)
+    ours = load_model(tmp_path, BertForPreTraining)
+    input_ids, mask, token_type_ids = ragged
+    with torch.no_grad():
+        expected = theirs.bert(input_ids, attention_mask=mask.long(), token_type_ids=token_type_ids)
+        output = ours.bert(*ragged)
+    torch.testing.assert_close(output.pooled_output, expected.pooler_output, atol=1e-5, rtol=1e-5)
+    theirs.bert.half().save_pretrained(tmp_path / "bare")  # without the `bert.` prefix, in another dtype
+    assert load_model(tmp_path / "bare").pooler.weight.dtype == torch.float32
+
+
+def test_damaged_byte_fails_verification(saved):
+    file = saved / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(InputError, match="SHA-256"):
+        load_model(saved)
+    load_model(saved, verify=False)
+
+
+def test_damaged_training_state_or_edited_card_does_not_prevent_loading(saved, tmp_path):
+    with write_directory(tmp_path / "whole", kind=checkpoint.KIND) as directory:
+        shutil.copytree(saved, directory, ignore=lambda *_: {"manifest.json"}, dirs_exist_ok=True)
+        (directory / "training").mkdir()
+        (directory / "training/optimizer.safetensors").write_bytes(b"averages")
+        (directory / "README.md").write_text("# A card\n")
+    (tmp_path / "whole/training/optimizer.safetensors").write_bytes(b"damaged")
+    (tmp_path / "whole/README.md").write_text("# A card\nedited\n")
+    load_model(tmp_path / "whole")
+    load_external_model(tmp_path / "whole")
+
+
+def damage(name, change):
+    """Return a function that changes the bytes of a file of a directory."""
+    return lambda directory: (directory / name).write_bytes(change((directory / name).read_bytes()))
+
+
+def cut(end):
+    return damage("model.safetensors", lambda data: data[:end])
+
+
+def flipped(data):
+    return data[:3] + bytes([data[3] ^ 255]) + data[4:]
+
+
+CANNOT_BE_READ = "model.safetensors: cannot be read"
+NOT_JSON = "config.json: not a JSON"
+DAMAGED = {
+    **{f"weights cut at {end}": (cut(end), CANNOT_BE_READ) for end in (0, 5, 1000, -1)},
+    "flipped header": (damage("model.safetensors", flipped), CANNOT_BE_READ),
+    "missing weight": (
+        lambda directory: edit_weights(directory, lambda weights: weights.pop("bert.pooler.dense.bias")),
+        "no weight bert.pooler.dense.bias",
+    ),
+    **{
+        f"missing {name}": (lambda directory, name=name: (directory / name).unlink(), f"{name}: no such file")
+        for name in ("config.json", "model.safetensors")
+    },
+    "missing directory": (shutil.rmtree, "no such file"),
+    "config without sizes": (
+        damage("config.json", lambda _: b'{"model_type": "bert"}'),
+        "config.json: vocab_size is missing",
+    ),
+    "config cut off": (damage("config.json", lambda _: b"{"), NOT_JSON),
+    "config that is a list": (damage("config.json", lambda _: b"[]"), NOT_JSON),
+    "config with half a surrogate": (damage("config.json", lambda _: b"\xed\xa0\x80"), NOT_JSON),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGED.values(), ids=DAMAGED)
+def test_damaged_checkpoint_without_manifest_is_refused(external, damage, message):
+    damage(external)
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_model(external)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 40}, "word_embeddings.weight has shape [103, 44], the config says [103, 40]"),
+        ({"vocab_size": 104}, "word_embeddings.weight has shape [103, 44], the config says [104, 44]"),
+        ({"num_hidden_layers": 4}, "no weight bert.encoder.layer.3.attention.self.query.weight, "),
+        ({"num_hidden_layers": 2}, "unexpected weight bert.encoder.layer.2."),
+        ({"num_attention_heads": 7}, "hidden_size = 44 is not a multiple of num_attention_heads = 7"),
+        ({"hidden_size": "44"}, "hidden_size must be of type int"),
+        ({"hidden_act": "relu"}, "hidden_act = 'relu' is not a choice"),
+        ({"model_type": "roberta"}, "model_type 'roberta', cloze reads 'bert'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ({"vocab_size": 98}, "vocab.txt: 99 tokens, config.json says vocab_size = 98"),
+    ],
+)
+def test_config_of_another_model_is_refused(external, changes, message):
+    table = json.loads((external / "config.json").read_text())
+    (external / "config.json").write_text(json.dumps(table | changes))
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_model(external)
+
+
+def test_unexpected_weight_is_named(external):
+    edit_weights(external, lambda weights: weights.update({"classifier.weight": torch.zeros(2, 44)}))
+    assert load_model(external)
+    with pytest.raises(InputError, match=r"unexpected weight classifier\.weight: a BertForPreTraining"):
+        load_model(external, BertForPreTraining)
+
+
+def test_manifest_of_another_kind_is_refused(saved, tmp_path):
+    with write_directory(tmp_path / "other", kind="dataset") as directory:
+        shutil.copytree(saved, directory, ignore=lambda *_: {"manifest.json"}, dirs_exist_ok=True)
+    with pytest.raises(InputError, match="is a dataset, not a checkpoint"):
+        load_model(tmp_path / "other")
+
+
+def test_more_tokens_than_embeddings_are_not_saved(pretraining_model, tmp_path):
+    many = Tokenizer.from_tokens([*PIECES, *(f"w{i}" for i in range(5))])
+    with pytest.raises(ValueError, match="104 tokens, the model has 103 embeddings"):
+        save_model(tmp_path, pretraining_model, many)
+
+
+def test_full_disk_leaves_no_files(pretraining_model, tokenizer, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    path = tmp_path / "model"
+    with (
+        pytest.raises(RunError, match="No space left"),
+        write_directory(path, kind="checkpoint") as directory,
+    ):
+        save_model(directory, pretraining_model, tokenizer)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,362 @@
+"""Directories of transformers, new and old: every head, every form of weights, and files that must not be trusted."""
+
+import argparse
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cloze.cli import main
+from cloze.data.batch import collate
+from cloze.errors import InputError
+from cloze.inference.fill_mask import FillMask
+from cloze.inference.next_sentence import NextSentence
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
+from cloze.models.checkpoint import load_model
+from cloze.models.external_weights import load_external_model
+from cloze.models.heads import BertForPreTraining
+from cloze.models.sentence_transformers import (
+    SentenceEncoderConfig,
+    load_sentence_encoder_config,
+    save_sentence_encoder_config,
+)
+from cloze.reports.describe import describe
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.protected
+
+transformers = pytest.importorskip("transformers")
+
+SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 28,
+    "max_position_embeddings": 32,
+}
+HEADS = {
+    "BertForPreTraining": {},
+    "BertForMaskedLM": {},
+    "BertForNextSentencePrediction": {},
+    "BertForSequenceClassification": {"num_labels": 3},
+    "BertForTokenClassification": {"num_labels": 5},
+    "BertForQuestionAnswering": {},
+    "BertForMultipleChoice": {},
+    "BertModel": {},
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a model of transformers and a vocabulary, and return the directory and the model."""
+
+    def write(head="BertForPreTraining", **settings):
+        torch.manual_seed(0)
+        config = transformers.BertConfig(**SIZES, **HEADS[head], **settings)
+        model = getattr(transformers, head)(config).eval()
+        directory = tmp_path / "theirs"
+        model.save_pretrained(directory)
+        pieces = [*SPECIAL_TOKENS, *(f"word{number}" for number in range(35))]
+        (directory / "vocab.txt").write_text("\n".join(pieces) + "\n")
+        return directory, model
+
+    return write
+
+
+def as_torch_file(directory, change=lambda weights: weights):
+    weights = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    torch.save(change(weights), directory / "pytorch_model.bin")
+
+
+def renamed(directory, rename):
+    weights = load_file(directory / "model.safetensors")
+    save_file({rename(name): weight for name, weight in weights.items()}, directory / "model.safetensors")
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_every_head_is_imported_with_its_weights(write, tmp_path, head):
+    directory, theirs = write(head)
+    assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
+    assert json.loads((tmp_path / "ours" / "config.json").read_text())["architectures"] == [head]
+    again = getattr(transformers, head).from_pretrained(tmp_path / "ours").eval()
+    ids = torch.tensor([[2, 7, 9, 4, 3]])
+    inputs = {"input_ids": ids[None] if head == "BertForMultipleChoice" else ids}
+    with torch.inference_mode():
+        expected, got = theirs(**inputs), again(**inputs)
+    for name, value in expected.items():
+        torch.testing.assert_close(got[name], value, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("head", ["BertForPreTraining", "BertForMaskedLM"])
+def test_fill_mask_with_and_without_next_sentence_head(write, head):
+    directory, theirs = write(head)
+    [candidates] = FillMask.load(directory)("word1 [MASK] word3", top_k=3)
+    with torch.inference_mode():
+        output = theirs(torch.tensor([[2, 6, 4, 8, 3]]))
+    logits = output.logits if head == "BertForMaskedLM" else output.prediction_logits
+    expected = logits[0, 2].softmax(-1).topk(3)
+    assert [candidate.probability for candidate in candidates] == pytest.approx(expected.values.tolist())
+
+
+@pytest.mark.parametrize("head", ["BertForPreTraining", "BertForNextSentencePrediction"])
+def test_next_sentence_with_and_without_a_masked_lm_head(write, head):
+    directory, theirs = write(head)
+    ours = NextSentence.load(directory)("word1", "word2 word3")
+    with torch.inference_mode():
+        ids, types = torch.tensor([[2, 6, 3, 7, 8, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1]])
+        output = theirs(ids, token_type_ids=types)
+    logits = output.logits if head == "BertForNextSentencePrediction" else output.seq_relationship_logits
+    assert ours == pytest.approx(logits.softmax(-1)[0, 0].item(), abs=1e-6)
+
+
+def test_weights_in_several_files(write):
+    directory, theirs = write()
+    weights = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    names = sorted(weights)
+    parts = {"model-00001-of-00002.safetensors": names[:9], "model-00002-of-00002.safetensors": names[9:]}
+    for file, own in parts.items():
+        save_file({name: weights[name] for name in own}, directory / file)
+    index = {"weight_map": {name: file for file, own in parts.items() for name in own}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert describe(directory).facts["parameters"] == sum(weight.numel() for weight in theirs.parameters())
+    ours = load_model(directory)
+    packed = to_device(collate([[2, 7, 9, 3]]))
+    with torch.inference_mode():
+        expected = theirs.bert(torch.tensor([[2, 7, 9, 3]])).last_hidden_state[0]
+        torch.testing.assert_close(ours(packed).sequence_output, expected, atol=1e-5, rtol=0)
+
+
+def test_sentence_encoder_config_is_imported(write, tmp_path):
+    directory, _ = write("BertModel")
+    said = SentenceEncoderConfig(
+        pooling="cls",
+        normalize=True,
+        max_seq_length=17,
+        prompts={"query": "word1 "},
+        default_prompt_name="query",
+        include_prompt=False,
+    )
+    save_sentence_encoder_config(directory, said, hidden_size=SIZES["hidden_size"])
+    assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
+    assert load_sentence_encoder_config(tmp_path / "ours") == said
+
+
+def test_lower_casing_before_a_cased_tokenizer_is_refused(write, tmp_path):
+    directory, _ = write("BertModel")
+    said = SentenceEncoderConfig(pooling="mean", normalize=False, max_seq_length=None)
+    save_sentence_encoder_config(directory, said, hidden_size=SIZES["hidden_size"])
+    file = directory / "sentence_bert_config.json"
+    file.write_text('{"max_seq_length": 8, "do_lower_case": true}')
+    assert load_sentence_encoder_config(directory).max_seq_length == 8  # the tokenizer lower-cases by itself
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    with pytest.raises(InputError, match="do_lower_case is true, but the tokenizer is cased"):
+        load_sentence_encoder_config(directory)
+
+
+def test_decoder_is_refused(write):
+    directory, _ = write("BertModel", is_decoder=True)
+    with pytest.raises(InputError, match=r"config\.json: is_decoder is true.*cloze reads encoders"):
+        load_model(directory)
+
+
+def test_old_weight_names_are_imported(write, tmp_path):
+    directory, theirs = write("BertForMaskedLM")
+
+    def age(weights):
+        old = {
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): w
+            for name, w in weights.items()
+        }
+        embeddings = weights["bert.embeddings.word_embeddings.weight"]
+        return old | {"cls.predictions.decoder.weight": embeddings.clone()}
+
+    as_torch_file(directory, age)
+    assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
+    gain = theirs.bert.encoder.layer[1].output.LayerNorm.weight
+    assert torch.equal(load_model(tmp_path / "ours").layers[1].output_layer_norm.weight, gain)
+
+
+@pytest.mark.parametrize("missing", [("bias", "weight"), ("bias",)])
+def test_missing_pooler_is_initialized_and_reported(write, tmp_path, capsys, missing):
+    directory, theirs = write("BertModel")
+    names = [f"pooler.dense.{part}" for part in missing]
+    as_torch_file(directory, lambda w: {name: t for name, t in w.items() if name not in names})
+    assert main(["import", str(directory), "-o", str(tmp_path / "ours")]) == 0
+    report = ", ".join(f"bert.{name}" for name in names)
+    assert f"initialized at random: {report}" in capsys.readouterr().out
+    pooler = load_model(tmp_path / "ours").pooler
+    assert pooler.weight.std() > 0.01
+    assert not pooler.bias.any()
+    assert torch.equal(pooler.weight, theirs.pooler.dense.weight) == ("weight" not in missing)
+
+
+def test_pytorch_model_bin_alone_suggests_import(write, capsys):
+    directory, _ = write()
+    as_torch_file(directory)
+    assert main(["fill", "-m", str(directory), "word1 [MASK]"]) == 2
+    assert f"cloze import {directory} -o DIR" in capsys.readouterr().err
+
+
+def test_tokenizer_json_alone_is_loaded(write):
+    directory, _ = write()
+    Tokenizer.from_tokens(
+        (directory / "vocab.txt").read_text().splitlines(), lowercase=False, model_max_length=512
+    ).save(directory)
+    (directory / "vocab.txt").unlink()
+    tokenizer = load_external_model(directory).tokenizer
+    assert (tokenizer.lowercase, tokenizer.model_max_length) == (False, 32)
+
+
+PREFIXES = ["module.", "_orig_mod.", "model.", "module._orig_mod.", "net.0.", "encoder.", "bert_model."]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("head", ["BertForPreTraining", "BertModel"])
+@pytest.mark.parametrize("key", ["safetensors", None, "state_dict", "model_state_dict", "model", "module"])
+def test_prefix_of_a_wrapper_is_left_out_and_said(write, prefix, head, key):
+    directory, theirs = write(head)
+    expected = getattr(theirs, "bert", theirs).encoder.layer[1].output.dense.weight
+    if key == "safetensors":
+        renamed(directory, lambda name: prefix + name)
+    else:
+
+        def wrap(weights):
+            wrapped = {prefix + name: weight for name, weight in weights.items()}
+            return wrapped if key is None else {"epoch": 3, key: wrapped, "optimizer_states": [{"step": 7}]}
+
+        as_torch_file(directory, wrap)
+    messages = [f"{directory}: names of weights begin with {prefix!r}, which is left out"]
+    if key not in (None, "safetensors"):
+        file = directory / "pytorch_model.bin"
+        messages.insert(0, f"{file}: has the weights in {key!r}; left out: 'epoch', 'optimizer_states'")
+    for load in (
+        lambda: load_external_model(directory).model,
+        *[lambda: load_model(directory)] * (key == "safetensors"),
+    ):
+        with pytest.warns(UserWarning, match="left out") as caught:
+            model = load()
+        assert [str(warning.message) for warning in caught] == messages
+        assert torch.equal(getattr(model, "bert", model).layers[1].output.weight, expected)
+
+
+def test_prefix_of_the_encoder_alone_is_left_out(write):
+    """`model.bert = torch.compile(model.bert)`."""
+    directory, theirs = write()
+    renamed(directory, lambda name: name.replace("bert.", "bert._orig_mod."))
+    with pytest.warns(UserWarning, match=r"begin with 'bert\._orig_mod\.', which is left out"):
+        model = load_model(directory, BertForPreTraining)
+    assert torch.equal(model.masked_lm.dense.weight, theirs.cls.predictions.transform.dense.weight)
+
+
+WRONG_NAMES = {
+    "RoBERTa": (lambda name: f"roberta.{name}", "but has roberta.embeddings.LayerNorm.bias, "),
+    "names without dots": (lambda name: name.replace(".", "_"), "but has embeddings_LayerNorm_bias, "),
+    "long names": (lambda name: "x" * 5000 + name.replace(".", "_"), f"but has {'x' * 100}, {'x' * 100}, "),
+}
+
+
+@pytest.mark.parametrize(("rename", "message"), WRONG_NAMES.values(), ids=WRONG_NAMES)
+def test_file_that_is_no_bert_names_some_of_its_weights(write, rename, message):
+    directory, _ = write("BertModel")
+    renamed(directory, rename)
+    for load in (load_external_model, load_model):
+        with pytest.raises(
+            InputError, match=r"no weight bert\.embeddings\.word_embeddings\.weight"
+        ) as caught:
+            load(directory)
+        assert message in str(caught.value)
+        assert "belong to different models" in str(caught.value)
+
+
+def test_prefix_of_one_of_two_encoders_is_not_chosen(write):
+    directory, _ = write("BertModel")
+    as_torch_file(
+        directory, lambda w: {f"{side}.{name}": t for side in ("query", "passage") for name, t in w.items()}
+    )
+    with pytest.raises(InputError, match=r"no weight bert\..*, but has passage\.embeddings\.LayerNorm\.bias"):
+        load_external_model(directory)
+
+
+def test_missing_head_is_named(write):
+    directory, _ = write("BertForMaskedLM")
+    with pytest.raises(InputError) as caught:
+        NextSentence.load(directory)
+    assert "no weight bert.pooler.dense.weight, bert.pooler.dense.bias, cls.seq_relationship" in str(
+        caught.value
+    )
+    assert "but has cls.predictions.bias, " in str(caught.value)
+    assert "Give a model with the head of BertForNextSentencePrediction." in str(caught.value)
+
+
+def test_file_of_weights_is_refused_with_its_name_in_a_directory(write):
+    directory, _ = write("BertForMaskedLM")
+    with pytest.raises(
+        InputError, match=r"is a file, .* with this file as model\.safetensors, config\.json and"
+    ):
+        load_external_model(directory / "model.safetensors")
+
+
+def test_checkpoint_of_lightning_is_imported_by_the_remedies(write, tmp_path):
+    directory, theirs = write("BertForMaskedLM")
+    state = {f"model.{name}": weight for name, weight in theirs.state_dict().items()}
+    whole = {"state_dict": state, "hyper_parameters": argparse.Namespace(lr=1)}
+    torch.save(whole, tmp_path / "last.ckpt")
+    with pytest.raises(
+        InputError, match=r"is a file, .* Give a directory with this file as pytorch_model\.bin,"
+    ):
+        load_external_model(tmp_path / "last.ckpt")
+    (directory / "model.safetensors").unlink()
+    shutil.copy(tmp_path / "last.ckpt", directory / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"more than tensors: save model\.state_dict\(\) alone"):
+        load_external_model(directory)
+    torch.save(state, directory / "pytorch_model.bin")
+    with pytest.warns(UserWarning, match=r"begin with 'model\.'"):
+        weight = load_external_model(directory).model.masked_lm.dense.weight
+    assert torch.equal(weight, theirs.cls.predictions.transform.dense.weight)
+
+
+def test_masked_lm_without_a_pooler_is_fine_tuned_and_predicts(write, tmp_path, capsys):
+    directory, _ = write("BertForMaskedLM")
+    data, run = tmp_path / "data.tsv", str(tmp_path / "run")
+    data.write_text("text\tlabel\n" + "word1 word2\tx\nword3 word4\ty\n" * 4)
+    flags = f"-m {directory} -d {data} --dev {data} -o {run} --epochs 1 --quiet --set max_seq_length=16"
+    with pytest.warns(
+        UserWarning, match=r"theirs/model\.safetensors: no pooler: it starts with random weights"
+    ):
+        assert main(["finetune", "classification", *flags.split()]) == 0
+    assert main(["predict", "classification", "-m", run, str(data), "--quiet"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 8
+    pooler = load_model(resolve_checkpoint(tmp_path / "run")).pooler
+    assert pooler.weight.std().item() == pytest.approx(
+        0.0176, rel=0.1
+    )  # as random weights have, with small changes
+
+
+INDEXES = {
+    "damaged": ("{", r"index\.json"),
+    "list": ("[]", r"index\.json"),
+    "number for files": ('{"weight_map": 3}', r"index\.json"),
+    "number for a file": ('{"weight_map": {"w": 3}}', r"index\.json"),
+    "missing weight": ('{"weight_map": {"w": "one.safetensors"}}', "the weight w is in none of its files"),
+    **{
+        name: (json.dumps({"weight_map": {"w": name}}), r"no \.safetensors beside it")
+        for name in ("../one.safetensors", "/etc/passwd", "deeper/one.safetensors", "model.bin")
+    },
+}
+
+
+@pytest.mark.parametrize(("index", "message"), INDEXES.values(), ids=INDEXES)
+def test_bad_weight_index_is_refused(write, index, message):
+    directory, _ = write()
+    shutil.copy(directory / "model.safetensors", directory.parent / "one.safetensors")
+    (directory / "model.safetensors").rename(directory / "one.safetensors")
+    (directory / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(InputError, match=message):
+        load_model(directory)

@@ -1,0 +1,23 @@
+from typing import get_args
+
+import pytest
+import torch
+
+from cloze.data.batch import collate
+from cloze.models.batch import to_device
+from cloze.models.pooling import POOLINGS, Pooling, pool
+
+
+def test_every_pooling_has_one_entry_with_names_of_its_own():
+    assert tuple(POOLINGS) == get_args(Pooling)
+    for names in zip(*((entry.name, entry.flag) for entry in POOLINGS.values()), strict=True):
+        assert len(set(names)) == len(POOLINGS)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_pooling_of_a_batch_equals_that_of_each_sequence(pooling):
+    lengths = [4, 4, 2, 1]
+    batch = to_device(collate([[1] * length for length in lengths]))
+    hidden = torch.randn(sum(lengths), 5, generator=torch.Generator().manual_seed(0))
+    alone = [POOLINGS[pooling].function(part[None])[0] for part in hidden.split(lengths)]
+    torch.testing.assert_close(pool(hidden, batch, pooling), torch.stack(alone))

@@ -1,0 +1,502 @@
+"""Malicious directories: no code is run, no file outside is touched, and one line of error is printed.
+
+Each case damages a directory of transformers or sentence-transformers and passes it to every command that reads models,
+in bounded memory.
+"""
+
+import io
+import json
+import os
+import pickle
+import resource
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cloze import artifacts, file_io
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import load_model, save_model
+from cloze.models.heads import BertForPreTraining
+from cloze.models.sentence_transformers import (
+    SentenceEncoderConfig,
+    load_sentence_encoder_config,
+    save_sentence_encoder_config,
+)
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.protected
+
+CONFIG = BertConfig(
+    vocab_size=40,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=28,
+    max_position_embeddings=32,
+)
+GIGABYTE = 1 << 30
+Spoil = Callable[[Path], object]
+"""Damages a directory."""
+EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    """A whole model with a manifest, and a file beside it."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.from_tokens([*SPECIAL_TOKENS, *(f"word{number}" for number in range(35))])
+    with artifacts.write_directory(tmp_path / "model", kind="checkpoint") as directory:
+        save_model(directory, BertForPreTraining(BertModel(CONFIG)), tokenizer)
+        vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)
+        save_sentence_encoder_config(directory, vectors, hidden_size=CONFIG.hidden_size)
+    (tmp_path / "secret").write_text("of another user")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def model(sealed: Path) -> Path:
+    """The same without a manifest, as other programs leave it."""
+    (sealed / "manifest.json").unlink()
+    return sealed
+
+
+@pytest.fixture
+def in_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def bounded() -> Iterator[None]:
+    """No more than a gigabyte beyond what the process has: what asks for it gets none."""
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + GIGABYTE, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def raw(header: Any, data: bytes = b"", *, length: int | None = None) -> bytes:
+    """A file of safetensors with any header."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def tensor(begin: int, end: int, shape: list[Any], dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def weights(content: bytes) -> Spoil:
+    return lambda directory: (directory / "model.safetensors").write_bytes(content)
+
+
+def weight(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
+    def spoil(directory: Path) -> None:
+        own = {name: value.clone() for name, value in load_file(directory / "model.safetensors").items()}
+        save_file(own | {name: change(own[name])}, directory / "model.safetensors")
+
+    return spoil
+
+
+def text(file: str, content: str | bytes) -> Spoil:
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda directory: (directory / file).write_bytes(data)
+
+
+def changed(file: str, *path: str, to: Any) -> Spoil:
+    def spoil(directory: Path) -> None:
+        table = json.loads((directory / file).read_text())
+        inner = table
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = to
+        (directory / file).write_text(json.dumps(table))
+
+    return spoil
+
+
+def of_tokenizer(*path: str, to: Any) -> Spoil:
+    return changed("tokenizer.json", *path, to=to)
+
+
+def of_config(key: str, value: Any) -> Spoil:
+    return changed("config.json", key, to=value)
+
+
+def replaced(file: str, make: Spoil) -> Spoil:
+    def spoil(directory: Path) -> None:
+        (directory / file).unlink()
+        make(directory / file)
+
+    return spoil
+
+
+def sparse(file: str) -> Spoil:
+    """A terabyte of zeros that takes no room on the disk."""
+    return lambda directory: os.truncate(directory / file, 1 << 40)
+
+
+def several(*spoils: Spoil) -> Spoil:
+    def all_of_them(directory: Path) -> None:
+        for spoil in spoils:
+            spoil(directory)
+
+    return all_of_them
+
+
+def gone(file: str) -> Spoil:
+    return lambda directory: (directory / file).unlink()
+
+
+class Payload:
+    """Makes a directory when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("trap",)
+
+
+def torch_file(make: Callable[[dict[str, torch.Tensor]], Any]) -> Spoil:
+    def spoil(directory: Path) -> None:
+        own = load_file(directory / "model.safetensors")
+        (directory / "model.safetensors").unlink()
+        torch.save(make(own), directory / "pytorch_model.bin")
+
+    return spoil
+
+
+def pickled(directory: Path) -> None:
+    (directory / "model.safetensors").unlink()
+    (directory / "pytorch_model.bin").write_bytes(pickle.dumps({EMBEDDINGS: Payload()}))
+
+
+def cut_off(directory: Path) -> None:
+    torch_file(dict)(directory)
+    file = directory / "pytorch_model.bin"
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def compressed(directory: Path) -> None:
+    torch_file(dict)(directory)
+    data = (directory / "pytorch_model.bin").read_bytes()
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as whole,
+        zipfile.ZipFile(directory / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as bomb,
+    ):
+        for name in whole.namelist():
+            bomb.writestr(name, whole.read(name))
+
+
+@dataclass(frozen=True)
+class Case:
+    spoil: Spoil
+    says: str
+    verbs: tuple[str, ...] = ("fill", "import", "export")
+
+
+DEEP = "[" * 200_000
+PIPE, DIRECTORY = os.mkfifo, os.mkdir
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+TORCH, ANSWERS = ("import",), ("fill", "export")
+HOSTILE = {
+    **{
+        name: Case(weights(content), "cannot be read")
+        for name, content in {
+            "a header longer than the file": raw(b"{}", length=1 << 62),
+            "a header of 99 MB that is not there": raw(b"{}", length=99_000_000),
+            "a header that is not JSON": raw(b"\xff" * 64),
+            "a deep header": raw(DEEP.encode()),
+            "overlapping tensors": raw({"a": tensor(0, 8, [2]), "b": tensor(4, 12, [2])}, bytes(12)),
+            "a hole between tensors": raw({"a": tensor(0, 4, [1]), "b": tensor(8, 12, [1])}, bytes(12)),
+            "a negative offset": raw({"a": tensor(-4, 4, [2])}, bytes(8)),
+            "an offset beyond the end": raw({"a": tensor(0, 1 << 50, [1 << 48])}),
+            "a shape that overflows": raw({"a": tensor(0, 0, [1 << 40, 1 << 40, 1 << 40])}),
+            "a negative shape": raw({"a": tensor(0, 4, [-1])}, bytes(4)),
+            "a type that there is not": raw({"a": tensor(0, 4, [1], "X9")}, bytes(4)),
+            "nothing at all": b"",
+        }.items()
+    },
+    "no tensors": Case(weights(raw({})), "no weight bert.embeddings"),
+    "integers": Case(weight(EMBEDDINGS, torch.Tensor.int), "has dtype int32"),
+    "complex numbers": Case(
+        weight("bert.pooler.dense.bias", lambda bias: bias.to(torch.complex64)), "has dtype complex64"
+    ),
+    "truths": Case(weight("cls.predictions.bias", torch.Tensor.bool), "has dtype bool"),
+    "infinite numbers": Case(weight("cls.predictions.bias", lambda bias: bias / 0), "NaN or infinite"),
+    "8-bit NaN": Case(
+        weight("cls.predictions.bias", lambda bias: (bias + torch.nan).to(torch.float8_e4m3fn)),
+        "NaN or infinite",
+    ),
+    "a deep config": Case(text("config.json", DEEP), "config.json: not a JSON"),
+    "a config of a terabyte": Case(sparse("config.json"), "config.json: 1,099,511,627,776 bytes, at most"),
+    "a config of many digits": Case(text("config.json", "9" * 100_000), "config.json: not a JSON"),
+    "a config that is a pipe": Case(
+        replaced("config.json", PIPE), "config.json: not a regular file", ANSWERS
+    ),
+    "a config without end": Case(
+        replaced("config.json", endless), "config.json: not a regular file", ANSWERS
+    ),
+    "a config that is a directory": Case(replaced("config.json", DIRECTORY), "config.json"),
+    "a trillion pieces": Case(of_config("vocab_size", 10**12), "vocab_size = 1000000000000 is more than"),
+    "a trillion segments": Case(
+        of_config("type_vocab_size", 10**12), "type_vocab_size = 1000000000000 is more"
+    ),
+    "a model of terabytes": Case(
+        several(of_config("hidden_size", 300_000), of_config("num_hidden_layers", 100)),
+        "parameters, more than 4,000,000,000",
+    ),
+    "a model of gigabytes": Case(
+        several(of_config("hidden_size", 18_000), of_config("num_hidden_layers", 1)), "has shape ["
+    ),
+    "layers without end": Case(
+        of_config("num_hidden_layers", 10**9), "num_hidden_layers = 1000000000 is more"
+    ),
+    "negative sizes": Case(of_config("hidden_size", -24), "hidden_size"),
+    "sizes that are no numbers": Case(of_config("hidden_size", float("nan")), "hidden_size"),
+    "a vocabulary of a terabyte": Case(
+        sparse("vocab.txt"), "vocab.txt: 1,099,511,627,776 bytes, at most", ("fill",)
+    ),
+    "a vocabulary without end": Case(
+        several(gone("tokenizer.json"), replaced("vocab.txt", endless)), "vocab.txt: not a regular file"
+    ),
+    "a vocabulary that is a pipe": Case(
+        several(gone("tokenizer.json"), replaced("vocab.txt", PIPE)), "vocab.txt: not a regular file"
+    ),
+    "a tokenizer of a terabyte": Case(sparse("tokenizer.json"), "tokenizer.json: 1,099,511,627,776 bytes"),
+    "a deep tokenizer": Case(text("tokenizer.json", DEEP), "tokenizer.json: not a JSON"),
+    "a tokenizer that is a pipe": Case(
+        replaced("tokenizer.json", PIPE), "tokenizer.json: not a regular file"
+    ),
+    "a normaliser of regular expressions": Case(
+        of_tokenizer("normalizer", to={"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}),
+        "not a BERT tokenizer: normalizer is 'Replace'",
+    ),
+    "a model of another kind": Case(
+        of_tokenizer("model", "type", to="Unigram"), "not a BERT tokenizer: model is 'Unigram'"
+    ),
+    "ids with gaps": Case(of_tokenizer("model", "vocab", "word3", to=1 << 60), "have gaps or repeat"),
+    "ids that are texts": Case(of_tokenizer("model", "vocab", "word3", to="7"), "tokenizer.json"),
+    "words without end": Case(
+        of_tokenizer("model", "max_input_chars_per_word", to=float("inf")), "tokenizer.json: damaged"
+    ),
+    "words of negative length": Case(
+        of_tokenizer("model", "max_input_chars_per_word", to=-1), "max_input_chars_per_word is -1"
+    ),
+    "accents that are a text": Case(
+        of_tokenizer("normalizer", "strip_accents", to="sys.exit"), "strip_accents is 'sys.exit'"
+    ),
+    "half a character": Case(
+        of_tokenizer("model", "vocab", to={t: i for i, t in enumerate([*SPECIAL_TOKENS, "\ud800"])}),
+        "lone surrogate",
+    ),
+    "weights that are a pipe": Case(
+        replaced("model.safetensors", PIPE), "model.safetensors: not a regular file"
+    ),
+    "weights without end": Case(
+        replaced("model.safetensors", endless), "model.safetensors: not a regular file"
+    ),
+    "weights that are a directory": Case(
+        replaced("model.safetensors", DIRECTORY), "model.safetensors: not a regular file"
+    ),
+    # pickles; only import reads them
+    "a payload": Case(pickled, "cannot be read as tensors alone", TORCH),
+    "a payload among tensors": Case(
+        torch_file(lambda own: own | {"w": Payload()}), "cannot be read as tensors alone", TORCH
+    ),
+    "a payload alone": Case(torch_file(lambda _: {"w": Payload()}), "cannot be read as tensors alone", TORCH),
+    "lists": Case(torch_file(lambda _: {"w": [1, 2]}), "something other than tensors", TORCH),
+    "no names": Case(torch_file(lambda _: [torch.zeros(2)]), "something other than tensors", TORCH),
+    "a file cut off": Case(cut_off, "cannot be read as tensors alone", TORCH),
+    "a compressed file": Case(compressed, "compressed, which torch", TORCH),
+    "an output matrix of its own": Case(
+        torch_file(lambda own: own | {"cls.predictions.decoder.weight": own[EMBEDDINGS] + 1}),
+        "differs from the word embeddings",
+        TORCH,
+    ),
+    "NaN in a torch file": Case(
+        torch_file(lambda own: own | {"bert.pooler.dense.bias": own["bert.pooler.dense.bias"] * torch.nan}),
+        "pooler.dense.bias holds NaN",
+        TORCH,
+    ),
+    "no weights": Case(gone("model.safetensors"), "no weights here", TORCH),
+    "one number shown many times": Case(
+        torch_file(lambda own: own | {EMBEDDINGS: torch.zeros(1, 1).expand(10**7, 10**7)}),
+        "without all of its numbers",
+        TORCH,
+    ),
+    "a sparse tensor": Case(
+        torch_file(lambda own: own | {EMBEDDINGS: own[EMBEDDINGS].to_sparse()}), "pytorch_model.bin", TORCH
+    ),
+    "a tensor that is nowhere": Case(
+        torch_file(lambda own: own | {EMBEDDINGS: torch.zeros(40, 24, device="meta")}),
+        "pytorch_model.bin",
+        TORCH,
+    ),
+}
+COMMANDS = {"fill": ["fill", "-m", "{model}", "word1 [MASK]"]} | {
+    verb: [verb, "{model}", "-o", "out"] for verb in ("import", "export")
+}
+
+
+def refused(command: list[str], directory: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the one line of a command that is refused with exit code 2 and leaves everything as it was."""
+    before = sorted(directory.parent.rglob("*"))
+    capsys.readouterr()
+    code = main([part.format(model=directory) for part in command])
+    error = capsys.readouterr().err
+    assert code == 2, error
+    assert error.count("\n") == 1
+    assert len(error) < 2000
+    assert sorted(directory.parent.rglob("*")) == before
+    assert (directory.parent / "secret").read_text() == "of another user"
+    return error
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.usefixtures("bounded", "in_parent")
+def test_malicious_model_is_refused(name: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = HOSTILE[name]
+    case.spoil(model)
+    for verb in case.verbs:
+        error = refused(COMMANDS[verb], model, capsys)
+        assert case.says in error, verb
+        assert str(model) in error
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret", "/etc/passwd", "1_Pooling/../../secret", "..", "a\0b", "..\\secret"]
+)
+@pytest.mark.parametrize("command", [["info", "{model}"], *COMMANDS.values()], ids=["info", *COMMANDS])
+@pytest.mark.usefixtures("in_parent")
+def test_manifest_cannot_name_files_outside(
+    name: str, command: list[str], sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"bytes": 15, "sha256": file_io.sha256_of_file(sealed.parent / "secret")}
+    changed("manifest.json", "files", name, to=record)(sealed)
+    error = refused(command, sealed, capsys)
+    assert "manifest.json: names" in error
+    assert "is not in" in error
+
+
+MANIFESTS = {
+    "deep": (text("manifest.json", DEEP), "damaged manifest"),
+    "a terabyte": (sparse("manifest.json"), "bytes, at most"),
+    "a directory": (replaced("manifest.json", DIRECTORY), "manifest.json"),
+    "names without files": (changed("manifest.json", "files", to={"a": []}), "damaged manifest"),
+    "files that are no table": (changed("manifest.json", "files", to=3), "damaged manifest"),
+    "a later format": (changed("manifest.json", "format_version", to=[1e300]), "format version [1e+300]"),
+    "another kind": (changed("manifest.json", "kind", to={"a": 1}), "not a checkpoint"),
+    "a weight that was exchanged": (weights(raw({})), "in the manifest"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "says"), MANIFESTS.values(), ids=MANIFESTS)
+def test_malicious_manifest_is_refused(
+    spoil: Spoil, says: str, sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(sealed)
+    assert says in refused(COMMANDS["fill"], sealed, capsys)
+
+
+def test_run_pointer_cannot_lead_outside(model: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("../model", str(model), ".."):
+        (run / "latest").write_text(name)
+        with pytest.raises(InputError, match="which is not in"):
+            resolve_checkpoint(run)
+    os.truncate(run / "latest", 1 << 40)
+    with pytest.raises(InputError, match="bytes, at most"):
+        resolve_checkpoint(run)
+
+
+MODULES = {
+    "a path upwards": (("../outside", "sentence_transformers.models.Pooling"), "names '../outside'"),
+    "a path from the root": (("/outside", "sentence_transformers.models.Pooling"), "names '/outside'"),
+    "a module of their own": (("", "trap.Evil"), "a module 'Evil'"),
+    "a path that is not there": (("2_Pooling", "sentence_transformers.models.Pooling"), "no such file"),
+}
+
+
+@pytest.mark.parametrize(("module", "says"), MODULES.values(), ids=MODULES)
+def test_module_path_cannot_lead_outside(
+    module: tuple[str, str], says: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (model / "trap.py").write_text("import os; os.mkdir('trap')")
+    shutil.copytree(model / "1_Pooling", model.parent / "outside")
+    table = json.loads((model / "modules.json").read_text())
+    table[1] |= dict(zip(("path", "type"), module, strict=True))
+    (model / "modules.json").write_text(json.dumps(table))
+    with pytest.raises(InputError) as caught:
+        load_sentence_encoder_config(model)
+    assert says in str(caught.value)
+    assert says in refused(COMMANDS["export"], model, capsys)
+
+
+@pytest.mark.usefixtures("in_parent")
+def test_code_in_a_model_directory_is_not_run(model: Path, tmp_path: Path) -> None:
+    """A model may bring code for others, which transformers would run if it were told to."""
+    of_config("auto_map", {"AutoModel": "trap.Model", "AutoConfig": "trap.Config"})(model)
+    of_config("trust_remote_code", True)(model)
+    changed("tokenizer_config.json", "auto_map", to={"AutoTokenizer": ["trap.T", None]})(model)
+    modules = json.loads((model / "modules.json").read_text())
+    modules[1]["type"] = "trap.Pooling"
+    (model / "modules.json").write_text(json.dumps(modules))
+    for folder in (model, model / "1_Pooling"):
+        (folder / "trap.py").write_text("import os; os.mkdir('ran')")
+    assert main(["fill", "-m", str(model), "word1 [MASK]"]) == 0
+    assert load_sentence_encoder_config(model) is not None
+    assert main(["import", str(model), "-o", str(tmp_path / "out")]) == 0
+    assert not list(tmp_path.rglob("ran"))
+    assert not list((tmp_path / "out").rglob("*.py"))
+
+
+def test_links_of_the_hugging_face_cache_are_followed(sealed: Path, tmp_path: Path) -> None:
+    """There every file of a snapshot is a link to one that is named by its hash, outside the directory."""
+    snapshot, blobs = tmp_path / "snapshots" / "main", tmp_path / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    for number, file in enumerate(sorted(sealed.rglob("*"))):
+        if file.is_file():
+            shutil.copy(file, blobs / str(number))
+            link = snapshot / file.relative_to(sealed)
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(os.path.relpath(blobs / str(number), link.parent))
+    assert load_model(snapshot).config == CONFIG
+    assert artifacts.verify(snapshot).kind == "checkpoint"
+    assert load_sentence_encoder_config(snapshot) == load_sentence_encoder_config(sealed)
+
+
+def test_overwriting_does_not_follow_links(sealed: Path, tmp_path: Path) -> None:
+    """A link in a directory that is replaced goes; what it leads to stays."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    (sealed / "link").symlink_to(outside)
+    source = Path(shutil.copytree(sealed, tmp_path / "source", symlinks=True))
+    assert main(["import", str(source), "-o", str(sealed), "--overwrite"]) == 0
+    assert (outside / "kept").read_text() == "kept"
+    assert not (sealed / "link").exists()
+
+
+def test_control_characters_in_names_are_escaped(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = load_file(model / "model.safetensors")
+    save_file(own | {"bert.\x1b[2J\r\n\u202e": torch.zeros(1)}, model / "model.safetensors")
+    error = refused(COMMANDS["fill"], model, capsys)
+    assert "\\x1b[2J" in error
+    assert error.rstrip("\n").isprintable()

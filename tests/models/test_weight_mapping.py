@@ -1,0 +1,78 @@
+from functools import partial
+
+import pytest
+import torch
+
+from cloze.errors import InputError
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForPreTraining, BertForQuestionAnswering, BertForSequenceClassification
+from cloze.models.weight_mapping import GOOGLE, HUGGING_FACE, normalize_hugging_face_names
+
+pytestmark = pytest.mark.protected
+
+
+@pytest.fixture(
+    params=[
+        BertForPreTraining,
+        partial(BertForSequenceClassification, num_labels=3),
+        BertForQuestionAnswering,
+    ],
+    ids=["pretraining", "classification", "answers"],
+)
+def weights(request, config, randomize):
+    model = request.param(BertModel(config))
+    randomize(model)
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("mapping", [HUGGING_FACE, GOOGLE], ids=lambda mapping: mapping.name)
+def test_mapping_round_trips(mapping, weights):
+    external = mapping.to_external(weights)
+    assert sum(weight.numel() for weight in external.values()) == sum(w.numel() for w in weights.values())
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    back = mapping.from_external(external, shapes)
+    assert back.keys() == weights.keys()
+    assert all(torch.equal(back[name], weights[name]) for name in weights)
+
+
+@pytest.mark.parametrize("mapping", [HUGGING_FACE, GOOGLE], ids=lambda mapping: mapping.name)
+def test_mapping_has_unique_names(mapping):
+    ours = [name for name, _ in mapping.entries]
+    theirs = [name for _, names in mapping.entries for name in names]
+    assert len(set(ours)) == len(ours)
+    assert len(set(theirs)) == len(theirs)
+
+
+def test_mapping_covers_googles_checkpoint(google_nano):
+    config, google, *_ = google_nano
+    model = BertForPreTraining(BertModel(config))
+    external = GOOGLE.to_external(model.state_dict())
+    assert {n: tuple(w.shape) for n, w in external.items()} == {n: tuple(w.shape) for n, w in google.items()}
+
+
+def test_missing_and_misshapen_weights_are_named(weights):
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    external = HUGGING_FACE.to_external(weights)
+    key = "bert.encoder.layer.1.attention.self.key.weight"
+    with pytest.raises(InputError) as caught:
+        HUGGING_FACE.from_external(external | {key: torch.zeros(44, 43)}, shapes)
+    assert str(caught.value) == f"{key} has shape [44, 43], the config says [44, 44]"
+    del external[key]
+    with pytest.raises(InputError, match=r"no weight bert\.encoder\.layer\.1\.attention\.self\.key\.weight"):
+        HUGGING_FACE.from_external(external, shapes)
+
+
+def test_old_names_are_normalized():
+    one = torch.zeros(1)
+    old = {
+        "embeddings.LayerNorm.gamma": one,
+        "embeddings.position_ids": one,
+        "encoder.layer.0.output.LayerNorm.beta": one,
+        "cls.predictions.decoder.weight": one,
+        "cls.predictions.bias": one,
+    }
+    assert set(normalize_hugging_face_names(old)) == {
+        "bert.embeddings.LayerNorm.weight",
+        "bert.encoder.layer.0.output.LayerNorm.bias",
+        "cls.predictions.bias",
+    }

@@ -1,0 +1,110 @@
+"""Runs with a causal encoder, and runs with fixed positions."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloze import config as configuration
+from cloze.data.dataset import Dataset
+from cloze.data.instances import DynamicInstances
+from cloze.data.masking import MaskingConfig
+from cloze.data.pairs import PairsConfig
+from cloze.errors import InputError
+from cloze.inference.fill_mask import FillMask
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import load_model
+from cloze.models.heads import BertForPreTraining
+from cloze.models.sinusoidal import sinusoidal_positions
+from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
+from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.tokenization.tokenizer import Tokenizer
+
+
+def with_model(config: PretrainConfig, **settings: object) -> PretrainConfig:
+    config = replace(config, model=replace(config.model, **settings))
+    one_way = config.model.attends_to != "all"
+    return replace(config, pairs=replace(config.pairs, next_sentence=False)) if one_way else config
+
+
+def test_causal_encoder_is_trained_evaluated_and_refused_for_filling(nano, tmp_path):
+    run = tmp_path / "run"
+    config = with_model(replace(nano, steps=24), attends_to="left")
+    measured = pretrain(config, run)
+    assert measured["masked_lm_loss"] < np.log(400)
+    model = load_model(resolve_checkpoint(run, "latest"), BertForPreTraining)
+    assert model.config.attends_to == "left"
+    settings = PretrainingEvaluationConfig(
+        max_seq_length=64, max_instances=40, pairs=PairsConfig(next_sentence=False)
+    )
+    found = evaluate_pretrained(run, [config.data], settings, device="cpu")
+    assert found.masked_lm["masked_lm_loss"] == pytest.approx(measured["masked_lm_loss"], rel=1e-4)
+    with pytest.raises(InputError, match="attends to the left only"):
+        FillMask.load(run, device="cpu")
+    with pytest.raises(InputError, match=r"attends to left, the settings to all.*attends_to=left"):
+        pretrain(replace(nano, steps=2, init=str(run)), tmp_path / "on")
+
+
+def test_bidirectional_encoder_reads_the_next_token_from_its_input(dataset):
+    """Why the mask is needed: the gradient of a prediction reaches the very piece that is to be named."""
+    documents, tokenizer = Dataset.open(dataset).split("train"), Tokenizer.load(dataset)
+    source = DynamicInstances(
+        documents, tokenizer, 32, None, PairsConfig(next_sentence=False), MaskingConfig(), 0, 0, "next"
+    )
+    batch = to_device(source.batch(0, np.arange(2)))
+    position = int(batch.masked_lm_positions[3])
+    reached = {}
+    for attends_to in ("all", "left"):
+        config = configuration.from_dict(
+            PretrainConfig,
+            {"data": "D", "steps": 1, "model": {"size": "tiny", "attends_to": attends_to}},
+            where="",
+        )
+        encoder = BertModel(config.model.encoder(vocab_size=tokenizer.vocab_size)).eval()
+        embedded: list[torch.Tensor] = []
+        encoder.embeddings.register_forward_hook(lambda _, __, out, kept=embedded: kept.append(out))
+        for parameter in encoder.parameters():
+            parameter.requires_grad_(True)
+        output = encoder(batch).sequence_output
+        (gradient,) = torch.autograd.grad(output[position].square().sum() + output[position].sum(), embedded)
+        reached[attends_to] = bool(gradient[position + 1].abs().sum() > 0)
+    assert reached == {"all": True, "left": False}
+
+
+def test_sinusoidal_positions_are_not_trained_also_after_resume(nano, tmp_path):
+    config = with_model(replace(nano, steps=8), positions="sinusoidal")
+    waves = sinusoidal_positions(64, 24) * 2**0.5 * 0.02 * 5
+
+    def table(run: Path) -> torch.Tensor:
+        return load_model(resolve_checkpoint(run, "latest")).embeddings.position_embeddings.weight
+
+    whole = tmp_path / "whole"
+    pretrain(config, whole)
+    assert torch.equal(table(whole), waves)
+    for newer in sorted((whole / "checkpoints").iterdir())[1:]:  # back to the first one that was kept
+        for file in newer.rglob("*"):
+            if file.name == "model.safetensors":
+                file.write_bytes(b"")
+    resume_pretraining(whole)
+    assert torch.equal(table(whole), waves)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": {"attends_to": "left"}, "masking": {"masked_lm_prob": 0.3}}, "masking: nothing is masked"),
+        ({"model": {"attends_to": "right"}, "google_instances": {}}, "google_instances"),
+        ({"masking": {"mask_token_prob": 0.9}, "google_instances": {}}, "masking.mask_token_prob"),
+        ({"pairs": {"next_sentence": False}, "google_instances": {}}, "google_instances are always pairs"),
+        ({"model": {"positions": "sinusoidal"}, "init": "X"}, "a checkpoint to start from has its own"),
+        ({"model": {"attends_to": "up"}}, "model.attends_to = 'up' is not a choice"),
+    ],
+)
+def test_contradictory_settings_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        configuration.from_dict(PretrainConfig, {"data": "D", "steps": 1, **settings}, where="settings")

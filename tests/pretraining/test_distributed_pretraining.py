@@ -1,0 +1,298 @@
+"""Several ranks: the same run on any number of them, with DDP and FSDP2, launchers, kills and restarts."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloze import artifacts
+from cloze import config as configuration
+from cloze.data.batch import DataPosition, Integers, PretrainingBatch
+from cloze.data.dataset import Dataset
+from cloze.data.instances import DynamicInstances
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.data import PretrainingBatches
+from cloze.pretraining.run import pretrain, resume_pretraining
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.checkpoints import CheckpointConfig, read_state
+from cloze.training.distributed import DistributedContext, DistributionConfig
+from cloze.training.environment import ENVIRONMENT
+from cloze.training.metrics_log import METRICS, read_metrics
+from ranks import Ranks, free_port
+from runs import assert_same_run, rows, weights
+
+pytestmark = pytest.mark.protected
+
+SHARDED = DistributionConfig(sharded=True)
+
+
+def _assert_same_losses(one: Path, other: Path, *, tolerance: float) -> None:
+    for kind in ("train", "validation"):
+        ours, theirs = rows(one, kind), rows(other, kind)
+        assert [row["step"] for row in ours] == [row["step"] for row in theirs]
+        assert [row.get("tokens") for row in ours] == [row.get("tokens") for row in theirs]
+        np.testing.assert_allclose(
+            [row["loss"] for row in ours], [row["loss"] for row in theirs], rtol=tolerance
+        )
+
+
+@pytest.fixture(scope="module")
+def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "alone"
+    pretrain(replace(quiet, steps=50), run)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("size", "distribution", "tolerance"),
+    [
+        (2, DistributionConfig(), 1e-6),
+        (3, DistributionConfig(), 1e-6),
+        (2, SHARDED, 1e-6),
+        pytest.param(2, DistributionConfig(reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.long),
+        pytest.param(2, replace(SHARDED, reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.long),
+    ],
+    ids=["two", "three", "sharded", "bfloat16", "sharded-bfloat16"],
+)
+def test_run_is_the_same_on_any_number_of_ranks(quiet, alone, tmp_path, size, distribution, tolerance):
+    config = replace(quiet, steps=50, distribution=distribution)
+    ranks = Ranks(size, pretrain, config, tmp_path / "run")
+    assert ranks.join() == [0] * size
+    _assert_same_losses(alone, tmp_path / "run", tolerance=tolerance)
+    assert f'"ranks": {size}' in (tmp_path / "run" / ENVIRONMENT).read_text()
+    checkpoint = resolve_checkpoint(tmp_path / "run", "latest")
+    artifacts.verify(checkpoint, kind="checkpoint")
+    for name in ("model.safetensors", "training/optimizer.safetensors"):
+        shapes = [
+            {key: tensor.shape for key, tensor in weights(run, name).items()}
+            for run in (alone, tmp_path / "run")
+        ]
+        assert shapes[0] == shapes[1]
+
+
+def test_run_with_init_is_evaluated_first_on_sharded_ranks(quiet, alone, tmp_path):
+    config = replace(quiet, init=str(alone), steps=4, distribution=SHARDED)
+    assert Ranks(2, pretrain, config, tmp_path / "ranks").join() == [0, 0]
+    pretrain(config, tmp_path / "one")
+    assert rows(tmp_path / "ranks", "validation")[0]["step"] == 0
+    _assert_same_losses(tmp_path / "one", tmp_path / "ranks", tolerance=1e-5)
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [DistributionConfig(), pytest.param(SHARDED, marks=pytest.mark.long)],
+    ids=["replicated", "sharded"],
+)
+def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path, distribution):
+    """One rank, two, one: what lies behind the checkpoint is what the run had seen."""
+    run = tmp_path / "run"
+    checkpoints = CheckpointConfig(every_steps=7, keep_newest=9)
+    config = replace(quiet, steps=50, distribution=distribution, checkpoints=checkpoints)
+
+    def forget_after(step: int) -> None:
+        for path in (run / "checkpoints").iterdir():
+            if int(path.name.removeprefix("step-")) > step:
+                shutil.rmtree(path)
+
+    pretrain(config, run)
+    forget_after(14)
+    assert Ranks(2, resume_pretraining, run).join() == [0, 0]
+    forget_after(35)
+    resume_pretraining(run)
+    _assert_same_losses(alone, run, tolerance=1e-6)
+    states = [read_state(resolve_checkpoint(path, "latest")) for path in (alone, run)]
+    assert states[0].position == states[1].position
+    assert states[0].tokens == states[1].tokens
+
+
+class Recorded(DynamicInstances):
+    """Notes which instances were asked for."""
+
+    def batch(self, epoch: int, positions: Integers, **settings: float) -> PretrainingBatch:
+        self.asked += [(epoch, int(position)) for position in positions]
+        return DynamicInstances.batch(self, epoch, positions, **settings)
+
+
+def test_each_instance_is_read_by_exactly_one_rank(nano, monkeypatch):
+    """Over three epochs at 1, 2, 3 and 1 ranks: the instances of each step are those of one rank, each once."""
+    dataset = Dataset.open(Path(nano.data))
+    monkeypatch.setattr(DistributedContext, "all_reduce", lambda self, *values: list(values))
+
+    def batches(rank: int, size: int) -> tuple[PretrainingBatches, Recorded]:
+        phase = replace(nano.phases[0], fraction=1.0, batch_size=30)
+        source = Recorded(
+            dataset.split("train"),
+            Tokenizer.load(dataset.path),
+            max_seq_length=phase.max_seq_length,
+            max_predictions_per_seq=None,
+            pairs=nano.pairs,
+            masking=nano.masking,
+            seed=1,
+            phase=0,
+        )
+        source.asked = []
+        context = DistributedContext(torch.device("cpu"), rank, size)
+        return PretrainingBatches([(phase, source)], context), source
+
+    reference, expected = batches(0, 1)
+    position, where = DataPosition(), DataPosition()
+    step = 0
+    while position.epoch < 3:
+        size = (1, 2, 3, 1)[step // 5 % 4]
+        step += 1
+        expected.asked.clear()
+        where = reference.step_data(0.0, where, 256).next_position
+        asked = []
+        for rank in range(size):
+            own, source = batches(rank, size)
+            data = own.step_data(0.0, position, 256)
+            assert len(source.asked) == 30 // size
+            asked += source.asked
+        position = data.next_position
+        assert position == where
+        assert sorted(asked) == sorted(expected.asked)
+
+
+def test_same_number_of_ranks_is_bit_identical(nano, tmp_path):
+    """With dropout; and no rank draws what another draws."""
+    for name in ("one", "other"):
+        assert Ranks(2, pretrain, nano, tmp_path / name).join() == [0, 0]
+    assert_same_run(tmp_path / "one", tmp_path / "other")
+
+
+def test_ranks_that_do_not_divide_the_batch_are_refused(nano, tmp_path):
+    ranks = Ranks(4, pretrain, nano, tmp_path / "run")
+    assert ranks.join() == [2, 2, 2, 2]
+    assert ranks.errors.get() == (
+        0,
+        "torchrun: 4 ranks cannot share a batch of 6 and 12 evenly. "
+        "Start 1, 2, 3 or 6, or set another batch_size.",
+    )
+    assert ranks.errors.empty(), "one rank says it"
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_that_need_whole_weights_exclude_sharding():
+    settings = ["data=somewhere", "steps=10", "distribution.sharded=true", "optimizer.muon={}"]
+    with pytest.raises(InputError, match=r"optimizer\.muon needs whole weights"):
+        configuration.load(PretrainConfig, None, settings)
+
+
+def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if (run / METRICS).exists() and read_metrics(run) and read_metrics(run)[-1]["step"] >= step:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"no step {step} in {seconds} seconds")
+
+
+@pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.long)])
+def test_killed_rank_ends_the_others_and_is_named(nano, tmp_path, killed):
+    """Without torchrun the first rank keeps the roll, and takes it with it."""
+    ranks = Ranks(2, pretrain, replace(nano, steps=5000), tmp_path / "run")
+    _wait_for_step(tmp_path / "run", 3)
+    ranks.processes[killed].kill()
+    died = time.monotonic()
+    codes = ranks.join(30)
+    assert time.monotonic() - died < 30
+    assert codes[killed] == -signal.SIGKILL
+    assert codes[1 - killed] == 1
+    rank, error = ranks.errors.get()
+    assert rank == 1 - killed
+    name = "rank 1" if killed == 1 else "a rank"
+    assert error.startswith(f"rank {rank}: lost {name} of 0..1. ")
+    assert len(error.splitlines()) == 1
+
+
+def test_signal_to_one_rank_stops_all_and_saves(nano, tmp_path):
+    assert Ranks(2, pretrain, nano, tmp_path / "whole").join() == [0, 0]
+    ranks = Ranks(2, pretrain, nano, tmp_path / "stopped")
+    _wait_for_step(tmp_path / "stopped", 5)
+    ranks.processes[1].terminate()
+    assert ranks.join() == [130, 130]
+    assert {error[:24] for _, error in (ranks.errors.get(), ranks.errors.get())} == {
+        "stopped by SIGTERM after",
+        "stopped by another rank ",
+    }
+    assert Ranks(2, resume_pretraining, tmp_path / "stopped").join() == [0, 0]
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+# The lines of docs/distribution.md, with torchrun itself.
+
+
+def _torchrun(run: Path, settings: Path, *arguments: str) -> "subprocess.Popen[str]":
+    launcher = [sys.executable, "-m", "torch.distributed.run", *arguments]
+    command = [*launcher, "-m", "cloze", "pretrain", "--config", str(settings), "-o", str(run), "--quiet"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _settings(config: PretrainConfig, path: Path) -> Path:
+    path.write_text(configuration.to_toml(config), encoding="utf-8")
+    return path
+
+
+def _workers(launcher: int) -> list[int]:
+    """Return the processes that torchrun has started, the first rank first."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    return sorted(map(int, children))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
+def test_torchrun_restarts_a_killed_run_and_it_resumes(nano, tmp_path):
+    _kill_and_restart(nano, tmp_path, kills=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
+def test_ten_kills_and_restarts_are_bit_identical(nano, tmp_path):
+    _kill_and_restart(replace(nano, steps=600), tmp_path, kills=10)
+
+
+def _kill_and_restart(nano: PretrainConfig, tmp_path: Path, *, kills: int) -> None:
+    config = replace(nano, checkpoints=CheckpointConfig(every_steps=2))
+    assert Ranks(2, pretrain, config, tmp_path / "whole").join() == [0, 0]
+    run = tmp_path / "killed"
+    settings = _settings(config, tmp_path / "settings.toml")
+    launcher = _torchrun(run, settings, "--nproc-per-node=2", f"--max-restarts={kills}")
+    chance = random.Random(1)
+    assert config.steps is not None
+    killed: set[int] = set()
+    for number in range(kills):
+        _wait_for_step(run, (number + 1) * config.steps // (kills + 2))
+        while len(workers := _workers(launcher.pid)) < 2 or killed & set(workers):
+            assert launcher.poll() is None, launcher.communicate()[1]
+            time.sleep(0.1)  # until torchrun has begun anew
+        killed = set(workers)
+        os.kill(chance.choice(workers), signal.SIGKILL)
+    output, errors = launcher.communicate(timeout=300)
+    assert launcher.returncode == 0, errors
+    assert output.count(f"wrote {run}") == 1
+    assert "error: rank" in errors
+    assert_same_run(tmp_path / "whole", run)
+
+
+@pytest.mark.long
+def test_two_launchers_act_as_two_machines(nano, tmp_path):
+    assert Ranks(2, pretrain, nano, tmp_path / "one-machine").join() == [0, 0]
+    settings = _settings(nano, tmp_path / "settings.toml")
+    hosts = ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d")
+    meeting = f"--rdzv-endpoint=localhost:{free_port()}"
+    launchers = [_torchrun(tmp_path / "two", settings, *hosts, meeting) for _ in range(2)]
+    outcomes = [launcher.communicate(timeout=120) for launcher in launchers]
+    assert [launcher.returncode for launcher in launchers] == [0, 0], outcomes
+    assert sum(output.count("wrote ") for output, _ in outcomes) == 1
+    assert_same_run(tmp_path / "one-machine", tmp_path / "two")

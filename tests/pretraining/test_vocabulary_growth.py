@@ -1,0 +1,135 @@
+"""Continuing with an extended vocabulary: new rows, tied heads, evaluation on both texts, refusals."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.input_shards import ReadingConfig
+from cloze.data.vocabulary import train_vocabulary
+from cloze.data.vocabulary_extension import extend_vocabulary
+from cloze.errors import InputError
+from cloze.inference.fill_mask import FillMask
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import load_model
+from cloze.models.heads import BertForPreTraining
+from cloze.models.token_embeddings import resize_token_embeddings
+from cloze.pretraining.config import PhaseConfig
+from cloze.pretraining.initial_weights import map_added_tokens
+from cloze.pretraining.run import pretrain
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metrics_log import read_metrics
+
+SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+OLD = Tokenizer.from_tokens([*SPECIAL, "hot", "fer", "##ret"])
+
+
+def test_added_tokens_are_found_in_unused_slots_and_at_the_end():
+    new = Tokenizer.from_tokens([*SPECIAL[:1], "ferret", *SPECIAL[2:], "hot", "fer", "##ret", "purr"])
+    assert map_added_tokens(OLD, new, where="data") == {1: [7, 8], 9: [2]}
+    assert map_added_tokens(OLD, OLD, where="data") == {}
+    longer = replace(OLD, model_max_length=64)
+    assert map_added_tokens(OLD, longer, where="data") == {}
+
+
+@pytest.mark.parametrize(
+    ("new", "difference"),
+    [
+        (Tokenizer.from_tokens([*SPECIAL, "fer", "hot", "##ret"]), "token 6 is 'fer', in the model 'hot'"),
+        (Tokenizer.from_tokens([*SPECIAL, "hot"]), "it has 7 tokens, the model 9"),
+        (replace(OLD, lowercase=False), "it treats case, accents"),
+    ],
+)
+@pytest.mark.protected
+def test_unrelated_vocabularies_are_refused(new, difference):
+    with pytest.raises(InputError, match=rf"some/data: .*{difference}.*vocabulary of cloze vocab extend"):
+        map_added_tokens(OLD, new, where="some/data")
+
+
+def test_new_rows_are_means_of_old_tokens_and_the_head_stays_tied():
+    config = BertConfig(
+        vocab_size=9,
+        hidden_size=6,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=7,
+        max_position_embeddings=8,
+    )
+    model = BertForPreTraining(BertModel(config, generator=torch.Generator().manual_seed(1)))
+    with torch.no_grad():
+        model.masked_lm.bias.copy_(torch.arange(9.0))
+    table = model.bert.embeddings.word_embeddings.weight.detach().clone()
+    resize_token_embeddings(model, {1: [7, 8], 10: [2]})
+    grown = model.bert.embeddings.word_embeddings.weight
+    assert grown.shape == (11, 6)
+    assert grown.requires_grad
+    kept = [0, *range(2, 9)]
+    assert torch.equal(grown[kept], table[kept])
+    torch.testing.assert_close(grown[1], (table[7] + table[8]) / 2)
+    assert torch.equal(grown[10], table[2])
+    assert model.masked_lm.bias.tolist() == [0, 7.5, *range(2, 9), 0, 2]
+    assert model.config.vocab_size == 11
+    hidden = torch.ones(1, 6)
+    logits = model.masked_lm(hidden, grown)
+    torch.testing.assert_close(logits, model.masked_lm.transform(hidden) @ grown.T + model.masked_lm.bias)
+
+
+def test_continued_run_extends_the_vocabulary_and_evaluates_both_texts(nano, dataset, novel, tmp_path):
+    pretrain(replace(nano, steps=20), tmp_path / "first")
+    vocabulary = tmp_path / "vocab"
+    (tmp_path / "words").write_text("baskerville\nholmes\nquux\n")
+    extended = extend_vocabulary(
+        resolve_checkpoint(tmp_path / "first", "latest"), vocabulary, words=tmp_path / "words"
+    )
+    assert extended.appended
+    config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
+    (tmp_path / "half").write_text("\n\n".join(novel.read_text().split("\n\n")[::2]))
+    for name, text in {"new": novel, "old": tmp_path / "half"}.items():
+        build_dataset([text], vocabulary, tmp_path / name, config)
+    going_on = replace(nano, data=str(tmp_path / "new"), init=str(tmp_path / "first"), steps=4)
+    measured = pretrain(replace(going_on, old_data=str(tmp_path / "old")), tmp_path / "second")
+    assert abs(measured["old_masked_lm_loss"] - measured["masked_lm_loss"]) > 1e-4
+    assert "old_next_sentence_accuracy" in measured
+    rows = [row for row in read_metrics(tmp_path / "second") if row["kind"] == "validation"]
+    assert all("old_masked_lm_loss" in row for row in rows)
+    checkpoint = resolve_checkpoint(tmp_path / "second", "latest")
+    assert load_model(checkpoint).config.vocab_size == extended.tokens
+    (candidates,) = FillMask.load(tmp_path / "second")("Mr. [MASK] said.", top_k=3)
+    assert len(candidates) == 3
+    with pytest.raises(InputError, match=r"has another vocabulary than .*new"):
+        pretrain(replace(going_on, old_data=str(dataset)), tmp_path / "third")
+    assert not (tmp_path / "third").exists()
+
+
+def test_unrelated_vocabulary_is_refused_before_writing(pretrained, novel, tmp_path):
+    first = pretrained("first", steps=3)
+    train_vocabulary([novel], tmp_path / "vocab", size=650)
+    build_dataset([novel], tmp_path / "vocab", tmp_path / "data")
+    with pytest.raises(InputError, match=r"data: its vocabulary is neither the model's nor"):
+        pretrained("second", data=str(tmp_path / "data"), init=str(first), steps=3)
+    assert not (tmp_path / "second").exists()
+
+
+def test_sequences_too_long_for_the_checkpoint_are_refused_before_writing(nano, pretrained, tmp_path):
+    first = pretrained("first", steps=3)
+    positions = load_model(resolve_checkpoint(first, "latest")).config.max_position_embeddings
+    changes = {
+        "model": replace(nano.model, max_position_embeddings=2 * positions),
+        "phases": (PhaseConfig(max_seq_length=2 * positions, fraction=1.0, batch_size=2),),
+        "micro_batch_tokens": 4 * positions,
+    }
+    with pytest.raises(InputError, match=f"phases: max_seq_length {2 * positions}, but .* has {positions}"):
+        pretrained("second", init=str(first), **changes)
+    assert not (tmp_path / "second").exists()
+
+
+def test_continued_run_has_its_own_dropout_and_the_checkpoints_architecture(nano, pretrained):
+    first = pretrained("first", steps=3)
+    dropout = {"hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0.0}
+    second = pretrained(
+        "second", init=str(first), model=replace(nano.model, num_hidden_layers=3, **dropout), steps=1
+    )
+    before, after = (load_model(resolve_checkpoint(run, "latest")).config for run in (first, second))
+    assert before != after == replace(before, **dropout)

@@ -1,0 +1,46 @@
+"""Read an HTML page as a browser would, and check that it is well-formed and has no external resources."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+VOID = {"meta", "br"}
+
+
+class _Parser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str | None] = []
+        self.labels: list[str | None] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.labels += [value for name, value in attrs if name == "aria-labelledby"]
+        assert not any(name.startswith("on") for name, _ in attrs), "an event handler"
+        urls = [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        assert all(url.startswith("#") for url in urls), "an external resource"
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read_page(path: Path) -> tuple[str, str]:
+    """Return the HTML and the text of a page."""
+    html = path.read_text("utf-8")
+    parser = _Parser()
+    parser.feed(html)
+    assert parser.open == []
+    assert len(parser.ids) == len(set(parser.ids)), "an id occurs twice"
+    assert set(parser.labels) <= set(parser.ids)
+    return html, " ".join(" ".join(parser.text).split())

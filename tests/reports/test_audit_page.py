@@ -1,0 +1,175 @@
+"""The audit as text and as a page: complete, escaped, reproducible."""
+
+from dataclasses import replace
+
+import pytest
+from pages import read_page
+
+from cloze.data.audit import Audit
+from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, Token
+from cloze.data.audit_text import Distribution, DuplicateTexts, SplitCounts
+from cloze.errors import InputError
+from cloze.reports.audit_page import format_audit, write_audit_page
+
+EVIL = "<script>alert(1)</script>"
+LENGTHS = Distribution(
+    12.5, {"least": 1, "5%": 2, "25%": 3, "median": 5, "75%": 9, "95%": 40, "most": 50}, (1, 2, 3), (5, 0, 7)
+)
+MEASURES = (
+    Measure("places filled", 0.9, "share"),
+    Measure("predictions a sequence", 18.5, "tokens", 18.5),
+    Measure("random Bs from the document of A", 0.25, "share", 0.0),
+)
+AUDIT = Audit(
+    dataset="some/wiki",
+    split="train",
+    counts=SplitCounts(12, 345, 6789, 7000, 7000 / 6789, 0.00025, 30522, 2000),
+    sentence_tokens=LENGTHS,
+    document_sentences=LENGTHS,
+    document_tokens=LENGTHS,
+    largest_share=0.75,
+    copies=(
+        DuplicateTexts("sentences", 345, 3, 0.01, ((EVIL, 3), ("see also", 2))),
+        DuplicateTexts("documents", 12, 0, 0.0, ()),
+    ),
+    held_out_seen=0.125,
+    drawn=(
+        InstanceStats(128, 20, 1000, 500, 2, LENGTHS, MEASURES),
+        InstanceStats(512, 77, 300, 300, 2, LENGTHS, MEASURES),
+    ),
+    frequent_tokens=((EVIL, 900), ("##s", 80)),
+    counts_at_ranks=((1, 900), (2, 80)),
+    shown=(
+        InstanceExample(
+            0,
+            "NotNext",
+            (3, 1234),
+            (
+                (Token("the", None), Token("[MASK]", "play"), Token("##ing", None), Token(EVIL, "##s")),
+                (Token("a", None), Token("cat", "cat"), Token("##ty", "dog")),
+            ),
+        ),
+    ),
+    cleaning={
+        "builds": [
+            {
+                "documents": 12,
+                "cleaning": {
+                    "unicode": {"documents": 0, "characters": 0, "examples": []},
+                    "short_documents": {
+                        "documents": 3,
+                        "characters": 4567,
+                        "examples": [{"where": "a.txt:1", "before": EVIL, "after": ""}],
+                    },
+                },
+                "duplicate_documents": {"dropped": 2, "kept": 0, "pieces": 99, "examples": []},
+            }
+        ]
+    },
+)
+
+
+@pytest.fixture
+def read(tmp_path):
+    def write_and_read(audit):
+        write_audit_page(audit, tmp_path / "page.html", overwrite=True)
+        return read_page(tmp_path / "page.html")
+
+    return write_and_read
+
+
+def test_the_page_has_all_figures(read):
+    page, text = read(AUDIT)
+    assert page.count("<svg") == 6  # lengths of sentences and documents, two of sequences, counts by rank
+    assert "#0a0b" not in page, "the page sets the colors"
+    for expected in (
+        "wiki",
+        "7,000",
+        "1.0311",
+        "12.50% of the held-out",
+        "75.00% of the tokens, warning",
+        "places filled 90.00%",
+        "differs",
+    ):
+        assert expected in text
+    assert "4 of 4" not in text
+    assert "2 of 4 measures" in text
+    assert "instance 0, NotNext, from documents 3 and 1,234" in text
+    assert "<mark>[MASK]<i>play</i></mark>ing" in page
+    assert (
+        "short documents 3 documents, 4,567 characters duplicate documents 2 dropped, 0 kept, 99 pieces"
+        in text
+    )
+    assert "unicode" not in text, "it changed nothing"
+
+
+def test_a_file_name_that_is_not_utf_8_is_written(read):
+    examples = [{"where": "caf\udce9.txt:1", "before": "a", "after": ""}]
+    cleaning = {"unicode": {"documents": 1, "characters": 1, "examples": examples}}
+    _, text = read(replace(AUDIT, cleaning={"builds": [{"documents": 12, "cleaning": cleaning}]}))
+    assert "caf\ufffd.txt:1" in text
+
+
+def test_everything_is_escaped(read):
+    page, text = read(replace(AUDIT, dataset="a <b> & co"))
+    assert "<script" not in page
+    assert "<b> &" not in page
+    assert text.count(EVIL) == 4  # a sentence, a piece, a token, an example
+    assert "a <b> & co" in text
+
+
+def test_the_same_audit_gives_the_same_bytes(read):
+    assert read(AUDIT)[0] == read(AUDIT)[0]
+
+
+def test_an_existing_page_is_kept(tmp_path):
+    write_audit_page(AUDIT, tmp_path / "page.html")
+    with pytest.raises(InputError, match="already exists"):
+        write_audit_page(AUDIT, tmp_path / "page.html")
+
+
+def test_empty_sections_are_left_out(read):
+    copies = (replace(AUDIT.copies[0], most_repeated=()), AUDIT.copies[1])
+    less = replace(AUDIT, held_out_seen=None, shown=(), cleaning=None, copies=copies)
+    _, text = read(less)
+    assert "Instances" not in text
+    assert "Cleaning" not in text
+    assert "Repeated texts" not in text
+    assert "cleaning" not in format_audit(less)
+
+
+def test_the_text_has_all_figures():
+    lines = format_audit(AUDIT).split("\n")
+    assert lines[0] == "some/wiki, training documents"
+    normalized = {" ".join(line.split()) for line in lines}
+    for expected in (
+        "words 6,789 tokens without ##, with punctuation and [UNK]",
+        "fertility 1.0311 tokens per word",
+        "[UNK] 0.0250% of the tokens",
+        "tokens per sentence 12.5 1 2 3 5 9 40 50",
+        "sentences 345 3 0.87% 1.00%",
+        "places filled 90.00%",
+        "predictions a sequence 18.5000 18.5000",
+        "random Bs from the document of A 25.00% 0.00% differs",
+        "instance 0, NotNext, from documents 3 and 1,234",
+        f"A the [MASK]‹play›ing{EVIL}‹##s›",
+        "B a cat‹cat› ##ty‹dog›",
+        "short documents: 3 documents, 4,567 characters",
+        f"a.txt:1 · before: {EVIL} · after:",
+        "duplicate documents: 2 dropped, 0 kept, 99 pieces",
+    ):
+        assert expected in normalized
+    assert max(map(len, lines)) <= 200
+
+
+def test_cleaning_without_changes(read):
+    nothing = {"builds": [{"documents": 12, "cleaning": {"unicode": {"documents": 0, "examples": []}}}]}
+    _, text = read(replace(AUDIT, cleaning=nothing))
+    assert "Cleaning Nothing was changed." in text
+    assert format_audit(replace(AUDIT, cleaning=nothing)).endswith("cleaning: nothing was changed")
+
+
+def test_one_segment_from_one_document():
+    example = InstanceExample(4, None, (7,), ((Token("a", None),),))
+    text = format_audit(replace(AUDIT, shown=(example,)))
+    assert "instance 4, one segment, from document 7\n  A  a" in text

@@ -1,0 +1,250 @@
+"""`cloze info` describes every kind of directory and finds a flipped bit in each."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.dataset import Dataset
+from cloze.data.input_shards import ReadingConfig
+from cloze.errors import InputError
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import KIND, save_model
+from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
+from cloze.reports.describe import describe
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.tokenizer import Tokenizer
+from helpers import flip_bit
+from tiny_models import tiny_config, write_checkpoint
+
+PIECES = [*SPECIAL_TOKENS, "[unused0]", *"abcdefghijklmnop", "."]
+
+
+@pytest.fixture
+def tokenizer():
+    return Tokenizer.from_tokens(PIECES)
+
+
+def tiny(head):
+    return head(BertModel(tiny_config(PIECES, num_hidden_layers=2, max_position_embeddings=17)))
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return write_checkpoint(tmp_path / "checkpoint", tiny(BertForPreTraining), PIECES)
+
+
+@pytest.fixture
+def vocabulary(tmp_path, tokenizer):
+    path = tmp_path / "vocabulary"
+    with artifacts.write_directory(path, kind="vocabulary") as directory:
+        tokenizer.save(directory)
+    return path
+
+
+@pytest.fixture
+def dataset(tmp_path, vocabulary):
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"a b c .\nd e {'f ' * n}.\n\n" for n in range(9)))
+    config = BuildConfig(reading=ReadingConfig(text_format="sentences"), validation_fraction=0.2)
+    build_dataset([text], vocabulary, tmp_path / "dataset", config)
+    return tmp_path / "dataset"
+
+
+@pytest.fixture
+def run(tmp_path, checkpoint):
+    path = tmp_path / "run"
+    for step in (5, 10):
+        shutil.copytree(checkpoint, path / "checkpoints" / f"step-{step:08}")
+    (path / "latest").write_text("checkpoints/step-00000010\n")
+    (path / "best").write_text("checkpoints/step-00000005\n")
+    rows = [{"kind": "train", "step": 10, "loss": 3.5}, {"kind": "validation", "step": 10, "loss": 3.25}]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (path / "run.toml").write_text('data = "wiki"\n[model]\nsize = "tiny"\n[[phases]]\nbatch_size = 64\n')
+    return path
+
+
+def test_checkpoint(checkpoint):
+    description = describe(checkpoint)
+    assert (description.kind, description.checked) == ("checkpoint", {str(checkpoint): 5})
+    expected = {
+        "model": "BertForPreTraining",
+        "layers": 2,
+        "hidden size": 12,
+        "parameters": sum(p.numel() for p in tiny(BertForPreTraining).parameters()),
+        "number format": "F32",
+        "word pieces": len(PIECES),
+        "of them unused": 1,
+    }
+    assert {name: description.facts[name] for name in expected} == expected
+    assert "labels" not in description.facts
+
+
+def test_classifier(tmp_path, tokenizer):
+    model = tiny(lambda bert: BertForSequenceClassification(bert, num_labels=3))
+    save_model(tmp_path, model, tokenizer, labels=("no", "maybe", "yes"))
+    assert describe(tmp_path).facts["labels"] == ["no", "maybe", "yes"]
+
+
+def test_a_directory_without_a_manifest_is_described(tmp_path, capsys):
+    sizes = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = {"model_type": "bert", **sizes, "intermediate_size": 6, "max_position_embeddings": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    words = torch.zeros(7, 4)
+    save_file(
+        {
+            "bert.embeddings.word_embeddings.weight": words,
+            "cls.predictions.decoder.weight": words.clone(),  # tied, counted once
+            "bert.embeddings.LayerNorm.gamma": torch.zeros(4, dtype=torch.float16),
+        },
+        tmp_path / "model.safetensors",
+    )
+    description = describe(tmp_path)
+    assert description.kind == "checkpoint"
+    assert description.checked == {}
+    assert description.facts["parameters"] == 7 * 4 + 4
+    assert description.facts["number format"] == "F16, F32"
+    assert description.facts["vocabulary"] == "none in this directory"
+    assert main(["info", str(tmp_path)]) == 0
+    assert "no manifest to verify the files against" in capsys.readouterr().out
+
+
+def test_vocabulary(vocabulary):
+    description = describe(vocabulary)
+    assert description.kind == "vocabulary"
+    assert description.facts == {"word pieces": len(PIECES), "of them unused": 1, "case": "lower-cased"}
+    (vocabulary / "manifest.json").unlink()
+    assert describe(vocabulary).kind == "vocabulary"
+    assert describe(vocabulary).checked == {}
+
+
+def test_dataset(dataset):
+    facts = describe(dataset).facts
+    assert facts["documents"] == 9
+    assert facts["sentences"] == 18
+    assert facts["train"]["documents"] + facts["validation"]["documents"] == 9
+    assert facts["train"]["pieces"] + facts["validation"]["pieces"] == facts["pieces"]
+    held_out = Dataset.open(dataset).split("validation")
+    pieces = sum(len(sentence) for number in range(len(held_out)) for sentence in held_out.document(number))
+    assert facts["validation"]["pieces"] == pieces
+
+
+def test_run(run):
+    description = describe(run)
+    assert (description.kind, len(description.checked)) == ("run", 2)
+    settings = {"data": "wiki", "model": {"size": "tiny"}, "phases": [{"batch_size": 64}]}
+    expected = {
+        "latest": "step-00000010",
+        "best": "step-00000005",
+        "last held-out measures": {"step": 10, "loss": 3.25},
+        "settings": settings,
+    }
+    assert {name: description.facts[name] for name in expected} == expected
+
+
+def test_a_run_of_several_seeds(run, tmp_path):
+    shutil.copytree(run, tmp_path / "several/trials/seed-7")
+    (tmp_path / "several/run.toml").write_text("seeds = 1\n")
+    (tmp_path / "several/best").write_text("trials/seed-7/checkpoints/step-00000005\n")
+    description = describe(tmp_path / "several")
+    assert description.facts["checkpoints"] == ["seed-7/step-00000005", "seed-7/step-00000010"]
+    assert len(description.checked) == 2
+    flip_bit(tmp_path / "several/trials/seed-7/checkpoints/step-00000010/model.safetensors")
+    with pytest.raises(InputError, match="damaged: its SHA-256 differs from the manifest"):
+        describe(tmp_path / "several")
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        ("checkpoint", "model.safetensors"),
+        ("checkpoint", "config.json"),
+        ("vocabulary", "vocab.txt"),
+        ("dataset", "documents-00000.arrow"),
+        ("run", "checkpoints/step-00000005/model.safetensors"),
+    ],
+)
+def test_a_flipped_bit_is_found_and_named(kind, file, request, capsys):
+    directory = request.getfixturevalue(kind)
+    flip_bit(directory / file)
+    assert main(["info", str(directory)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{directory / file}: damaged: its SHA-256 differs from the manifest" in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.protected
+def test_a_run_whose_newest_checkpoint_is_missing(run):
+    shutil.rmtree(run / "checkpoints" / "step-00000010")
+    with pytest.raises(InputError, match="latest: names checkpoints/step-00000010, which does not exist"):
+        describe(run)
+
+
+def test_a_run_without_checkpoints(tmp_path):
+    (tmp_path / "run.toml").write_text("steps = 3\n")
+    assert describe(tmp_path).facts == {"checkpoints": [], "settings": {"steps": 3}}
+
+
+@pytest.mark.protected
+def test_truncated_or_missing_weights(tmp_path, tokenizer):
+    save_model(tmp_path, tiny(BertForPreTraining), tokenizer)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    with pytest.raises(InputError, match=r"model\.safetensors: cannot be read"):
+        describe(tmp_path)
+    weights.unlink()
+    with pytest.raises(InputError, match=r"model\.safetensors: no such file"):
+        describe(tmp_path)
+
+
+def test_an_edited_model_card_is_not_damage(tmp_path, tokenizer):
+    with artifacts.write_directory(tmp_path / "model", kind=KIND) as directory:
+        save_model(directory, tiny(BertForPreTraining), tokenizer)
+        (directory / "README.md").write_text("# A card\n")
+    (tmp_path / "model/README.md").write_text("# A better card\n")
+    assert describe(tmp_path / "model").checked == {str(tmp_path / "model"): 5}
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize("state", ["{}", "[", "[]", '{"step": 3}'])
+def test_a_damaged_training_state(tmp_path, tokenizer, state):
+    save_model(tmp_path, tiny(BertForPreTraining), tokenizer)
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training/state.json").write_text(state)
+    with pytest.raises(InputError, match="holds no training state"):
+        describe(tmp_path)
+
+
+@pytest.mark.protected
+def test_other_directories_are_refused(tmp_path):
+    with pytest.raises(InputError, match="not a checkpoint, data set, vocabulary or run"):
+        describe(tmp_path)
+    with pytest.raises(InputError, match="no such directory"):
+        describe(tmp_path / "none")
+
+
+def test_other_kinds_are_verified(tmp_path):
+    with artifacts.write_directory(tmp_path / "record", kind="record") as directory:
+        (directory / "record.json").write_text("{}")
+    description = describe(tmp_path / "record")
+    assert (description.kind, description.facts, len(description.checked)) == ("record", {}, 1)
+
+
+def test_the_verb(checkpoint, run, capsys):
+    assert main(["info", str(checkpoint)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{checkpoint}: a checkpoint\n")
+    assert text.endswith("5 files, as written\n")
+    assert main(["info", str(run)]) == 0
+    assert "phases 1\n      batch_size               64\n" in capsys.readouterr().out
+    assert main(["info", str(run), "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table["kind"] == "run"
+    assert table["settings"]["model"] == {"size": "tiny"}

@@ -1,0 +1,185 @@
+"""The report of a run: complete, escaped and reproducible, for any metrics."""
+
+import json
+import re
+
+import pytest
+from pages import read_page
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.reports.curves import collect_metrics, metric_label
+from cloze.reports.run_report import write_report
+
+
+def train(step, **values):
+    return {"kind": "train", "step": step, "loss": 9.0 - step / 100, **values}
+
+
+def validation(step, **values):
+    return {"kind": "validation", "step": step, "loss": 8.5 - step / 100, **values}
+
+
+@pytest.fixture
+def write_run(tmp_path):
+    def write(rows, name="my-run", *, files=None):
+        run = tmp_path / name
+        run.mkdir()
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for file, text in (files or {}).items():
+            (run / file).write_text(text)
+        return run
+
+    return write
+
+
+def pretraining_rows():
+    rows = []
+    for step in range(10, 210, 10):
+        progress = {"phase": step // 150, "epoch": 0, "tokens": step * 1000, "seconds": step * 1.5}
+        rows.append(train(step, masked_lm_loss=8.0, learning_rate=1e-4, tokens_per_second=7000.0, **progress))
+        if step % 50 == 0:
+            measures = {"masked_lm_loss": 7.0, "masked_lm_unigram_loss": 7.4, "masked_lm_accuracy": 0.1}
+            rows.append(validation(step, seconds=step * 1.5 + 2, **measures))
+    return rows
+
+
+def test_the_report_of_a_pretraining_run(write_run):
+    run = write_run(
+        pretraining_rows(),
+        files={
+            "run.toml": 'data = "wiki"\nsteps = 200\n[masking]\nwhole_word = false\n[[phases]]\nmax_seq_length = 128\n',
+            "environment.json": json.dumps({"versions": {"torch": "2.13"}, "threads": 2}),
+        },
+    )
+    path = write_report(run)
+    assert path == run / "report.html"
+    page, text = read_page(path)
+    assert (
+        page.count("<svg") == 5
+    )  # loss, its part, accuracy, learning rate, tokens/s; the baseline is no curve of its own
+    assert "pre-training run" in text
+    assert "200 optimizer steps · 200,000 tokens · 5:02" in text
+    assert "held-out; unigram 7.400" in text
+    assert "whole_word false" in text
+    assert "max_seq_length 128" in text
+    assert "torch 2.13" in text
+    assert "A dotted vertical line" in text
+
+
+def test_the_same_run_gives_the_same_bytes(write_run):
+    run = write_run(pretraining_rows())
+    first = write_report(run).read_bytes()
+    assert write_report(run).read_bytes() == first
+
+
+def test_every_plot_is_labeled(write_run):
+    page, _ = read_page(write_report(write_run(pretraining_rows())))
+    for name in re.findall(r'<svg role="img" aria-labelledby="([^"]+)"', page):
+        assert f'<figcaption id="{name}">' in page
+    assert page.count("aria-labelledby") == page.count("<svg")
+
+
+def test_the_page_sets_the_colors_of_plots(write_run):
+    page, _ = read_page(write_report(write_run(pretraining_rows())))
+    assert "#0a0b" not in page
+    assert "stroke: var(--train, #3b6fb6)" in page
+
+
+def test_everything_is_escaped(write_run):
+    evil = "<script>alert(1)</script>"
+    rows = [train(1, **{evil: 1.0, "a$b$": 2.0}), {"kind": "skipped", "step": 2, "reason": evil}]
+    files = {
+        "run.toml": f'data = "{evil}"\n["x<y"]\n"k<" = 1\n',
+        "environment.json": json.dumps({"processor": evil}),
+        "scores.json": json.dumps({"task": evil, "accuracy": 0.5}),
+    }
+    page, text = read_page(write_report(write_run(rows, "run <b> & co", files=files)))
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert text.count(evil) >= 5
+    assert "run <b> & co" in text
+
+
+def test_the_report_of_a_fine_tuning_run(write_run):
+    rows = [train(5, seconds=1.0), validation(10, accuracy=0.75, seconds=2.0)]
+    files = {
+        "run.toml": 'task = "classification"\nmodel = "m"\n',
+        "scores.json": json.dumps({"task": "classification", "accuracy": 0.8125, "examples": 64}),
+    }
+    _, text = read_page(write_report(write_run(rows, files=files)))
+    assert "fine-tuning run: classification" in text
+    assert "Accuracy 0.8125" in text
+    assert "Examples 64" in text
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [train(1)],
+        [validation(1)],
+        [{"kind": "skipped", "step": 1, "reason": "loss nan"}],
+        [train(1, masked_lm_loss=float("nan")), train(2, masked_lm_loss=float("inf"))],
+        [train(1, seconds=0.0), train(2, seconds=0.0)],
+    ],
+)
+def test_runs_with_few_metrics(write_run, rows):
+    _, text = read_page(write_report(write_run(rows)))
+    assert "The run has no run.toml." in text
+    assert "The run has no environment.json." in text
+
+
+def test_a_long_run_does_not_make_a_long_page(write_run):
+    short = write_report(write_run([train(step) for step in range(1, 2001)], "short"))
+    long = write_report(write_run([train(step) for step in range(1, 20001)], "long"))
+    assert long.stat().st_size < 1.2 * short.stat().st_size
+    assert "40 of 20,000 logged training steps" in long.read_text("utf-8")
+
+
+@pytest.mark.protected
+def test_directories_that_are_not_runs_are_refused(tmp_path, write_run):
+    with pytest.raises(InputError, match="no such directory"):
+        write_report(tmp_path / "none")
+    with pytest.raises(InputError, match=r"no metrics\.jsonl"):
+        write_report(tmp_path)
+    (tmp_path / "several" / "trials" / "seed-7").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"several: holds several runs. Name one of them, as in .*seed-7"):
+        write_report(tmp_path / "several")
+    with pytest.raises(InputError, match=r"metrics\.jsonl:2: .*kind or step"):
+        write_report(write_run([train(1), {"loss": 3}]))
+    with pytest.raises(InputError, match=r"environment\.json: not a JSON"):
+        write_report(write_run([], "other", files={"environment.json": "{"}))
+
+
+def test_an_existing_output_is_kept(write_run, tmp_path):
+    run = write_run([train(1)])
+    output = tmp_path / "page.html"
+    assert write_report(run, output=output) == output
+    with pytest.raises(InputError, match="already exists"):
+        write_report(run, output=output)
+    write_report(run, output=output, overwrite=True)
+
+
+def test_baselines_belong_to_their_metrics():
+    rows = [
+        validation(1, accuracy=0.5, majority_accuracy=0.4, masked_lm_loss=3.0, masked_lm_unigram_loss=4.0)
+    ]
+    metrics = {metric.name: metric for metric in collect_metrics(rows)}
+    assert list(metrics) == ["loss", "masked_lm_loss", "accuracy"]
+    assert metrics["accuracy"].baseline.last == 0.4
+    assert metrics["accuracy"].baseline_name == "majority"
+    assert metrics["masked_lm_loss"].baseline.last == 4.0
+    assert metrics["loss"].baseline.last is None
+
+
+def test_metric_labels():
+    assert metric_label("next_sentence_loss") == "Next sentence loss"
+
+
+def test_the_verb(write_run, capsys):
+    run = write_run([train(1)])
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out == f"wrote {run / 'report.html'}\n"
+    assert main(["report", str(run.parent)]) == 2
+    assert "not a run" in capsys.readouterr().err

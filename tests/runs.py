@@ -1,0 +1,44 @@
+"""Comparisons of runs in tests: rows of the log, weights, bits."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from cloze.model_paths import resolve_checkpoint
+from cloze.training.metrics_log import read_metrics
+
+
+def rows(run: Path, kind: str = "train") -> list[dict[str, Any]]:
+    return [row for row in read_metrics(run) if row["kind"] == kind]
+
+
+def losses(run: Path, kind: str = "train") -> list[tuple[int, float]]:
+    """Return step and loss."""
+    return [(row["step"], row["loss"]) for row in rows(run, kind)]
+
+
+def weights(run: Path, name: str = "model.safetensors") -> dict[str, Tensor]:
+    """Return the tensors in a file of the newest checkpoint."""
+    return load_file(resolve_checkpoint(run, "latest") / name)
+
+
+def assert_same_weights(one: Path, other: Path, name: str = "model.safetensors") -> None:
+    first, second = weights(one, name), weights(other, name)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(tensor, second[key]) for key, tensor in first.items())
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Compare weights and training state to the bit, and every logged loss."""
+    names = [
+        sorted(path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*.safetensors"))
+        for checkpoint in (resolve_checkpoint(run, "latest") for run in (one, other))
+    ]
+    assert names[0] == names[1]
+    for name in names[0]:
+        assert_same_weights(one, other, name)
+    for kind in ("train", "validation"):
+        assert losses(one, kind) == losses(other, kind)

@@ -1,0 +1,46 @@
+"""A server of its own process, as users start it."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+
+class ServerProcess:
+    """`cloze serve`, once it answers."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "cloze", "serve", "--port", "0", *arguments]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        assert self.process.stderr is not None
+        self.told = self.process.stderr.readline()
+        found = re.search(r"(http://127\.0\.0\.1:(\d+))", self.told)
+        assert found, self.told + self.process.stderr.read()
+        self.url, self.port = found[1], int(found[2])
+        self.log: list[str] = []
+        # a pipe that nobody reads is full at some time, and who writes to it stands still
+        self._reading = threading.Thread(target=self.log.extend, args=(self.process.stderr,))
+        self._reading.start()
+
+    def post(self, route: str, **request: Any) -> httpx.Response:
+        return httpx.post(f"{self.url}{route}", json=request, timeout=30)
+
+    def state(self) -> tuple[int, int, int]:
+        """Return how many bytes, threads and files it holds."""
+        own = Path("/proc") / str(self.process.pid)
+        resident = int((own / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return resident, len(list((own / "task").iterdir())), len(list((own / "fd").iterdir()))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reading.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()

@@ -1,0 +1,189 @@
+"""What the page asks beyond the public routes, its files, and the runs it watches."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from explorer_models import make_models, make_run
+from fastapi.testclient import TestClient
+
+from cloze.errors import InputError
+from cloze.inference.encoder_internals import attention_map
+from cloze.serving.app import create_app
+from cloze.serving.explorer_routes import PAGE, TextRequest, describe_encoder
+from cloze.serving.limits import Limits
+from cloze.serving.run_metrics import read_new_rows
+from cloze.serving.served_model import ServedModel, load_models
+from cloze.serving.server import serve
+from cloze.training.metrics_log import MetricsLog
+
+TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ServedModel]:
+    return load_models(make_models(tmp_path_factory.mktemp("models")), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def client(models: dict[str, ServedModel], tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    run = make_run(tmp_path_factory.mktemp("runs") / "run")
+    with TestClient(create_app(models, Limits(), runs={"mini": run})) as client:
+        yield client
+
+
+def refused(client: TestClient, route: str, **request: object) -> str:
+    response = client.post(route, json=request) if request else client.get(route)
+    assert response.status_code == 422
+    return str(response.json()["error"])
+
+
+def test_only_the_files_of_the_page_are_served(client: TestClient) -> None:
+    page = client.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"].startswith("default-src 'self';")
+    for path in PAGE.iterdir():
+        answer = client.get(f"/page/{path.name}")
+        assert answer.content == path.read_bytes()
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+    for name in ("../explorer.py", "..%2Fexplorer.py", "explorer.py", "%2Fetc%2Fpasswd", ""):
+        assert client.get(f"/page/{name}").status_code == 404
+
+
+def test_the_page_loads_nothing_from_other_hosts_and_writes_no_markup() -> None:
+    for path in PAGE.iterdir():
+        text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "//" not in text.replace("// ", "").replace("//\n", ""), path.name
+        for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style="):
+            assert way not in text, path.name
+
+
+def test_inside_returns_the_weights_of_every_head(client: TestClient, models: dict[str, ServedModel]) -> None:
+    found = client.post("/explore/inside", json=TEXT).json()
+    served = models["pretrained"]
+    expected = attention_map(served.encoder, served.tokenizer, TEXT["text"], TEXT["pair"])
+    assert found["tokens"] == list(expected.tokens)
+    shape = (found["layers"], found["heads"], len(found["tokens"]), len(found["tokens"]))
+    weights = np.frombuffer(base64.b64decode(found["weights"]), "<f4").reshape(shape)
+    np.testing.assert_array_equal(weights, np.stack([layer.weights for layer in expected.layers]))
+    assert set(found["embeddings"]) == {"word", "segment", "position", "normalized"}
+    for rows in found["embeddings"].values():
+        assert np.shape(rows["norms"]) == (len(found["tokens"]),)
+        assert np.shape(rows["first"]) == (len(found["tokens"]), 8)
+
+
+def test_each_step_of_a_row_follows_from_the_one_before(client: TestClient) -> None:
+    row = client.post("/explore/row", json=TEXT | {"layer": 1, "head": 2, "piece": 3}).json()
+    row = {name: np.array(values) for name, values in row.items()}
+    np.testing.assert_allclose(row["key"] @ row["query"], row["products"], atol=1e-4)
+    np.testing.assert_allclose(row["products"] / np.sqrt(8), row["scores"], atol=1e-5)
+    weights = np.exp(row["scores"]) / np.exp(row["scores"]).sum()
+    np.testing.assert_allclose(weights, row["weights"], atol=1e-5)
+    np.testing.assert_allclose(weights[:, None] * row["value"], row["weighted"], atol=1e-5)
+    np.testing.assert_allclose(row["weighted"].sum(0), row["context"], atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("layer", 1), ("head", 2), ("piece", 10)])
+def test_a_layer_head_or_token_out_of_range_is_refused(client: TestClient, name: str, limit: int) -> None:
+    request = TEXT | {"layer": 0, "head": 0, "piece": 0} | {name: 99}
+    assert refused(client, "/explore/row", **request) == f"{name}: 99 is not in 0..{limit}"
+
+
+def test_too_many_attention_weights_are_refused(models: dict[str, ServedModel]) -> None:
+    with pytest.raises(InputError, match="11 tokens, at most 10 can be shown for all 6 heads"):
+        describe_encoder(models["pretrained"], TextRequest(**TEXT), max_weights=600)
+
+
+def test_too_many_occurrences_are_refused(client: TestClient) -> None:
+    sentences = ["bank " * 5] * 13
+    told = refused(client, "/explore/word", model="pretrained", word="bank", sentences=sentences)
+    assert "'bank' occurs 65 times, at most 64 are compared" in told
+
+
+def test_a_word_has_vectors_in_every_layer(client: TestClient) -> None:
+    sentences = ["the bank of the river", "money is in the bank"]
+    request = {"model": "pretrained", "word": "bank", "sentences": sentences}
+    found = client.post("/explore/word", json=request).json()
+    assert [place["sentence"] for place in found["occurrences"]] == [0, 1]
+    assert np.shape(found["points"]) == (3, 2, 2)
+    assert found["points"][0] == [[0, 0], [0, 0]]
+    assert np.shape(found["cosines"]) == (3, 2, 2)
+
+
+def test_a_span_has_logits_for_every_token(client: TestClient) -> None:
+    request = {"model": "answers", "question": "who?", "context": "the man went to london"}
+    span = client.post("/explore/span", json=request).json()
+    assert span["pieces"] == ["the", "man", "went", "to", "london"]
+    assert span["offsets"][4] == [16, 22]
+    assert len(span["start_logits"]) == len(span["end_logits"]) == 5
+    told = refused(client, "/explore/span", model="pretrained", question="a", context="b")
+    assert "'pretrained' does not answer" in told
+
+
+def test_requests_name_runs_never_paths(client: TestClient) -> None:
+    assert client.get("/explore/runs").json() == ["mini"]
+    assert "no run 'passwd' is watched" in refused(client, "/explore/runs/passwd")
+
+
+def test_the_name_of_a_run_may_have_slashes(models: dict[str, ServedModel], tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n')
+    app = create_app(models, Limits(), runs={"a/b": tmp_path})
+    with TestClient(app) as client:
+        assert client.get("/explore/runs").json() == ["a/b"]
+        assert len(client.get("/explore/runs/a%2Fb").json()["rows"]) == 1
+
+
+def test_a_run_is_read_from_where_the_last_request_ended(client: TestClient) -> None:
+    first = client.get("/explore/runs/mini").json()
+    assert len(first["rows"]) == 44
+    assert not first["more"]
+    again = client.get(f"/explore/runs/mini?after={first['place']}").json()
+    assert again["rows"] == []
+    assert again["place"] == first["place"]
+    assert (first["is_anew"], again["is_anew"]) == (True, False)
+
+
+def test_half_lines_wait_and_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"kind": "train", "step": 1, "loss": NaN, "rate": 2.0}\nno JSON\n{"kind": "train", "st')
+    found = read_new_rows(tmp_path)
+    assert found.rows == ({"kind": "train", "step": 1, "rate": 2.0},)
+    with path.open("a") as stream:
+        stream.write('ep": 2}\n')
+    later = read_new_rows(tmp_path, found.place)
+    assert later.rows == ({"kind": "train", "step": 2},)
+    assert not later.is_anew
+
+
+@pytest.mark.parametrize("later_steps", [1, 50])
+def test_a_rewritten_file_is_read_from_its_start(tmp_path: Path, later_steps: int) -> None:
+    MetricsLog(tmp_path, resume_step=0).write("train", 1)
+    MetricsLog(tmp_path, resume_step=1).write("train", 2)
+    found = read_new_rows(tmp_path)
+    assert [row["step"] for row in found.rows] == [1, 2]
+    log = MetricsLog(tmp_path, resume_step=1)  # it may be longer than before when it is asked for again
+    for step in range(3, 3 + later_steps):
+        log.write("train", step)
+    anew = read_new_rows(tmp_path, found.place)
+    assert anew.is_anew
+    assert [row["step"] for row in anew.rows] == [1, *range(3, 3 + later_steps)]
+
+
+def test_a_long_file_is_read_in_parts(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", steps=100)
+    rows, after, more = [], "", True
+    while more:
+        found = read_new_rows(run, after, max_bytes=1000)
+        rows += found.rows
+        after, more = found.place, found.more
+    assert len(rows) == 110
+    with pytest.raises(InputError, match="not a run, or not started yet"):
+        read_new_rows(tmp_path)
+
+
+def test_watching_a_missing_run_is_refused(tmp_path: Path) -> None:
+    settings = {"host": "127.0.0.1", "port": 0, "threads": 1, "api_key": None, "device": "cpu"}
+    with pytest.raises(InputError, match="no such run"):
+        serve({}, {"mini": tmp_path / "none"}, Limits(), **settings, tell=print)  # type: ignore[arg-type]

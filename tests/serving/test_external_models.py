@@ -1,0 +1,84 @@
+"""What is served of models that other programs fine-tuned."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cloze.inference.embedder import Embedder
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import save_model
+from cloze.models.heads import BertForSequenceClassification, BertForTokenClassification
+from cloze.serving.served_model import ServedModel
+from cloze.tokenization.tokenizer import Tokenizer
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b")
+Head = type[BertForSequenceClassification] | type[BertForTokenClassification]
+
+
+def foreign(path: Path, head: Head, num_labels: int, **config: object) -> ServedModel:
+    """Return what is served of a model whose config says no more than this of its labels."""
+    generator = torch.Generator().manual_seed(1)
+    encoder = BertModel(
+        BertConfig(vocab_size=len(PIECES), hidden_size=4, num_hidden_layers=1, num_attention_heads=1),
+        generator=generator,
+    )
+    path.mkdir()
+    model = head(encoder, num_labels=num_labels, generator=generator)
+    save_model(path, model, Tokenizer.from_tokens(PIECES))
+    table = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(table | config))
+    return ServedModel.load("foreign", path, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("num_labels", "config", "task"),
+    [
+        (2, {}, "classification"),  # transformers does not write down labels that nobody named
+        (3, {"id2label": {"0": "a", "1": "b", "2": "c"}}, "classification"),
+        (1, {"id2label": {"0": "LABEL_0"}}, "regression"),
+        (
+            3,
+            {"id2label": {"0": "a", "1": "b", "2": "c"}, "problem_type": "multi_label_classification"},
+            "multi-label",
+        ),
+    ],
+)
+def test_the_task_of_a_classifier_follows_its_config(
+    tmp_path: Path, num_labels: int, config: dict[str, object], task: str
+) -> None:
+    served = foreign(tmp_path / "model", BertForSequenceClassification, num_labels, **config)
+    assert served.task.name == task
+    assert "predict" in served.abilities
+
+
+def test_a_tagger_without_a_pooler_is_served(tmp_path: Path) -> None:
+    """As transformers saves token classification, questions and masked words."""
+    labels = {"0": "O", "1": "B-X", "2": "I-X"}
+    foreign(tmp_path / "model", BertForTokenClassification, 3, id2label=labels)
+    weights = load_file(tmp_path / "model/model.safetensors")
+    without = {name: weight for name, weight in weights.items() if "pooler" not in name}
+    assert len(without) < len(weights)
+    save_file(
+        without,
+        tmp_path / "model/model.safetensors",
+        {"format": "pt"},
+    )
+    served = ServedModel.load("foreign", tmp_path / "model", device="cpu")
+    assert "tag" in served.abilities
+    assert Embedder.load(tmp_path / "model", device="cpu")(["a b"]).shape == (1, 4)
+
+
+def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:
+    unnamed = {"0": "LABEL_0", "1": "LABEL_1"}
+    served = foreign(tmp_path / "model", BertForTokenClassification, 2, id2label=unnamed)
+    assert served.task is None
+    assert "embed" in served.abilities
+
+
+def test_parts_of_speech_are_plain_tags(tmp_path: Path) -> None:
+    parts_of_speech = {"0": "NOUN", "1": "VERB"}
+    served = foreign(tmp_path / "model", BertForTokenClassification, 2, id2label=parts_of_speech)
+    assert served.task.scheme == "plain"

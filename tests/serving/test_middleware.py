@@ -1,0 +1,363 @@
+"""What is refused before a route sees it, and how that is said."""
+
+import asyncio
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from held_batcher import answers, held, held_elsewhere
+
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import ServedModel
+
+JSON = {"Content-Type": "application/json"}
+KEY = "0123456789abcdef-secret"
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        (b'{"inputs": "a", "inputs": "b"}', 422, "a key twice"),
+        ('{"inputs": "a"}'.encode("utf-16"), 422, "codec"),
+        (b'\xef\xbb\xbf{"inputs": "a"}', 422, "BOM"),
+        (b'{"inputs": "\xff"}', 422, "codec"),
+        (b'{"inputs": "\\ud800"}', 422, "lone surrogate"),
+        (b'{"inputs": "a", "\\udc00": 1}', 422, "lone surrogate"),
+        (b'{"inputs": "a", "dimensions": NaN}', 422, "NaN"),
+        (b'{"inputs": "a", "dimensions": 1e999}', 422, "too large"),
+        (b'{"inputs": "a", "dimensions": 1' + b"0" * 5000 + b"}", 422, "digits"),
+        (b'{"inputs": ' + b"[" * 65 + b"]" * 65 + b"}", 422, "more than 64"),
+        (b"[" * 100_000 + b"]" * 100_000, 422, "more than 64"),
+        (b'{"a":' * 100_000, 422, "body"),
+        (b"", 422, "body"),
+        (b"null", 422, "body"),
+        (b'{"inputs": "a"', 422, "body"),
+        (b'{"inputs": []}', 400, "inputs"),
+        (b'{"inputs": ["a", 5]}', 422, "inputs.1"),
+        (b'{"inputs": "a", "truncate": "yes"}', 422, "truncate"),
+        (b'{"inputs": "a", "unknown": 1}', 422, "unknown"),
+        (b'{"inputs": "a", "dimensions": 1000}', 422, "dimensions"),
+        (b'{"inputs": "a", "dimensions": 0}', 422, "dimensions"),
+        (json.dumps({f"k{i}": 0 for i in range(150_000)}).encode(), 422, "150,000 keys, more than 64"),
+        (json.dumps({"inputs": ["a"] * 33}).encode(), 413, "32"),
+        (json.dumps({"inputs": "a" * 100_001}).encode(), 413, "100000"),
+        (json.dumps({"inputs": ["b", "a" * 100_001]}).encode(), 413, "100000"),
+        (json.dumps({"inputs": "a" * 2_000_000}).encode(), 413, "2,000,000"),
+        (json.dumps({"inputs": "a " * 90, "truncate": False}).encode(), 422, "tokens"),
+    ],
+    ids=range(27),
+)
+def test_bad_bodies(client: TestClient, body: bytes, status: int, told: str) -> None:
+    response = client.post("/embed", content=body, headers=JSON)
+    found = response.json()
+    assert (response.status_code, set(found)) == (status, {"error", "error_type"}), found
+    assert told in found["error"]
+    assert "\n" not in found["error"]
+    assert len(found["error"]) <= 500
+
+
+def test_brackets_in_texts_do_not_count_as_nesting(client: TestClient) -> None:
+    assert client.post("/embed", json={"inputs": "[{" * 500}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data"}]
+)
+def test_other_content_types_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.post("/embed", content=b'{"inputs": "a"}', headers=headers).status_code == 415
+
+
+def test_compressed_bodies_are_refused(client: TestClient) -> None:
+    body = gzip.compress(b'{"inputs": "a"}')
+    response = client.post("/embed", content=body, headers={**JSON, "Content-Encoding": "gzip"})
+    assert response.status_code == 422
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/../../etc/passwd", "/page/../app.py", "/page/%2e%2e%2fapp.py"]
+)
+def test_unknown_routes_are_not_found(client: TestClient, path: str) -> None:
+    response = client.get(path)
+    assert (response.status_code, response.json()["error_type"]) == (404, "NotFound")
+
+
+def test_a_wrong_method_is_refused(client: TestClient) -> None:
+    response = client.get("/embed")
+    assert (response.status_code, set(response.json())) == (405, {"error", "error_type"})
+
+
+@pytest.mark.protected
+def test_no_path_or_address_in_a_request_is_opened(client: TestClient, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("abc")
+    for name in (str(secret), f"file://{secret}", "http://127.0.0.1:9/x", "../bert"):
+        response = client.post("/embed", json={"inputs": "a", "model": name})
+        assert (response.status_code, "no model" in response.json()["error"]) == (422, True)
+
+
+class Whole:
+    """Streams a body in parts, of a length that the head does not tell, or tells wrong."""
+
+    def __init__(self, parts: int, size: int) -> None:
+        self.parts, self.size, self.read = parts, size, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for _ in range(self.parts):
+            self.read += 1
+            yield b" " * self.size
+
+
+def test_the_size_of_a_body_is_counted_on_arrival(client: TestClient) -> None:
+    assert client.post("/embed", content=iter(Whole(30, 100_000)), headers=JSON).status_code == 413
+    lying = {**JSON, "Content-Length": "5"}
+    assert client.post("/embed", content=iter(Whole(30, 100_000)), headers=lying).status_code == 413
+
+
+def test_a_body_that_is_declared_too_large_is_not_read(models: Mapping[str, ServedModel]) -> None:
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was read")
+
+    sent = asyncio.run(_ask(create_app(models, Limits()), receive, {"content-length": "2000001"}))
+    assert sent[0]["status"] == 413
+
+
+def test_a_request_that_does_not_arrive_times_out(models: Mapping[str, ServedModel]) -> None:
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    sent = asyncio.run(_ask(create_app(models, Limits(body_seconds=0.05)), receive, {}))
+    assert sent[0]["status"] == 408
+
+
+async def _ask(app: FastAPI, receive: Any, headers: dict[str, str]) -> list[Any]:
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    raw = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in headers.items())]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/embed",
+        "raw_path": b"/embed",
+        "query_string": b"",
+        "headers": raw,
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 5),
+        "root_path": "",
+    }
+    await app(scope, receive, send)
+    return sent
+
+
+@pytest.mark.protected
+def test_other_hosts_are_refused(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits(), hosts={"localhost", "127.0.0.1", "::1"})
+    for name, status in {
+        "localhost": 200,
+        "LOCALHOST:8080": 200,
+        "127.0.0.1:8080": 200,
+        "[::1]:8080": 200,
+        "evil.example:8080": 421,
+        "[::1": 200,  # no name at all, which no browser sends
+    }.items():
+        with TestClient(app) as client:
+            assert client.get("/info", headers={"Host": name}).status_code == status, name
+    with TestClient(app) as client:
+        told = client.post("/embed", json={"inputs": "a"}, headers={"Host": "evil.example"}).json()["error"]
+    assert (
+        told
+        == "the Host 'evil.example' is not accepted: use localhost, or serve with --host or --api-key-file"
+    )
+
+
+@pytest.mark.protected
+def test_a_key_is_required(models: Mapping[str, ServedModel]) -> None:
+    with TestClient(create_app(models, Limits(), api_key=KEY)) as client:
+        for wrong in (
+            {},
+            {"Authorization": KEY},
+            {"Authorization": "Bearer no"},
+            {"Authorization": f"Basic {KEY}"},
+        ):
+            response = client.post("/embed", json={"inputs": "a"}, headers=wrong)
+            assert (response.status_code, response.json()["error_type"]) == (401, "Unauthorized")
+            assert client.get("/info", headers=wrong).status_code == 401
+            assert client.get("/metrics", headers=wrong).status_code == 401
+        right = {"Authorization": f"bearer {KEY}"}
+        assert client.post("/embed", json={"inputs": "a"}, headers=right).status_code == 200
+        assert client.get("/health").status_code == 200
+        assert client.get("/").status_code == 200
+
+
+def client_of(app: FastAPI) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+
+def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits(waiting_requests=3, deadline_seconds=0.5))
+
+    async def ask() -> tuple[list[httpx.Response], httpx.Response, httpx.Response]:
+        async with client_of(app) as client:
+            async with held(app.state.batcher):
+                found = await asyncio.gather(*(client.post("/embed", json={"inputs": "a"}) for _ in range(8)))
+                health = await client.get("/health")
+            return found, health, await client.post("/embed", json={"inputs": "a"})
+
+    found, health, after = asyncio.run(ask())
+    assert sorted(each.status_code for each in found) == [429] * 5 + [504] * 3
+    for each in found:
+        if each.status_code == 429:
+            assert int(each.headers["Retry-After"]) >= 1
+            assert each.json()["error_type"] == "Overloaded"
+        else:
+            assert each.json()["error_type"] == "Timeout"
+    assert health.status_code == 200
+    assert after.status_code == 200
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[int]:
+    """Serve an application in a thread; yield the port. What is under way has a second when it ends."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+    with socket.create_server(("127.0.0.1", 0)) as at:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
+        thread.start()
+        try:
+            yield at.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline, "waited for nothing"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("says_all", [True, False], ids=["queued", "incomplete body"])
+def test_nothing_is_computed_for_a_disconnected_client(
+    models: Mapping[str, ServedModel], says_all: bool
+) -> None:
+    app = create_app(models, Limits())
+    batcher = app.state.batcher
+    body = b'{"inputs": "a"}'
+    head = f"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    sent = head.encode() + b"\r\n\r\n" + (body if says_all else body[:5])
+    with listening(app) as port:
+        with held_elsewhere(batcher):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(sent)
+                if says_all:
+                    wait_for(lambda: batcher.waiting_requests == 1)
+            counted = 'cloze_requests_total{route="/embed",status="499"} 1.0'
+            wait_for(lambda: counted in httpx.get(f"http://127.0.0.1:{port}/metrics").text)
+            assert batcher.waiting_requests == batcher.waiting_tokens == 0
+        assert httpx.post(f"http://127.0.0.1:{port}/embed", json={"inputs": "a"}).status_code == 200
+    assert batcher.batches == 2
+
+
+def test_requests_unanswered_at_shutdown_get_503(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits())
+    batcher = app.state.batcher
+    with held_elsewhere(batcher), ThreadPoolExecutor(1) as pool:
+        with listening(app) as port:
+            url = f"http://127.0.0.1:{port}/embed"
+            asked = pool.submit(lambda: httpx.post(url, json={"inputs": "a"}, timeout=20))
+            wait_for(lambda: batcher.waiting_requests == 1)
+            batcher.stop()
+        response = asked.result()
+    assert (response.status_code, response.json()["error_type"]) == (503, "Unhealthy")
+
+
+def test_a_short_request_overtakes_a_long_one(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits(batch_tokens=256))
+    text = "a b c d. " * 200
+    long: dict[str, Any] = {
+        "/tag": {"inputs": text},
+        "/answer": {"inputs": {"question": "a?", "context": text}},
+    }
+    requests = long | {"/embed": {"inputs": "a"}, "/next-sentence": {"inputs": ["a", "b"]}}
+    order: list[str] = []
+
+    async def ask() -> list[Any]:
+        async with client_of(app) as client:
+
+            async def one(route: str) -> Any:
+                response = await client.post(route, json=requests[route])
+                assert response.status_code == 200, response.text
+                order.append(route)
+                return response.json()
+
+            return await answers(app.state.batcher, *map(one, requests))
+
+    found = asyncio.run(ask())
+    assert order[:2] == ["/embed", "/next-sentence"]
+    with TestClient(create_app(models, Limits(batch_tokens=1_000_000))) as client:
+        for (route, request), in_turns in zip(long.items(), found, strict=False):
+            assert in_turns == _approximately(client.post(route, json=request).json())
+
+
+def _approximately(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_approximately(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _approximately(each) for name, each in value.items()}
+    return pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
+
+
+def test_an_invalid_request_does_not_affect_others(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits())
+    texts = ["a [MASK]", "no mask", "b [MASK] c", "[MASK] " * 60]
+
+    async def ask() -> list[httpx.Response]:
+        async with client_of(app) as client:
+            requests = (client.post("/fill", json={"inputs": text}) for text in texts)
+            return await answers(app.state.batcher, *requests)
+
+    found = asyncio.run(ask())
+    assert [each.status_code for each in found] == [200, 422, 200, 422]
+    assert "no [MASK]" in found[1].json()["error"]
+    assert "the model takes 40" in found[3].json()["error"]
+
+
+def test_a_server_that_is_being_stopped_says_so(models: Mapping[str, ServedModel]) -> None:
+    app = create_app(models, Limits())
+    app.state.batcher.close()
+    client = TestClient(app)
+    assert client.get("/health").status_code == 503
+    assert client.post("/embed", json={"inputs": "a"}).json()["error_type"] == "Unhealthy"
+
+
+def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
+    with TestClient(create_app(models, Limits())) as client:
+        client.post("/embed", json={"inputs": "a"})
+        client.post("/embed", json={"inputs": []})
+        client.get("/nowhere")
+        text = client.get("/metrics").text
+    assert 'cloze_requests_total{route="/embed",status="200"} 1.0' in text
+    assert 'cloze_requests_total{route="/embed",status="400"} 1.0' in text
+    assert 'cloze_requests_total{route="other",status="404"} 1.0' in text
+    assert "cloze_waiting_requests 0.0" in text
+    assert "cloze_batches 1.0" in text

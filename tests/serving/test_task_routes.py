@@ -1,0 +1,160 @@
+"""Routes that no other server has: their answers are those of the predictors, and name their places in the text."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from cloze.inference.explain import ExplainConfig
+from cloze.inference.fill_mask import FillMask
+from cloze.inference.next_sentence import NextSentence
+from cloze.inference.predictor import EntityTagger, QuestionAnswerer
+from cloze.inference.sentence_scorer import SentenceScorer
+from cloze.serving.batcher import Batcher
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import ServedModel
+from cloze.serving.task_routes import ExplainRequest, explain
+from cloze.tasks.multiple_choice import ChoiceQuestion
+from cloze.tasks.texts import LabeledText
+
+Post = Callable[..., Any]
+
+
+def test_fill(post: Post, directories: Mapping[str, Path]) -> None:
+    texts = ["a [MASK] c", "[MASK][MASK]."]
+    fill_mask = FillMask.load(directories["bert"], device="cpu")
+    found = post("/fill", inputs=texts, top_k=3)
+    assert [len(masks) for masks in found] == [1, 2]
+    for text, masks in zip(texts, found, strict=True):
+        for mine, theirs in zip(masks, fill_mask(text, top_k=3), strict=True):
+            assert [each["token"] for each in mine] == [each.token for each in theirs]
+            expected = [each.probability for each in theirs]
+            assert [each["probability"] for each in mine] == pytest.approx(expected, abs=1e-6)
+
+
+def test_likelihood(post: Post, directories: Mapping[str, Path]) -> None:
+    texts = ["a b c", "d"]
+    scorer = SentenceScorer.load(directories["bert"], device="cpu")
+    for mine, theirs in zip(post("/likelihood", inputs=texts), scorer(texts), strict=True):
+        assert mine["score"] == pytest.approx(theirs.score, abs=1e-5)
+        assert [each["token"] for each in mine["tokens"]] == [each.token for each in theirs.tokens]
+        assert sum(each["log_probability"] for each in mine["tokens"]) == pytest.approx(mine["score"])
+
+
+def test_next_sentence(post: Post, directories: Mapping[str, Path]) -> None:
+    follows = NextSentence.load(directories["bert"], device="cpu")
+    pairs = [["a b", "c d"], ["c d", "a"]]
+    expected = [follows(*pair) for pair in pairs]
+    assert post("/next-sentence", inputs=pairs[0]) == pytest.approx(expected[:1], abs=1e-6)
+    assert post("/next-sentence", inputs=pairs) == pytest.approx(expected, abs=1e-6)
+
+
+def test_tag_finds_entities_in_long_texts(post: Post, directories: Mapping[str, Path]) -> None:
+    text = "  A b, c\u200bd.   D\u00e1 (a) \U0001f642 " + "a b c d. " * 300
+    tagger = EntityTagger.load(directories["tagger"], device="cpu")
+    (found,) = post("/tag", inputs=text)
+    assert found == [
+        {**asdict(each), "probability": pytest.approx(each.probability, abs=1e-6)}
+        for each in tagger([text])[0]
+    ]
+    assert all(text[each["start"] : each["end"]] == each["text"] for each in found)
+    assert found[-1]["end"] > 2000
+
+
+def test_answer(post: Post, directories: Mapping[str, Path]) -> None:
+    contexts = ["a b c d e. " * 60, "\U0001f642 j i h"]
+    answerer = QuestionAnswerer.load(directories["squad"], device="cpu")
+    expected = answerer(["a?", "h i?"], contexts)
+    asked = [
+        {"question": question, "context": context}
+        for question, context in zip(["a?", "h i?"], contexts, strict=True)
+    ]
+    found = post("/answer", inputs=asked, n_best=4)
+    for mine, theirs, context in zip(found, expected, contexts, strict=True):
+        assert mine["answer"] == theirs.answer.text
+        assert mine["null_odds"] == pytest.approx(theirs.null_odds, abs=1e-4)
+        assert mine["null_threshold"] == -0.25
+        assert mine["answer"] == "" or mine["null_odds"] <= -0.25
+        assert len(mine["candidates"]) == 4
+        for each in mine["candidates"]:
+            assert each["text"] == ("" if each["start"] is None else context[each["start"] : each["end"]])
+    (alone,) = post("/answer", inputs=asked[1])
+    assert alone["answer"] == found[1]["answer"]
+
+
+def test_choose(post: Post, models: Mapping[str, ServedModel]) -> None:
+    predictor = models["chooser"].predictor
+    assert predictor is not None
+    choices = ["b", "c d", "e"]
+    (expected,), _ = predictor.predict([ChoiceQuestion("a", tuple(choices), None, "")])
+    (found,) = post("/choose", inputs={"prompt": "a", "choices": choices})
+    assert found["choice"] == expected.choice
+    assert found["text"] == choices[expected.choice]
+    assert found["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
+
+
+def test_explain_adds_up(post: Post, models: Mapping[str, ServedModel]) -> None:
+    predictor = models["classifier"].predictor
+    assert predictor is not None
+    texts = ["ab c", ["d", "ef"]]
+    found = post("/explain", inputs=texts)
+    predictions, _ = predictor.predict([LabeledText("ab c"), LabeledText("d", "ef")])
+    assert [each["explained"] for each in found] == [each.label for each in predictions]
+    for each in found:
+        total = sum(word["attribution"] for word in each["words"]) - each["convergence_gap"]
+        assert total == pytest.approx(each["output"] - each["baseline_output"], abs=1e-4)
+    assert [(word["word"], word["segment"]) for word in found[1]["words"]] == [("d", "A"), ("ef", "B")]
+
+
+def test_a_long_explanation_takes_turns_with_other_requests(models: Mapping[str, ServedModel]) -> None:
+    config = ExplainConfig(max_tokens=16, max_gap=-1)  # never converges
+    batcher = Batcher(Limits(batch_tokens=160), threads=1)
+    request = ExplainRequest(inputs="a b c")
+    (explanation,) = asyncio.run(explain(models["classifier"], request, batcher, config))
+    batcher.close()
+    assert explanation.steps == 512
+    assert batcher.batches >= 5 * sum(config.steps) // 160  # [CLS] a b c [SEP]
+
+
+def test_the_model_is_chosen_by_name_or_ability(client: TestClient) -> None:
+    def refused(route: str, **request: Any) -> str:
+        response = client.post(route, json=request)
+        assert response.status_code == 422
+        assert response.json()["error_type"] == "Validation"
+        return str(response.json()["error"])
+
+    assert "no model 'gpt' is served" in refused("/embed", inputs="a", model="gpt")
+    told = refused("/tag", inputs="a", model="bert")
+    assert told == "model: 'bert' does not answer /tag. Use tagger."
+    many = refused("/fill", inputs=["[MASK] " * 60] * 3, top_k=1000)
+    assert many.startswith("inputs: 180,000 candidates requested, at most 50,000 are returned")
+    assert "inputs" in refused("/next-sentence", inputs=["a"])
+    assert "inputs" in refused("/next-sentence", inputs=["a", "b", "c"])
+    named = client.post("/embed", json={"inputs": "a", "model": "squad"}).json()
+    assert named != client.post("/embed", json={"inputs": "a"}).json()
+
+
+def test_heads_share_one_encoder(models: Mapping[str, ServedModel]) -> None:
+    bert = models["bert"]
+    assert bert.fill_mask is not None
+    assert bert.next_sentence is not None
+    assert bert.fill_mask.model.bert is bert.next_sentence.model.bert is bert.encoder
+
+
+def test_info_lists_the_abilities_of_each_model(client: TestClient) -> None:
+    info = client.get("/info").json()
+    abilities = {each["name"]: set(each["abilities"]) - {"encode", "embed"} for each in info["models"]}
+    assert abilities == {
+        "bert": {"fill", "next-sentence"},
+        "classifier": {"predict", "explain"},
+        "tagger": {"tag"},
+        "squad": {"answer"},
+        "chooser": {"choose"},
+        "ranker": {"rerank"},
+    }
+    assert info["limits"]["inputs"] == info["max_client_batch_size"] == 32
+    assert info["limits"]["body_bytes"] == 2_000_000

@@ -1,0 +1,121 @@
+"""Several runs over seeds or a grid: summary, resume, and the best model."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+from families import REVIEWS
+
+from cloze.errors import InputError
+from cloze.inference.predictor import Predictor
+from cloze.model_paths import resolve_checkpoint
+from cloze.tasks.config import PAPER_GRID, GridConfig, load_finetuning
+from cloze.tasks.finetune import finetune, resume_finetuning
+from cloze.tasks.hyperparameter_search import expand_grid
+from cloze.tasks.objective import FinetuningObjective
+from cloze.training.interrupts import Interrupted
+
+
+def _trials(run: Path) -> dict:
+    return json.loads((run / "trials.json").read_text())
+
+
+def _checkpoints(run: Path) -> dict[str, int]:
+    return {path.name: len(list(path.glob("checkpoints/*"))) for path in (run / "trials").iterdir()}
+
+
+def test_seeds_are_summarized(config, tmp_path):
+    scores = finetune(REVIEWS, replace(config, seeds=3), tmp_path / "run")
+    summary = _trials(tmp_path / "run")
+    (setting,) = summary["settings"]
+    results = setting["results"]
+    assert [result["trial"] for result in results] == ["seed-12345", "seed-12346", "seed-12347"]
+    assert len({json.dumps(result) for result in results}) == 3
+    accuracies = [result["accuracy"] for result in results]
+    assert setting["mean"]["accuracy"] == pytest.approx(fmean(accuracies))
+    assert setting["deviation"]["accuracy"] == pytest.approx(stdev(accuracies))
+    assert scores["accuracy"] == max(accuracies) == summary["best"]["accuracy"]
+    assert summary["examples"] == 14
+    assert _checkpoints(tmp_path / "run") == {"seed-12345": 1, "seed-12346": 1, "seed-12347": 1}
+    best = f"trials/{summary['best']['trial']}/checkpoints"
+    for pointer in ("latest", "best"):
+        assert resolve_checkpoint(tmp_path / "run", pointer).parent == tmp_path / "run" / best
+    evaluation = Predictor.load(tmp_path / "run", device="cpu")
+    assert evaluation.task.labels == ("no", "yes")
+    assert summary["metric"] == "accuracy"
+    alone = finetune(REVIEWS, replace(config, seed=12346), tmp_path / "alone")
+    assert alone["accuracy"] == accuracies[1]
+
+
+def test_grid_tries_all_combinations_and_keeps_one_model(config, tmp_path):
+    grid = GridConfig(learning_rates=(5e-3, 1e-9), epochs=(1, 2))
+    finetune(REVIEWS, replace(config, grid=grid, seeds=2), tmp_path / "run")
+    summary = _trials(tmp_path / "run")
+    settings = {setting["setting"]: setting for setting in summary["settings"]}
+    assert set(settings) == {
+        "rate-0.005_epochs-1",
+        "rate-0.005_epochs-2",
+        "rate-1e-09_epochs-1",
+        "rate-1e-09_epochs-2",
+    }
+    means = [setting["mean"]["accuracy"] for setting in summary["settings"]]
+    assert means == sorted(means, reverse=True)
+    kept = _checkpoints(tmp_path / "run")
+    assert {name for name, count in kept.items() if count} == {summary["best"]["trial"]}
+    assert len(kept) == 8
+    untrained = settings["rate-1e-09_epochs-1"]["results"][0]
+    assert untrained["collapse"] in ("one class only", "no better than the majority")
+    assert "collapse" not in summary["best"]
+
+
+def test_similar_learning_rates_have_separate_runs(config):
+    rates = (1e-5, 1.0000001e-5, 1.0000002e-5)
+    assert len(expand_grid(replace(config, grid=GridConfig(learning_rates=rates)))) == 3
+
+
+def test_paper_grid_has_eighteen_runs():
+    _, config = load_finetuning("classification", None, ["model=m", "train=t"])
+    trials = expand_grid(replace(config, grid=PAPER_GRID, seeds=5))
+    assert len(trials) == 18
+    assert all([trial.seed for trial in own] == list(range(12345, 12350)) for own in trials.values())
+    first = trials["batch-16_rate-5e-05_epochs-2"][0]
+    assert (first.batch_size, first.optimizer.learning_rate, first.epochs) == (16, 5e-5, 2)
+    assert not first.has_trials
+    assert expand_grid(config) == {"": [config]}
+
+
+@pytest.mark.protected
+def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
+    config = replace(config, seeds=3)
+    finetune(REVIEWS, config, tmp_path / "whole")
+    forward = FinetuningObjective.forward
+    calls = 0
+
+    def stopping(*args: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 60:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return forward(*args)
+
+    monkeypatch.setattr(FinetuningObjective, "forward", stopping)
+    with pytest.raises(Interrupted):
+        finetune(REVIEWS, config, tmp_path / "cut")
+    assert not (tmp_path / "cut" / "trials.json").exists()
+    begun = len(list((tmp_path / "cut" / "trials").iterdir()))
+    assert 1 <= begun < 3
+    resume_finetuning(tmp_path / "cut")
+    assert _trials(tmp_path / "cut") == _trials(tmp_path / "whole")
+    calls = 1000
+    resume_finetuning(tmp_path / "cut")
+    assert calls == 1000, "what is finished is not made again"
+
+
+def test_invalid_grids_are_refused():
+    for grid in ("epochs=[0]", "learning_rates=[1e-5, 1e-5]", "batch_sizes=[-4]"):
+        with pytest.raises(InputError, match="must be positive and distinct"):
+            load_finetuning("classification", None, ["model=m", "train=t", f"grid.{grid}"])

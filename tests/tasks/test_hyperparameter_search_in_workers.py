@@ -1,0 +1,96 @@
+"""Several runs in processes and on a cluster: the same results as one after the other."""
+
+import json
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from families import REVIEWS
+
+from cloze.errors import InputError
+from cloze.parallel_map import Workers
+from cloze.progress import Progress
+from cloze.ray_cluster import RayCluster
+from cloze.tasks.config import FinetuneConfig, GridConfig
+from cloze.tasks.finetune import finetune, resume_finetuning
+
+
+@pytest.fixture
+def config(config: FinetuneConfig, monkeypatch: pytest.MonkeyPatch) -> FinetuneConfig:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # so that each worker has a thread, as this process has
+    return replace(config, seeds=3)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def summary_of(run: Path) -> dict[str, Any]:
+    return dict(json.loads((run / "trials.json").read_text()))
+
+
+def weights_of(run: Path) -> dict[str, bytes]:
+    """What each trial has kept."""
+    return {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in sorted((run / "trials").glob("*/checkpoints/*/model.safetensors"))
+    }
+
+
+@pytest.mark.long
+def test_processes_give_the_same_results_as_one(config, tmp_path, capsys):
+    config = replace(config, grid=GridConfig(learning_rates=(5e-3, 1e-3)), seeds=2)
+    alone = finetune(REVIEWS, config, tmp_path / "alone")
+    capsys.readouterr()
+    assert finetune(REVIEWS, config, tmp_path / "both", workers=2, progress=Progress()) == alone
+    assert re.search(r"trials: 4/4 runs best [01]\.\d{4}", capsys.readouterr().err)
+    assert summary_of(tmp_path / "both") == summary_of(tmp_path / "alone")
+    assert weights_of(tmp_path / "both") == weights_of(tmp_path / "alone")
+    assert len(weights_of(tmp_path / "both")) == 1, "of a grid the best run alone keeps its model"
+
+
+def test_workers_for_a_single_run_are_refused(config, tmp_path):
+    with pytest.raises(
+        InputError, match=r"workers: one run is made in this process. Ask for several with --seeds"
+    ):
+        finetune(REVIEWS, replace(config, seeds=1), tmp_path / "run", workers=2)
+    with pytest.raises(InputError, match="workers: 0 is less than 1"):
+        finetune(REVIEWS, config, tmp_path / "run", workers=0)
+    assert not (tmp_path / "run").exists()
+
+
+def _lose_a_machine(cluster: Any, run: Path, finished_before: list[int]) -> None:
+    """Kill one when both have a run that they can go on with."""
+    deadline = time.monotonic() + 120
+    while len({path.parents[1] for path in run.glob("trials/*/checkpoints/step-*")}) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    finished_before.append(len(list(run.glob("trials/*/scores.json"))))
+    cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
+
+
+# Ray's own modules leave sockets and files to the garbage collector, and name what they will not need any more
+@pytest.mark.filterwarnings("ignore::Warning")
+@pytest.mark.long
+def test_cluster_with_a_lost_machine_gives_the_same_results(two_machines, config, tmp_path, monkeypatch):
+    config = replace(config, epochs=6)
+    finetune(REVIEWS, config, tmp_path / "alone")
+    monkeypatch.chdir(tmp_path)
+    finished_before: list[int] = []
+    loss = Thread(target=_lose_a_machine, args=(two_machines, tmp_path / "study", finished_before))
+    loss.start()
+    workers: Workers = RayCluster()
+    finetune(REVIEWS, config, Path("study"), workers=workers)
+    loss.join()
+    assert finished_before[0] < 3
+    assert summary_of(tmp_path / "study") == summary_of(tmp_path / "alone")
+    assert weights_of(tmp_path / "study") == weights_of(tmp_path / "alone")
+    (tmp_path / "study/trials.json").unlink()
+    (tmp_path / "study/trials/seed-12346/scores.json").unlink()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("study/trials/seed-1234[57]/scores.json")}
+    resume_finetuning(Path("study"), workers=workers)
+    assert summary_of(tmp_path / "study") == summary_of(tmp_path / "alone")
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept

@@ -1,0 +1,241 @@
+"""Labels as people write them: placeholders, numbers and truth values in several formats, similar classes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloze.cli import main
+from cloze.errors import DataWarning, InputError
+from cloze.tasks.custom import Classification, CustomMultipleChoice, Ranking, Regression
+from cloze.tasks.data import read_examples
+from cloze.tasks.labels import PLACEHOLDERS, find_class, merge_labels
+from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.sequence_classification import ClassPrediction
+
+Rows = list[tuple[str, Any]]
+
+
+def _lines(separator: str) -> Callable[[Path, Rows], None]:
+    def write(path: Path, rows: Rows) -> None:
+        lines = [separator.join(["text", "label"]), *(f"{text}{separator}{label}" for text, label in rows)]
+        path.write_text("".join(f"{line}\n" for line in lines))
+
+    return write
+
+
+def _json_lines(path: Path, rows: Rows) -> None:
+    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+
+
+def _parquet(path: Path, rows: Rows) -> None:
+    texts, labels = zip(*rows, strict=True)
+    pyarrow.parquet.write_table(pyarrow.table({"text": list(texts), "label": list(labels)}), path)
+
+
+WRITERS = {"tsv": _lines("\t"), "csv": _lines(";"), "jsonl": _json_lines, "parquet": _parquet}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("placeholder", [*sorted(PLACEHOLDERS), "", None, float("nan")], ids=repr)
+def test_a_placeholder_is_no_label(tmp_path: Path, kind: str, placeholder: Any) -> None:
+    if kind in ("tsv", "csv") and not isinstance(placeholder, str):
+        placeholder = str(placeholder)
+    file = tmp_path / f"a.{kind}"
+    if kind == "parquet" and not isinstance(placeholder, str):
+        WRITERS[kind](file, [("a", 1.0), ("b", placeholder), ("c", 2.0)])
+    else:
+        WRITERS[kind](file, [("a", "1"), ("b", placeholder), ("c", "2")])
+    number = 2 if kind in ("jsonl", "parquet") else 3
+    for task in (Classification(), Regression()):
+        with pytest.raises(
+            InputError, match=rf":{number}: .*label.*--missing-labels drop leaves out"
+        ) as raised:
+            list(task.examples(file))
+        assert ("name all" in str(raised.value)) == (
+            task.name == "classification" and isinstance(placeholder, str) and bool(placeholder)
+        )
+    with pytest.warns(DataWarning, match=rf"1 of 3 rows are left out: line {number}: "):
+        examples = list(Classification(missing_labels="drop").examples(file))
+    assert [example.text for example in examples] == ["a", "c"]
+    if isinstance(placeholder, str) and placeholder:  # the remedy for one that is a class
+        task = Classification(labels=("1", "2", placeholder))
+        assert [example.label for example in task.examples(file)] == ["1", placeholder, "2"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([1, 0, 1, 0], {"0": 2, "1": 2}),
+        ([1.0, 0.0, 2.0, 0.0], {"0": 2, "1": 1, "2": 1}),
+        ([True, False, True, True], {"false": 1, "true": 3}),
+        ([0.5, 1.0, 0.5, 1.0], {"0.5": 2, "1.0": 2}),
+    ],
+    ids=["integers", "floats", "truth values", "fractions"],
+)
+def test_numbers_and_truth_values_are_the_same_classes_in_all_formats(
+    tmp_path: Path, labels: list[Any], classes: dict[str, int]
+) -> None:
+    tasks = []
+    for kind, write in WRITERS.items():
+        write(tmp_path / f"a.{kind}", list(zip("abcd", labels, strict=True)))
+        task, train, _ = read_examples(Classification(), tmp_path / f"a.{kind}", tmp_path / f"a.{kind}")
+        assert task.count_classes(train) == classes
+        tasks.append(task)
+        for other in WRITERS:  # a model of one format reads the others
+            if (tmp_path / f"a.{other}").exists():
+                examples = list(task.examples(tmp_path / f"a.{other}"))
+                assert task.count_classes(examples) == classes
+    assert len({task.labels for task in tasks}) == 1
+
+
+def test_a_model_whose_classes_are_floats_reads_integers(tmp_path: Path) -> None:
+    _json_lines(tmp_path / "a.jsonl", [("a", 1), ("b", 0)])
+    task = Classification(labels=("0.0", "1.0"))
+    examples = list(task.examples(tmp_path / "a.jsonl"))
+    assert [example.label for example in examples] == ["1.0", "0.0"]
+    predictions = [ClassPrediction("1.0", 1.0, {}), ClassPrediction("0.0", 1.0, {})]
+    assert task.score(examples, predictions)["accuracy"] == 1.0
+    assert task.from_json({"label": 1}).label == "1.0"
+
+
+def test_similar_classes_are_warned_of(tmp_path: Path) -> None:
+    _lines("\t")(
+        tmp_path / "a.tsv",
+        [("a", " Pos"), ("b", "pos"), ("c", "POS "), ("d", "01"), ("e", "1"), ("f", "1.0")],
+    )
+    with pytest.warns(DataWarning) as warned:
+        task, train, _ = read_examples(Classification(), tmp_path / "a.tsv", tmp_path / "a.tsv")
+    assert [str(warning.message).partition(": ")[2] for warning in warned] == [
+        "the classes '01' and '1' differ only in spelling",
+        "the classes 'POS' and 'Pos' and 'pos' differ only in spelling",
+    ]
+    assert task.count_classes(train) == {"01": 1, "1": 2, "POS": 1, "Pos": 1, "pos": 1}
+
+
+def test_unknown_labels_are_told_together_and_can_be_left_out(tmp_path: Path) -> None:
+    _lines(",")(tmp_path / "a.csv", [("a", "x"), ("b", "z"), ("c", "y"), ("d", "w")])
+    with pytest.raises(
+        InputError, match=r"a\.csv:3: unknown label 'z' \(the first of 2 bad rows: line 3: .*line 5: "
+    ):
+        list(Classification(labels=("x", "y")).examples(tmp_path / "a.csv"))
+    with pytest.warns(
+        DataWarning, match="2 of 4 rows are left out: line 3: unknown label 'z'; line 5: unknown"
+    ):
+        examples = list(Classification(labels=("x", "y"), skip_bad_rows=True).examples(tmp_path / "a.csv"))
+    assert [example.label for example in examples] == ["x", "y"]
+
+
+@pytest.mark.parametrize("task", [Regression, Ranking])
+def test_bad_scores_are_told_together(tmp_path: Path, task: type[Any]) -> None:
+    (tmp_path / "a.csv").write_text("text,query,passage,label\na,a,b,1\na,a,b,high\na,a,b,low\n")
+    with pytest.raises(InputError, match=r":3: .*'high' is not .*2 bad rows"):
+        list(task().examples(tmp_path / "a.csv"))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["1", "1.0", "1.00", "01", "-0", "0.0", "0", "true", "True", "x", "X", "2.5"]),
+        min_size=1,
+    )
+)
+def test_every_label_is_found_by_its_class(labels: list[str]) -> None:
+    names = merge_labels(labels)
+    classes = sorted(set(names.values()))
+    assert all(find_class(label, classes) == names[label] for label in labels)
+
+
+def test_the_printed_remedies_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.csv"
+    _lines(",")(file, [("a", "x"), ("b", "nan"), ("c", "y"), *[("d", "x")] * 20])
+    command = ["finetune", "classification", "-m", "cloze-mini", "-d", str(file), "--validate"]
+    assert main(command) == 2
+    assert "--missing-labels drop leaves out such rows" in capsys.readouterr().err
+    assert main([*command, "--missing-labels", "drop"]) == 0
+    printed = capsys.readouterr()
+    assert "classes          {'x': " in printed.out
+    assert "warning: " in printed.err
+    assert "1 of 23 rows are left out: line 3: 'label' is 'nan'" in printed.err
+    assert "2 classes: x (" in printed.err
+    assert main([*command, "--set", 'classification.labels=["x", "y", "nan"]', "--quiet"]) == 0
+    with file.open("a") as stream:
+        stream.write("e\n")
+    assert main([*command, "--skip-bad-rows", "--quiet"]) == 0
+    assert "2 of 24 rows are left out: line 3: " in capsys.readouterr().err
+
+
+SETS = [["neg", "film"], ["pos"], []]
+FLAGS = [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
+NAMES = ("film", "neg", "pos")
+
+
+def _read_sets(tmp_path: Path, name: str, content: str, **settings: Any) -> list[set[str]]:
+    (tmp_path / name).write_text(content)
+    examples = list(MultiLabel(**settings).examples(tmp_path / name))
+    return [{label for label in (example.label or "").split(",") if label} for example in examples]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        ",".join,
+        ", ".join,
+        json.dumps,
+        str,
+        lambda labels: str(tuple(labels)) if len(labels) > 1 else str(labels),
+        lambda labels: str(set(labels)) if labels else "[]",
+    ],
+    ids=["commas", "commas and spaces", "JSON", "Python list", "Python tuple", "Python set"],
+)
+def test_labels_in_one_cell_are_read_as_they_are_written(
+    tmp_path: Path, write: Callable[[list[str]], str]
+) -> None:
+    content = "text\tlabels\n" + "".join(f"a\t{write(labels)}\n" for labels in SETS)
+    assert _read_sets(tmp_path, "a.tsv", content) == list(map(set, SETS))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        json.dumps,
+        lambda flags: f"[{' '.join(map(str, flags))}]",
+        lambda flags: f"[{'. '.join(map(str, flags))}.]",
+    ],
+    ids=["list", "NumPy integers", "NumPy floats"],
+)
+def test_zeros_and_ones_in_one_cell_are_the_named_labels(
+    tmp_path: Path, write: Callable[[list[int]], str]
+) -> None:
+    content = "text\tlabels\n" + "".join(f"a\t{write([flags[1], flags[0], flags[2]])}\n" for flags in FLAGS)
+    assert _read_sets(tmp_path, "a.tsv", content, labels=("neg", "film", "pos")) == list(map(set, SETS))
+    rows = "".join(json.dumps({"text": "a", "labels": flags}) + "\n" for flags in FLAGS)
+    assert _read_sets(tmp_path, "a.jsonl", rows, labels=NAMES) == list(map(set, SETS))
+
+
+@pytest.mark.parametrize("values", [("0", "1"), ("0.0", "1.0"), ("False", "True")])
+def test_a_column_of_zeros_and_ones_per_label(tmp_path: Path, values: tuple[str, str]) -> None:
+    content = "text,film,neg,pos\n" + "".join(
+        f"a,{','.join(values[flag] for flag in flags)}\n" for flags in FLAGS
+    )
+    assert _read_sets(tmp_path, "a.csv", content, label_columns=NAMES) == list(map(set, SETS))
+    task, train, _ = read_examples(MultiLabel(label_columns=NAMES), tmp_path / "a.csv", tmp_path / "a.csv")
+    assert task.labels == NAMES
+    assert task.count_classes(train) == {"film": 1, "neg": 1, "pos": 1}
+
+
+def test_choices_are_a_list_in_one_cell(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('prompt;choices;label\na;"[""b, c"", ""d""]";1\ne;"[\'f\', \'g\']";0\n')
+    examples = list(CustomMultipleChoice().examples(tmp_path / "a.csv"))
+    assert [(example.choices, example.label) for example in examples] == [(("b, c", "d"), 1), (("f", "g"), 0)]
+    with (tmp_path / "a.csv").open("a") as stream:
+        stream.write("h;i or j;0\n")
+    with pytest.raises(InputError, match=r"a\.csv:4: 'choices' is \"i or j\", not a list of texts"):
+        list(CustomMultipleChoice().examples(tmp_path / "a.csv"))
+    with pytest.warns(DataWarning, match="1 of 3 rows are left out: line 4: "):
+        assert list(CustomMultipleChoice(skip_bad_rows=True).examples(tmp_path / "a.csv")) == examples

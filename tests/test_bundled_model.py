@@ -1,0 +1,92 @@
+"""The bundled model: found by name, complete, small, and the same in transformers."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import cloze
+from cloze import artifacts
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.model_paths import find_bundled
+
+pytestmark = pytest.mark.protected
+
+MODEL = find_bundled("cloze-mini")
+MAX_BYTES = 24_000_000
+
+
+def test_files_are_complete_and_small():
+    manifest = artifacts.verify(MODEL, kind="checkpoint")
+    assert sum(file.stat().st_size for file in MODEL.iterdir()) < MAX_BYTES
+    assert {"config.json", "model.safetensors", "vocab.txt", "README.md"} <= set(manifest.files)
+
+
+def test_card_has_the_license_in_its_header():
+    opening, head, _ = (MODEL / "README.md").read_text().split("---\n", 2)
+    assert opening == ""
+    assert "license: cc-by-sa-3.0" in head.splitlines()
+
+
+def test_existing_paths_take_precedence_over_the_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_bundled("cloze-mini").is_absolute()
+    assert find_bundled("cloze-mini/x") == Path("cloze-mini/x")
+    assert find_bundled("./sub/cloze-mini") == Path("sub/cloze-mini")
+    with pytest.raises(
+        InputError, match=r"cloze-maxi: no such file, directory or bundled model\. Give .*: cloze-mini\."
+    ):
+        find_bundled("cloze-maxi")
+    assert find_bundled("") == Path()
+    (tmp_path / "cloze-mini").mkdir()
+    assert find_bundled("cloze-mini") == Path("cloze-mini")
+
+
+TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began to sing again in the trees.\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fill", "-m", "cloze-mini", "She closed the [MASK] behind her."],
+        ["next", "-m", "cloze-mini", "She knocked at the door.", "It was opened by an old woman."],
+        ["embed", "-m", "cloze-mini", "text.txt", "-o", "vectors.npy"],
+        ["attention", "-m", "cloze-mini", "The sun rose.", "-o", "attention.html"],
+        ["export", "cloze-mini", "-o", "graph"],
+        ["info", "cloze-mini"],
+        ["corpus", "text.txt", "--vocab", "cloze-mini", "-o", "data", "--workers", "1"],
+        ["vocab", "inspect", "cloze-mini", "text.txt"],
+        ["evaluate", "fill", "-m", "cloze-mini", "-d", "cloze.tsv"],
+        ["finetune", "classification", "-m", "cloze-mini", "-d", "rows.tsv", "-o", "run", "--epochs", "1"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_commands_accept_the_name(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text(TEXT, "utf-8")
+    Path("cloze.tsv").write_text("text\tanswer\nThe sun [MASK].\trose\n", "utf-8")
+    Path("rows.tsv").write_text("text\tlabel\n" + "good\tyes\nbad\tno\n" * 10, "utf-8")
+    assert main(command) == 0
+
+
+def test_text_arguments_are_checked():
+    with pytest.raises(InputError, match="texts: is one text"):
+        cloze.Embedder.load("cloze-mini")("A film")
+    with pytest.raises(InputError, match="text is a list"):
+        cloze.FillMask.load("cloze-mini")(["A [MASK]"])  # type: ignore[arg-type]
+
+
+def test_transformers_gives_the_same_probabilities():
+    transformers = pytest.importorskip("transformers", reason="needs the package transformers")
+    theirs = transformers.AutoModelForPreTraining.from_pretrained(MODEL, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
+    question = "She closed the [MASK] behind her."
+    inputs = tokenizer(question, return_tensors="pt")
+    with torch.no_grad():
+        logits = theirs(**inputs).prediction_logits[0]
+    at = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+    expected = logits[at].softmax(-1)
+    for candidate in cloze.FillMask.load("cloze-mini")(question)[0]:
+        number = tokenizer.convert_tokens_to_ids(candidate.token)
+        assert candidate.probability == pytest.approx(expected[number].item(), abs=1e-5)

@@ -1,0 +1,325 @@
+"""Wrong arguments of the Python interface are refused by name and position, and every ordered collection is read."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cloze
+from cloze.arguments import check_paths, check_texts, describe
+from cloze.data.build import BuildConfig
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForPreTraining
+from cloze.tasks.custom import Classification, CustomTagging
+from cloze.tasks.squad import SquadV2
+from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
+
+TOKENS = (*SPECIAL, *"abcdefgh", "##a")
+TEXT = Path(__file__)
+
+
+class NAType:
+    """As the missing value of pandas: comparing it gives itself, which has no truth."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Series:
+    """As a pandas Series whose index does not start at 0."""
+
+    def __init__(self, *values: object) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self.values)
+
+    def __getitem__(self, key: object) -> object:
+        raise KeyError(key)
+
+
+class Frame:
+    """As a pandas DataFrame, whose iteration yields the names of its columns."""
+
+    def __init__(self, **columns: list[object]) -> None:
+        self.columns, self.cells = list(columns), columns
+
+    def __getitem__(self, name: str) -> list[object]:
+        return self.cells[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+NO_TEXTS: dict[str, Any] = {
+    "None": None,
+    "NaN": float("nan"),
+    "NaN of NumPy": np.float32("nan"),
+    "NA": NAType(),
+    "int": 5,
+    "float": 2.5,
+    "bool": True,
+    "dict": {"a": "b"},
+    "set": {"a"},
+    "bytes": b"a",
+    "path": Path("x"),
+    "object": object(),
+    "function": len,
+    "class": str,
+    "array without dimensions": np.array("a"),
+    "array of two dimensions": np.array([["a", "b"]]),
+    "table": pa.table({"text": ["a"]}),
+    "data frame": Frame(text=["a"]),
+    "dict of lists": {"text": ["a"]},
+    "dict of arrays": {"text": np.array(["a"])},
+    "list with None": [None],
+    "tensor": torch.tensor([1.5]),
+}
+
+
+class Loaded:
+    """Every public class with a small model."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        labels = Classification(labels=("x", "y"))
+        self.classifier_path = write_finetuned(place / "classifier", labels, TOKENS)
+        tagging = CustomTagging(labels=("O", "B-X", "I-X"))
+        squad = SquadV2(doc_stride=5, null_threshold=1.0, max_query_length=4)
+        self.path = write_checkpoint(
+            place / "model", BertForPreTraining(BertModel(tiny_config(TOKENS))), TOKENS
+        )
+        self.classify = cloze.TextClassifier.load(self.classifier_path, device="cpu")
+        self.tag = cloze.EntityTagger.load(write_finetuned(place / "tagger", tagging, TOKENS), device="cpu")
+        answerer = write_finetuned(place / "answerer", squad, TOKENS, max_seq_length=16)
+        self.answer = cloze.QuestionAnswerer.load(answerer, device="cpu")
+        self.embed = cloze.Embedder.load(self.path, device="cpu")
+        self.fill = cloze.FillMask.load(self.path, device="cpu")
+        self.score = cloze.SentenceScorer.load(self.path, device="cpu")
+        self.follows = cloze.NextSentence.load(self.path, device="cpu")
+        self.tokenizer = cloze.Tokenizer.load(self.path)
+        self.config = cloze.FinetuneConfig(model=str(self.path), train="none.tsv")
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return Loaded(tmp_path_factory.mktemp("models"))
+
+
+Call = Callable[[Loaded, Any], object]
+
+TEXTS: dict[str, Call] = {
+    "Embedder": lambda my, x: my.embed(x),
+    "Embedder.embed": lambda my, x: my.embed.embed(x),
+    "Embedder.words": lambda my, x: my.embed.words(x),
+    "Embedder.embed_tokens": lambda my, x: my.embed.embed_tokens(x),
+    "Embedder.token_ids": lambda my, x: my.embed.token_ids(x),
+    "Embedder.with_idf": lambda my, x: my.embed.with_idf(x),
+    "SentenceScorer": lambda my, x: my.score(x),
+    "SentenceScorer.scores": lambda my, x: list(my.score.scores(x)),
+    "TextClassifier": lambda my, x: my.classify(x),
+    "EntityTagger": lambda my, x: my.tag(x),
+    "Tokenizer.ids": lambda my, x: my.tokenizer.ids(x),
+}
+NAMED_TEXTS: dict[str, tuple[str, Call]] = {
+    "TextClassifier pairs": ("pairs", lambda my, x: my.classify(["a", "b"], x)),
+    "QuestionAnswerer": ("questions", lambda my, x: my.answer(x, ["a", "b"])),
+    "QuestionAnswerer of": ("contexts", lambda my, x: my.answer(["a", "b"], x)),
+    "Tokenizer.from_tokens": ("tokens", lambda my, x: cloze.Tokenizer.from_tokens(x)),
+}
+ALL_TEXTS = {name: ("texts", call) for name, call in TEXTS.items()} | NAMED_TEXTS
+ONE_TEXT: dict[str, tuple[str, Call]] = {
+    "FillMask": ("text", lambda my, x: my.fill(x)),
+    "FillMask.probabilities": ("text", lambda my, x: my.fill.probabilities(x)),
+    "NextSentence": ("sentence_a", lambda my, x: my.follows(x, "b")),
+    "NextSentence of": ("sentence_b", lambda my, x: my.follows("a", x)),
+    "Tokenizer.encode": ("text", lambda my, x: my.tokenizer.encode(x)),
+}
+OTHERS: dict[str, tuple[str, Call]] = {
+    **{
+        f"{name}.load": ("directory", lambda my, x, name=name: getattr(cloze, name).load(x))
+        for name in (
+            *("Embedder", "EntityTagger", "FillMask", "NextSentence"),
+            *("Predictor", "QuestionAnswerer", "SentenceScorer", "TextClassifier", "Tokenizer"),
+        )
+    },
+    "load": ("directory", lambda my, x: cloze.load(x)),
+    "Tokenizer.save": ("directory", lambda my, x: my.tokenizer.save(x)),
+    "word_masking": ("word_masking", lambda my, x: cloze.SentenceScorer.load(my.path, word_masking=x)),
+    "device": ("device", lambda my, x: cloze.Embedder.load(my.path, device=x)),
+    "top_k": ("top_k", lambda my, x: my.fill("a [MASK]", top_k=x)),
+    "decode": ("ids", lambda my, x: my.tokenizer.decode(x)),
+    "decode one": ("ids[1]", lambda my, x: my.tokenizer.decode([5, x])),
+    "embed_token_ids": ("token_ids", lambda my, x: my.embed.embed_token_ids(x)),
+    "embed_token_ids one": ("token_ids[1]", lambda my, x: my.embed.embed_token_ids([[5], x])),
+    "predict": ("examples", lambda my, x: my.classify.predict(x)),
+    "predict one": ("examples[0]", lambda my, x: my.classify.predict([x])),
+    "stream": ("examples", lambda my, x: list(my.classify.stream(x))),
+    "evaluate": ("examples", lambda my, x: my.classify.evaluate(x)),
+    "features": ("example", lambda my, x: my.classify.features(x)),
+    "Embedder config": ("config", lambda my, x: cloze.Embedder.load(my.path, x, device="cpu")),
+    "Bert": ("config", lambda my, x: cloze.Bert(x)),
+    "BertConfig": ("hidden_size", lambda my, x: cloze.BertConfig(hidden_size=x)),
+    "EmbeddingConfig": ("layers", lambda my, x: cloze.EmbeddingConfig(layers=x)),
+    "PretrainConfig": ("data", lambda my, x: cloze.PretrainConfig(data=x, steps=1)),
+    "FinetuneConfig": ("epochs", lambda my, x: cloze.FinetuneConfig(model="m", train="t", epochs=x)),
+    "train_vocabulary": ("inputs", lambda my, x: cloze.train_vocabulary(x, my.place / "vocabulary")),
+    "train_vocabulary to": ("output", lambda my, x: cloze.train_vocabulary(TEXT, x, size=300)),
+    "train_vocabulary size": ("size", lambda my, x: cloze.train_vocabulary(TEXT, my.place / "v", size=x)),
+    "workers": ("workers", lambda my, x: cloze.train_vocabulary(TEXT, my.place / "w", size=300, workers=x)),
+    "build_dataset": ("inputs", lambda my, x: cloze.build_dataset(x, my.path, my.place / "data")),
+    "build_dataset with": ("vocabulary", lambda my, x: cloze.build_dataset(TEXT, x, my.place / "data")),
+    "build_dataset to": ("output", lambda my, x: cloze.build_dataset(TEXT, my.path, x)),
+    "build_dataset config": (
+        "config",
+        lambda my, x: cloze.build_dataset(TEXT, my.path, my.place / "data", x),
+    ),
+    "finetune": ("task", lambda my, x: cloze.finetune(x, my.config, my.place / "run")),
+    "finetune config": ("config", lambda my, x: cloze.finetune(Classification(), x, my.place / "run")),
+    "finetune run": ("run", lambda my, x: cloze.finetune(Classification(), my.config, x)),
+    "pretrain": ("config", lambda my, x: cloze.pretrain(x, my.place / "run")),
+    "pretrain run": ("run", lambda my, x: cloze.pretrain(cloze.PretrainConfig(data="d", steps=1), x)),
+    "resume_pretraining": ("run", lambda my, x: cloze.resume_pretraining(x)),
+    "write_report": ("run", lambda my, x: cloze.write_report(x)),
+}
+ACCEPTED = {  # by argument: these kinds are understood, or refused for another reason
+    **{
+        name: {"path"} for name, (argument, _) in OTHERS.items() if argument in ("directory", "output", "run")
+    },
+    **{name: {"path"} for name in ("train_vocabulary", "build_dataset", "build_dataset with")},
+    **{
+        name: {"int"}
+        for name in ("top_k", "decode one", "train_vocabulary size", "FinetuneConfig", "BertConfig")
+    },
+    "workers": {"int"},
+    "build_dataset with": {"path", "None"},
+    "Embedder config": {"None"},
+    "TextClassifier pairs": {"None"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (name, kind)
+        for name in [*ALL_TEXTS, *ONE_TEXT, *OTHERS]
+        for kind in NO_TEXTS
+        if kind not in ACCEPTED.get(name, ())
+    ],
+)
+def test_values_of_a_wrong_kind_are_refused_by_name(
+    name: str, kind: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    argument, call = (ALL_TEXTS | ONE_TEXT | OTHERS)[name]
+    with pytest.raises(cloze.InputError) as caught:
+        call(loaded, NO_TEXTS[kind])
+    message = str(caught.value)
+    assert argument in message
+    assert "\n" not in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_public_name_is_tried() -> None:
+    tried = {word.partition(".")[0] for name in [*ALL_TEXTS, *ONE_TEXT, *OTHERS] for word in name.split()}
+    assert set(cloze.__all__) - {"InputError", "RunError"} <= tried
+
+
+NO_TEXT = {kind: value for kind, value in NO_TEXTS.items() if kind != "path"} | {
+    "pair": ("a", "b"),
+    "list": ["a"],
+}
+
+
+@given(st.sampled_from(sorted(NO_TEXT)), st.lists(st.text("abc "), max_size=5), st.integers(0, 5))
+@pytest.mark.parametrize("name", ALL_TEXTS)
+def test_the_position_of_a_wrong_item_is_named(
+    loaded: Loaded, name: str, kind: str, texts: list[str], position: int
+) -> None:
+    argument, call = ALL_TEXTS[name]
+    texts = texts or ["a"]  # a pair alone is understood
+    position = min(position, len(texts))
+    items = [*texts[:position], NO_TEXT[kind], *texts[position:]]
+    for values in (items, tuple(items), iter(items)):
+        with pytest.raises(cloze.InputError) as caught:
+            call(loaded, values)
+        assert str(caught.value).startswith(f"{argument}[{position}] is {describe(NO_TEXT[kind])}. ")
+
+
+@pytest.mark.parametrize("name", [name for name, (argument, _) in ALL_TEXTS.items() if argument != "tokens"])
+def test_every_ordered_collection_is_read_alike(loaded: Loaded, name: str) -> None:
+    _, call = ALL_TEXTS[name]
+    expected = repr(call(loaded, ["a b", "c"]))
+    for texts in (
+        ("a b", "c"),
+        (text for text in ["a b", "c"]),
+        np.array(["a b", "c"]),
+        np.array(["a b", "c"], dtype=object),
+        pa.chunked_array([["a b"], ["c"]]),
+        Series("a b", "c"),
+    ):
+        assert repr(call(loaded, texts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ([None], 'texts[0] is None. Leave it out, or give "" for an empty text.'),
+        (["a", float("nan")], 'texts[1] is nan. Leave it out, or give "" for an empty text.'),
+        ([5], "texts[0] is 5, an int. Write it as text, as in str(texts[0])."),
+        ([b"a"], 'texts[0] is bytes. Decode it, as in texts[0].decode("utf-8").'),
+        ([{"text": "a"}], "texts[0] is a dict. Give one text in its place."),
+        ({"a": "b"}, "texts: is a dict. Give a list of texts, as in list(texts.values())."),
+        ({"a"}, "texts: is a set. A set has no order: give a list, as in sorted(texts)."),
+        (pa.table({"a": ["b"]}), "texts: is a Table. Give one of its columns, as in texts['a']."),
+        (Frame(id=[1], text=["b"]), "texts: is a Frame. Give one of its columns, as in texts['text']."),
+        ({"text": ["a", "b"]}, "texts: is a dict. Give one of its columns, as in texts['text']."),
+        ("a", "texts: is one text. Give a list of texts."),
+        (None, "texts: is None. Give a list of texts."),
+    ],
+)
+def test_messages_name_a_remedy(value: object, says: str) -> None:
+    with pytest.raises(cloze.InputError) as caught:
+        check_texts(value)
+    assert str(caught.value) == says
+
+
+def test_remedies_work() -> None:
+    texts: Any = {"first": "a", "second": "b"}
+    assert check_texts(list(texts.values())) == ["a", "b"]
+    assert check_texts(sorted({"b", "a"})) == ["a", "b"]
+    for table in (pa.table({"text": ["a"]}), {"text": ["a"]}, Frame(id=[1], text=["a"])):
+        assert check_texts(table["text"]) == ["a"]
+    assert check_texts([str(5), b"a".decode("utf-8"), ""]) == ["5", "a", ""]
+
+
+def test_one_path_is_a_list_of_one() -> None:
+    assert check_paths("a.txt") == ["a.txt"]
+    assert check_paths(Path("a.txt")) == [Path("a.txt")]
+    assert check_paths(path for path in ["a.txt", Path("b.txt")]) == ["a.txt", Path("b.txt")]
+    for nothing in ("", ["a.txt", "\0"]):
+        with pytest.raises(cloze.InputError, match=r"^inputs"):
+            check_paths(nothing)
+
+
+def test_a_data_set_is_built_from_one_path(loaded: Loaded, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("".join(f"a b c.\n{letter} a.\n\n" for letter in "abcdefgh" * 8))
+    config = BuildConfig(validation_fraction=0.2)
+    for inputs, name in ((tmp_path / "text.txt", "one"), ([str(tmp_path / "text.txt")], "list")):
+        cloze.build_dataset(inputs, str(loaded.path), str(tmp_path / name), config)
+    one, several = (tmp_path / name / "documents-00000.arrow" for name in ("one", "list"))
+    assert one.read_bytes() == several.read_bytes()

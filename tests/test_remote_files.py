@@ -1,0 +1,236 @@
+"""Read text from an object store and write data sets to it: a local S3 server, with failures."""
+
+import json
+import lzma
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.data.files import open_decompressed
+from cloze.errors import InputError, RunError
+from cloze.remote_files import (
+    list_files,
+    open_url,
+    remote_size,
+    remote_version,
+    upload_directory,
+    write_directory_to,
+    write_file_to,
+)
+
+SENTENCES = [
+    f"The {noun} ran down from the {place}." for noun in ("river", "dog") for place in ("hill", "town")
+]
+
+# s3fs leaves connections to the garbage collector after its event loop is closed
+pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("ignore::Warning")]
+
+
+def write_texts(system: Any, folder: Path) -> None:
+    """Write two text files, one compressed, and a hidden file, both locally and to the store."""
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n".join([*SENTENCES * 30, "", *SENTENCES * 20]) + "\n")
+    (folder / "b.txt.xz").write_bytes(lzma.compress(("\n".join(SENTENCES * 40) + "\n").encode()))
+    (folder / ".hidden").write_text("nothing\n")
+    for file in folder.iterdir():
+        system.put_file(str(file), f"library/texts/{file.name}")
+
+
+def test_remote_files_are_listed_read_and_versioned(bucket, tmp_path):
+    write_texts(bucket, tmp_path / "texts")
+    expected = ["s3://library/texts/a.txt", "s3://library/texts/b.txt.xz"]
+    assert list_files("s3://library/texts") == list_files("s3://library/texts/*") == expected
+    assert list_files(expected[0]) == expected[:1]
+    text = (tmp_path / "texts/a.txt").read_bytes()
+    assert remote_size(expected[0]) == len(text)
+    with open_url(expected[0]) as stream:
+        stream.seek(7)
+        assert stream.read() == text[7:]
+    before = remote_version(expected[0])
+    bucket.pipe_file("library/texts/a.txt", text[::-1])
+    assert remote_version(expected[0]) != before
+    with pytest.raises(InputError, match=r"s3://library/other: no such file"):
+        list_files("s3://library/other")
+    with pytest.raises(InputError, match=r"s3://nobodys/x: "):
+        list_files("s3://nobodys/x")
+
+
+def test_corpus_from_a_store_equals_corpus_from_local_files(bucket, tmp_path, capsys):
+    write_texts(bucket, tmp_path / "texts")
+    vocab, workers = str(tmp_path / "vocab"), ("--workers", "1", "--quiet")
+    assert main(["vocab", str(tmp_path / "texts"), "-o", vocab, "--size", "40", *workers]) == 0
+    assert (
+        main(["corpus", str(tmp_path / "texts"), "--vocab", vocab, "-o", str(tmp_path / "data"), *workers])
+        == 0
+    )
+    assert main(["corpus", "s3://library/texts", "--vocab", vocab, "-o", "s3://library/data", *workers]) == 0
+    for name, record in artifacts.verify(tmp_path / "data").files.items():
+        if name != "report.json":  # contains the names of the inputs
+            assert bucket.cat_file(f"library/data/{name}") == (tmp_path / "data" / name).read_bytes(), record
+    assert not list((tmp_path / "cache").rglob("*.arrow"))
+    capsys.readouterr()
+    bundled = ["corpus", "s3://library/texts", "--vocab", "cloze-mini", "-o", "s3://library/mini", *workers]
+    assert main(bundled) == 0
+    assert main(["corpus", "s3://library/texts", "--vocab", vocab, "-o", "s3://library/data", *workers]) == 2
+    assert (
+        "s3://library/data: already exists. Choose another name or pass --overwrite."
+        in capsys.readouterr().err
+    )
+
+
+def write_parts(path: Path, text: str) -> Path:
+    with artifacts.write_directory(path, kind="dataset") as directory:
+        for number in range(5):
+            (directory / f"part-{number}").write_text(text * (number + 1))
+    return path
+
+
+def test_staged_directory_is_sent_only_for_its_cache_key(bucket):
+    def interrupted(directory: Path) -> None:
+        write_parts(directory, "old")
+        raise KeyboardInterrupt
+
+    def write(name: str, write_directory: Callable[[Path], object], cache_key: object) -> None:
+        write_directory_to(f"s3://library/{name}", write_directory, cache_key=lambda: cache_key)
+
+    with pytest.raises(KeyboardInterrupt):
+        write("one", interrupted, "old")
+    write("one", partial(write_parts, text="new"), "new")
+    assert bucket.cat_file("library/one/part-0") == b"new"
+    write("two", partial(write_parts, text="two"), 2)
+    with pytest.raises(KeyboardInterrupt):
+        write("three", interrupted, "old")
+    write("three", interrupted, "old")
+    assert bucket.cat_file("library/three/part-0") == b"old"
+
+
+def test_interrupted_upload_is_incomplete_and_continues(bucket, tmp_path, monkeypatch):
+    directory = write_parts(tmp_path / "one", "text")
+    sent: list[str] = []
+    put_file = bucket.put_file
+
+    def fail_once(source: str, target: str, **kwargs: Any) -> None:
+        if len(sent) == 3:
+            sent.append("failed")
+            raise OSError("Connection reset by peer")
+        sent.append(target)
+        put_file(source, target, **kwargs)
+
+    monkeypatch.setattr(bucket, "put_file", fail_once)  # fsspec caches this object
+    with pytest.raises(RunError, match="s3://library/copy: the store refuses: Connection reset by peer"):
+        upload_directory(directory, "s3://library/copy")
+    assert not bucket.exists("library/copy/manifest.json")
+    upload_directory(directory, "s3://library/copy")
+    assert len(sent) == 3 + 1 + 2  # the three complete files are not sent again
+    names = {Path(name).name for name in bucket.find("library/copy")}
+    assert names == {"manifest.json", *(f"part-{n}" for n in range(5))}
+    upload_directory(directory, "s3://library/copy")
+    assert len(sent) == 6
+    other = write_parts(tmp_path / "other", "others")
+    with pytest.raises(InputError, match="already exists"):
+        upload_directory(other, "s3://library/copy")
+    upload_directory(other, "s3://library/copy", overwrite=True)
+    written = json.loads(bucket.cat_file("library/copy/manifest.json"))
+    assert written == json.loads((other / "manifest.json").read_text())
+    assert bucket.cat_file("library/copy/part-1") == b"othersothers"
+
+
+def test_files_of_another_directory_do_not_count_as_sent(bucket, tmp_path, monkeypatch):
+    upload_directory(write_parts(tmp_path / "one", "text"), "s3://library/again")
+    bucket.pipe_file("library/again/of-the-user", b"stays")
+    other = write_parts(tmp_path / "other", "next")  # the same names and sizes
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
+        with pytest.raises(RunError, match="s3://library/again: the store refuses"):
+            upload_directory(other, "s3://library/again", overwrite=True)
+    upload_directory(other, "s3://library/again", overwrite=True)
+    for number in range(5):
+        assert bucket.cat_file(f"library/again/part-{number}") == b"next" * (number + 1)
+    assert bucket.cat_file("library/again/of-the-user") == b"stays"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_files_that_cloze_did_not_write_are_not_replaced(bucket, tmp_path, overwrite):
+    directory = write_parts(tmp_path / "one", "text")
+    bucket.pipe_file("library/others/part-1", b"of somebody else")
+    what = "contains files that cloze did not write, so nothing is replaced"
+    with pytest.raises(InputError, match=f"s3://library/others: {what}"):
+        upload_directory(directory, "s3://library/others", overwrite=overwrite)
+    with pytest.raises(InputError, match=what):
+        write_directory_to("s3://library/others", print, cache_key=lambda: 1, overwrite=overwrite)
+    with pytest.raises(InputError, match="is a file, not a directory"):
+        upload_directory(directory, "s3://library/others/part-1", overwrite=overwrite)
+    assert bucket.cat_file("library/others/part-1") == b"of somebody else"
+    assert [Path(name).name for name in bucket.find("library/others")] == ["part-1"]
+    bucket.pipe_file("library/repository/.gitattributes", b"")
+    upload_directory(directory, "s3://library/repository", overwrite=overwrite)
+
+
+def test_interrupted_replacement_continues(bucket, tmp_path, monkeypatch):
+    old = write_parts(tmp_path / "old", "text")
+    with artifacts.write_directory(tmp_path / "new", kind="dataset") as new:
+        (new / "other").write_text("new")
+    upload_directory(old, "s3://library/cut")
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket, "rm_file", fail_after(2, bucket.rm_file))  # the manifest and a file are gone
+        with pytest.raises(RunError, match="Connection reset"):
+            upload_directory(tmp_path / "new", "s3://library/cut", overwrite=True)
+    upload_directory(tmp_path / "new", "s3://library/cut")
+    assert {Path(name).name for name in bucket.find("library/cut")} == {"manifest.json", "other"}
+
+
+def fail_after(calls: int, function: Any) -> Any:
+    """Return a function that fails after some calls."""
+    remaining = iter(range(calls))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if next(remaining, None) is None:
+            raise OSError("Connection reset by peer")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
+    message = rf"Run it again to continue: the directory is kept in {tmp_path}/cache/cloze/\w+/refused"
+    with pytest.raises(RunError, match=message):
+        write_directory_to("s3://library/refused", partial(write_parts, text="text"), cache_key=lambda: 1)
+
+
+def test_local_directory_by_file_url(tmp_path):
+    write_directory_to(f"file://{tmp_path}/one", partial(write_parts, text="text"), cache_key=lambda: 1)
+    artifacts.verify(tmp_path / "one", kind="dataset")
+
+
+def test_damaged_remote_file_is_not_a_store_error(bucket):
+    cut = lzma.compress(b"some text\n" * 1000)[:-20]
+    bucket.pipe_file("library/cut.txt.xz", cut)
+    message = r"s3://library/cut.txt.xz: cannot be read: .*damaged or cut short: copy it again"
+    with (
+        pytest.raises(InputError, match=message),
+        open_decompressed("s3://library/cut.txt.xz") as (stream, _),
+    ):
+        stream.read()
+
+
+def test_local_file_by_file_url_appears_when_complete(tmp_path):
+    url = f"file://{tmp_path}/out.txt"
+    with write_file_to(url) as temporary:
+        temporary.write_text("all")
+        assert not (tmp_path / "out.txt").exists()
+    assert (tmp_path / "out.txt").read_text() == "all"
+    with pytest.raises(ZeroDivisionError), write_file_to(url) as temporary:
+        temporary.write_text(str(1 / 0))
+    assert (tmp_path / "out.txt").read_text() == "all"
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["out.txt"]
+
+
+def test_missing_library_of_a_store_is_named():
+    with pytest.raises(InputError, match=r"gs://bucket/x: needs the package gcsfs.*Run pip install gcsfs"):
+        list_files("gs://bucket/x")

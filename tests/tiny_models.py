@@ -1,0 +1,57 @@
+"""Small random models and their checkpoints."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from cloze import artifacts
+from cloze.models.bert import BertConfig, BertModel
+from cloze.models.checkpoint import TASK_FILE, save_model
+from cloze.tasks.config import TaskSettings, to_toml
+from cloze.tasks.task import AnyTask
+from cloze.tokenization.tokenizer import Tokenizer
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def tiny_config(tokens: Sequence[str], **settings: float) -> BertConfig:
+    sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
+    other = {"max_position_embeddings": 30, "initializer_range": 0.5}
+    return BertConfig(**{"vocab_size": len(tokens), **sizes, **other, **settings})  # type: ignore[arg-type]
+
+
+def write_checkpoint(
+    path: Path,
+    model: nn.Module,
+    tokens: Sequence[str],
+    task: AnyTask | None = None,
+    *,
+    max_seq_length: int = 12,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
+) -> Path:
+    """Write a model with its tokenizer, and the task it is fine-tuned for."""
+    with artifacts.write_directory(path, kind="checkpoint") as directory:
+        labels = labels or (() if task is None else task.class_names)
+        save_model(directory, model, Tokenizer.from_tokens(tokens), labels=labels, problem_type=problem_type)
+        if task is not None:
+            (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=max_seq_length)))
+    return path
+
+
+def write_finetuned(
+    path: Path,
+    task: AnyTask,
+    tokens: Sequence[str],
+    *,
+    seed: int = 4,
+    max_seq_length: int = 12,
+    **settings: float,
+) -> Path:
+    """Write a random model of a task."""
+    generator = torch.Generator().manual_seed(seed)
+    encoder = BertModel(tiny_config(tokens, **settings), generator=generator)
+    model = task.head(encoder, generator=generator)
+    return write_checkpoint(path, model, tokens, task, max_seq_length=max_seq_length)

@@ -1,0 +1,71 @@
+"""GoogleTokenizer gives the tokens of Google's code."""
+
+import json
+import lzma
+import unicodedata
+
+import pytest
+
+from cloze.tokenization.google_tokenizer import GoogleTokenizer, split_words
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.vocabulary import read_vocabulary
+
+pytestmark = pytest.mark.protected
+
+# The golden files are of Unicode 14 (CPython 3.11). Later versions classify some characters differently.
+LINES_OF_OTHER_UNICODE = 0 if unicodedata.unidata_version == "14.0.0" else 12
+
+
+def test_golden_uncased(golden_tokenization, uncased_vocabulary):
+    tokenizer = GoogleTokenizer(uncased_vocabulary)
+    lines = lzma.decompress((golden_tokenization / "uncased.jsonl.xz").read_bytes()).decode().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert len(rows) == 1015
+    different = [row["text"] for row in rows if tokenizer.tokenize(row["text"]) != row["pieces"]]
+    assert len(different) <= LINES_OF_OTHER_UNICODE, different
+
+
+@pytest.mark.parametrize(
+    ("name", "lowercase"),
+    [
+        ("bert-base-uncased", True),
+        ("bert-base-cased", False),
+        ("bert-base-multilingual-cased", False),
+        ("bert-base-chinese", True),
+    ],
+)
+def test_golden_published_vocabularies(shared, name, lowercase):
+    tokens = read_vocabulary(shared / "data" / "vocab" / name / "vocab.txt")
+    tokenizer = GoogleTokenizer(tokens, lowercase=lowercase)
+    with (shared / "golden" / "tokenization.jsonl").open(encoding="utf-8") as stream:
+        next(stream)  # the settings
+        rows = [json.loads(line) for line in stream]
+    assert len(rows) == 1495
+    different = [row["text"] for row in rows if tokenizer.tokenize(row["text"]) != row[name]]
+    assert len(different) <= LINES_OF_OTHER_UNICODE, different
+
+
+def test_ids_are_lines_of_the_vocabulary():
+    tokenizer = GoogleTokenizer(("[PAD]", "[UNK]", "a", "##b"))
+    assert tokenizer.ids("ab? AB") == [2, 3, 1, 2, 3]
+
+
+def test_word_length_limit():
+    tokenizer = GoogleTokenizer(("[UNK]", "a", "##a"))
+    assert len(tokenizer.tokenize("a" * 200)) == 200
+    assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
+
+
+def test_words_keep_case_and_accents_when_cased():
+    assert split_words("Où est-il $5?", lowercase=False) == ["Où", "est", "-", "il", "$", "5", "?"]
+
+
+def test_only_control_and_format_characters_are_dropped():
+    assert split_words("a\u200bb\ue000c\x00d", lowercase=False) == ["ab\ue000cd"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"lowercase": False}, {"strip_accents": False}])
+def test_settings_are_those_of_the_tokenizer(uncased_vocabulary, settings):
+    tokenizer = Tokenizer.from_tokens([*uncased_vocabulary, "café", "Café"], **settings)
+    for text in ("A café.", "Café!", "नहीं"):
+        assert tokenizer.google_tokenizer.ids(text) == tokenizer.ids([text])[0].tolist()

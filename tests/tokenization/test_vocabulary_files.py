@@ -1,0 +1,141 @@
+"""Vocabularies as people have them: ids are those of transformers, and each printed remedy keeps them."""
+
+import json
+import re
+import shutil
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import BertTokenizer
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.tokenizer import Tokenizer
+
+WORDS = ["good", "bad", "film", "##s", "book"]
+
+
+def write(directory: Path, tokens: list[str], *, embeddings: int | None = None, end: str = "\n") -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / "vocab.txt").write_bytes("".join(token + end for token in tokens).encode())
+    if embeddings is not None:
+        (directory / "config.json").write_text(json.dumps({"model_type": "bert", "vocab_size": embeddings}))
+    return directory
+
+
+def assert_ids_are_those_of_transformers(directory: Path) -> None:
+    theirs = BertTokenizer.from_pretrained(directory).get_vocab()
+    ours = {token: number for number, token in enumerate(Tokenizer.load(directory).tokens)}
+    assert {token: ours[token.strip()] for token in theirs if token.strip()} == {
+        token: number for token, number in theirs.items() if token.strip()
+    }
+
+
+LINES = st.lists(st.sampled_from(["", " ", *WORDS, "good ", "\u2028x"]), max_size=9)
+
+
+@pytest.mark.filterwarnings("ignore:.*empty or repeated tokens")
+@given(lines=LINES, end=st.sampled_from(["\n", "\r\n", " \n"]))
+def test_ids_are_those_of_transformers(tmp_path_factory, lines, end):
+    tokens = [*SPECIAL_TOKENS, *lines, "end"]
+    assert_ids_are_those_of_transformers(
+        write(tmp_path_factory.mktemp("vocabulary"), tokens, embeddings=len(tokens), end=end)
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["good", "", "bad"], "empty or repeated tokens: 1, the first has id 6: all ids stay as they are"),
+        (["good", "bad", "good", "\t"], "empty or repeated tokens: 2, the first has id 5: all ids stay"),
+    ],
+)
+def test_a_line_without_a_token_keeps_its_id(tmp_path, lines, said):
+    tokens = [*SPECIAL_TOKENS, *lines, "end"]
+    write(tmp_path, tokens, embeddings=len(tokens))
+    with pytest.warns(UserWarning, match=said):
+        tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.vocab_size == len(tokens)
+    tokenizer.save(tmp_path)  # as cloze import does it
+    assert_ids_are_those_of_transformers(tmp_path)
+    assert Tokenizer.load(tmp_path).tokens == tokenizer.tokens
+
+
+def test_a_line_that_no_embedding_belongs_to_is_left_out(tmp_path):
+    write(tmp_path, [*SPECIAL_TOKENS, "good", "", "bad"], embeddings=7)
+    with pytest.warns(UserWarning, match="the first has id 6: left out, since the model has 7 embeddings"):
+        assert Tokenizer.load(tmp_path).tokens == (*SPECIAL_TOKENS, "good", "bad")
+
+
+@pytest.mark.parametrize("lines", [["good", "", "bad", "", "end"], ["good", "bad", "good", "bad", "end"]])
+def test_the_remedy_keeps_all_ids(tmp_path, lines):
+    tokens = [*SPECIAL_TOKENS, *lines]
+    write(tmp_path, tokens)
+    expected = {token: number for number, token in enumerate(tokens) if token}
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"empty line|already") as raised:
+            Tokenizer.load(tmp_path)
+        where = re.search(r"in line (\d+) already", raised.value.what) or re.search(
+            r"(\d+)$", raised.value.where
+        )
+        line = int(where[1])
+        tokens[line - 1] = re.search(r"Write (\S+) in", raised.value.remedy)[1]
+        write(tmp_path, tokens)
+    assert {
+        token: number for number, token in enumerate(Tokenizer.load(tmp_path).tokens)
+    }.items() >= expected.items()
+
+
+@pytest.mark.parametrize("content", ["\ufeff{}\n", "{}\r\n", "{}\n\n\n", "{}\r"])
+def test_marks_line_ends_and_blank_lines_at_the_end_do_not_count(tmp_path, content):
+    tokens = [*SPECIAL_TOKENS, *WORDS]
+    end = "\r" if content.endswith("}\r") else "\n"
+    (tmp_path / "vocab.txt").write_bytes(content.format(end.join(tokens)).encode())
+    assert list(Tokenizer.load(tmp_path).tokens) == tokens
+
+
+@pytest.mark.skipif(shutil.which("iconv") is None, reason="needs iconv")
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16le", "latin-1"])
+def test_the_remedy_for_another_encoding_works(tmp_path, encoding):
+    tokens = [*SPECIAL_TOKENS, "né", *WORDS]
+    file = tmp_path / "vocab.txt"
+    file.write_bytes("".join(f"{token}\n" for token in tokens).encode(encoding))
+    with pytest.raises(InputError, match="UTF-8") as raised:
+        Tokenizer.load(tmp_path)
+    command = re.search("iconv .* OLD > NEW", raised.value.remedy)[0].replace("OLD > NEW", "vocab.txt > NEW")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    (tmp_path / "NEW").rename(file)
+    assert list(Tokenizer.load(tmp_path).tokens) == tokens
+
+
+@pytest.mark.filterwarnings("ignore:.*empty or repeated tokens")
+def test_gaps_in_a_tokenizer_json_keep_their_ids(tmp_path):
+    """As transformers writes it from a vocabulary with a repeated token."""
+    tokens = [*SPECIAL_TOKENS, "good", "bad", "", "good", "film"]
+    write(tmp_path, tokens, embeddings=len(tokens))
+    BertTokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path)
+    assert (tmp_path / "tokenizer.json").exists()
+    assert_ids_are_those_of_transformers(tmp_path)
+
+
+@pytest.mark.parametrize(("embeddings", "is_complete"), [(12, False), (16, True), (10, True), (1024, False)])
+def test_fewer_tokens_than_embeddings_are_named(tmp_path, embeddings, is_complete):
+    write(tmp_path, [*SPECIAL_TOKENS, *WORDS], embeddings=embeddings)
+    if is_complete:  # or rounded up
+        assert Tokenizer.load(tmp_path).vocab_size == 10
+    else:
+        with pytest.warns(UserWarning, match=f"10 tokens, the model has {embeddings:,} embeddings"):
+            Tokenizer.load(tmp_path)
+
+
+def test_the_command_line_prints_a_warning_as_a_line(tmp_path):
+    write(tmp_path, [*SPECIAL_TOKENS, "good", "", "bad"], embeddings=8)
+    with pytest.warns(UserWarning, match="first has id 6") as warned:
+        assert main(["vocab", "inspect", str(tmp_path)]) == 0
+    line = warnings.formatwarning(warned[0].message, UserWarning, "", 1)
+    assert line.startswith(f"warning: {tmp_path}/vocab.txt: empty or repeated tokens: 1")

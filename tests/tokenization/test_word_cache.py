@@ -1,0 +1,150 @@
+"""Tokenizing many texts gives the ids of the tokenizers library for every text."""
+
+import json
+import lzma
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.word_cache import WordCache
+
+pytestmark = pytest.mark.protected
+
+# Characters that could interact across a split: control characters, odd spaces, combining marks, characters that
+# decompose to punctuation, Chinese characters of every block, Hangul, special tokens.
+TRAPS = [
+    *" \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u2029\u200b\u200d\u202f\u3000\ufeff\x00\xad\ufffd",
+    *"\u0301\u0327\u0338\u0345\u05b0\u3099\ufe0f;\u037e\u226e\u2260\u1fef\u212b",
+    *"Aa1İıſΣσςßﬃǅ$^_`-中㐀\u9fff豈𠀀𫠝𫢸가ᄀ각ゔ゛\U0001f600",
+    *["[MASK]", "[SEP]", "[UNK]", "##a", "the", "The,", "un-aff", "x" * 101],
+]
+TEXTS = st.lists(st.lists(st.sampled_from(TRAPS) | st.text(max_size=3), max_size=12).map("".join), max_size=6)
+SETTINGS = {
+    "uncased": {"lowercase": True},
+    "cased": {"lowercase": False},
+    "accents kept": {"lowercase": True, "strip_accents": False},
+    "accents stripped": {"lowercase": False, "strip_accents": True},
+    "no Chinese": {"lowercase": True, "tokenize_chinese_chars": False},
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def both(request, uncased_vocabulary, tmp_path_factory):
+    """A tokenizer of cloze, and that of the library from the same files, with special tokens as plain text."""
+    ours = Tokenizer.from_tokens(uncased_vocabulary, **SETTINGS[request.param])
+    directory = tmp_path_factory.mktemp("tokenizer")
+    ours.save(directory)
+    library = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    library.encode_special_tokens = True
+    return ours, library
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(texts=TEXTS)
+def test_ids_equal_those_of_the_library(both, texts):
+    ours, library = both
+    expected = [library.encode(text, add_special_tokens=False).ids for text in texts]
+    tokens, lengths = ours.ids(texts)
+    assert lengths.tolist() == [len(ids) for ids in expected]
+    assert tokens.tolist() == [token for ids in expected for token in ids]
+    assert (tokens.dtype, lengths.dtype) == (np.uint32, np.int64)
+
+
+def test_real_text(both, shared):
+    ours, library = both
+    with (shared / "data" / "google_bert" / "sample_text.txt").open(encoding="utf-8") as stream:
+        lines = stream.read().split("\n")
+    tokens, _ = ours.ids(lines)
+    assert tokens.tolist() == [
+        i for line in lines for i in library.encode(line, add_special_tokens=False).ids
+    ]
+
+
+def test_no_texts_and_empty_texts(uncased_vocabulary):
+    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    for texts in ([], [""], ["", " ", "\n"]):
+        tokens, lengths = tokenizer.ids(texts)
+        assert len(tokens) == 0
+        assert lengths.tolist() == [0] * len(texts)
+
+
+def test_special_tokens_in_the_text_are_plain_text(uncased_vocabulary):
+    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokens, _ = tokenizer.ids(["the [MASK] [SEP]"])
+    assert tokenizer.decode(tokens) == "the [ mask ] [ sep ]"
+
+
+def test_lone_surrogates_are_dropped(uncased_vocabulary):
+    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokens, lengths = tokenizer.ids(["th\ud83de", "\udc00"])
+    assert tokenizer.decode(tokens) == "the"
+    assert lengths.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("bound", ["max_words", "max_characters"])
+def test_clearing_the_cache_changes_nothing(uncased_vocabulary, bound):
+    texts = [f"{word} number {n}, indeed" for n, word in enumerate(uncased_vocabulary[2000:2400])]
+    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    expected, expected_lengths = tokenizer.ids(texts)
+    small = WordCache(tokenizer.build_backend(), batch_characters=100, **{bound: 50})
+    tokens, lengths = small.ids(texts)
+    np.testing.assert_array_equal(tokens, expected)
+    np.testing.assert_array_equal(lengths, expected_lengths)
+
+
+def test_cache_of_texts_without_spaces_is_bounded(uncased_vocabulary):
+    backend = Tokenizer.from_tokens(uncased_vocabulary).build_backend()
+    cache = WordCache(backend, max_characters=10_000)
+    for letter in "abcdefghij":
+        cache.ids([letter * 4_000])
+    assert cache.num_characters <= 12_000
+
+
+VOCABULARIES = {"zhwiki_sample": "bert-base-chinese", "eltec_deu": "bert-base-multilingual-cased"}
+TEXT_SETS = [
+    *["enwiki2015", "novels100", "eltec_eng", "enwikinews", "simplewiki_sample"],
+    *VOCABULARIES,
+]
+
+
+def _published(shared, name: str) -> Tokenizer:
+    return Tokenizer.load(shared / "data" / "vocab" / name)
+
+
+def _assert_equal_to_library(ours: Tokenizer, texts: list[str]) -> None:
+    expected = ours.build_backend().encode_batch(texts, add_special_tokens=False)
+    tokens, lengths = ours.ids(texts)
+    assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
+    assert tokens.tolist() == [token for encoding in expected for token in encoding.ids]
+
+
+@pytest.mark.parametrize(
+    "name", ["uncased", "cased", "multilingual-cased", "multilingual-uncased", "chinese"]
+)
+def test_strange_strings(shared, name):
+    lines = (shared / "golden" / "tokenization.jsonl").read_text("utf-8").splitlines()
+    texts = [row["text"] for row in map(json.loads, lines) if "text" in row]
+    assert len(texts) > 1000
+    _assert_equal_to_library(_published(shared, f"bert-base-{name}"), texts)
+
+
+@pytest.mark.parametrize("name", TEXT_SETS)
+def test_first_megabyte_of_real_text(shared, name):
+    file = min((shared / "data" / "pretrain" / name).glob("*.xz"))
+    with lzma.open(file, "rt", encoding="utf-8") as stream:
+        lines = stream.read(1_000_000).split("\n")
+    _assert_equal_to_library(_published(shared, VOCABULARIES.get(name, "bert-base-uncased")), lines)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TEXT_SETS)
+def test_all_real_text(shared, name):
+    ours = _published(shared, VOCABULARIES.get(name, "bert-base-uncased"))
+    for file in sorted((shared / "data" / "pretrain" / name).glob("*.xz")):
+        with lzma.open(file, "rt", encoding="utf-8") as stream:
+            while lines := stream.readlines(4_000_000):
+                _assert_equal_to_library(ours, lines)

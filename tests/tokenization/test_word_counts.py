@@ -1,0 +1,48 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import normalizers, pre_tokenizers
+
+from cloze.tokenization.word_counts import count_words
+
+pytestmark = pytest.mark.protected
+
+LINES = st.lists(
+    st.lists(st.sampled_from(["The", " ", "caf\u0301e", ",", "\x00", "中", "İ"]) | st.text(max_size=2)).map(
+        "".join
+    )
+)
+
+
+@settings(deadline=None, derandomize=True)
+@given(lines=LINES, lowercase=st.booleans())
+def test_words_equal_those_of_the_tokenizer(lines, lowercase):
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    expected = Counter(
+        word for line in lines for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(line))
+    )
+    assert count_words(lines, lowercase=lowercase) == expected
+
+
+def test_counts_of_parts_add_up():
+    lines = ["one two", "two, three", "Three!"]
+    merged = count_words(lines[:1])
+    merged.update(count_words(lines[1:]))
+    assert merged == count_words(lines)
+
+
+def test_long_words_count_as_unknown():
+    assert count_words(["x" * 101 + " y " + "z" * 101]) == {"[UNK]": 2, "y": 1}
+
+
+def test_memory_bound_changes_nothing():
+    lines = [f"line number {number} of many" for number in range(100)]
+    expected = count_words(lines)
+    assert count_words(lines, max_distinct=20, batch_characters=50) == expected
+
+
+def test_lone_surrogates_are_dropped():
+    assert count_words(["a\ud800b"]) == {"ab": 1}

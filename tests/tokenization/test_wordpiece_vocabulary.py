@@ -1,0 +1,200 @@
+"""Read, check and learn vocabularies."""
+
+import lzma
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import BertWordPieceTokenizer
+
+from cloze.errors import InputError
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.statistics import describe_text
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.vocabulary import learn_vocabulary, read_vocabulary, reserved_tokens
+from cloze.tokenization.word_counts import count_words
+
+pytestmark = pytest.mark.protected
+
+# Small enough to be checked by hand: stems, endings, punctuation.
+COUNTS = {
+    **{
+        stem + ending: 20
+        for stem in ("walk", "talk", "jump", "paint")
+        for ending in ("", "ed", "ing", "s", "er")
+    },
+    **{"the": 500, ".": 300, ",": 200, "中": 50, "¿": 1, "x" * 60: 90},
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "vocab.txt: the vocabulary is empty"),
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", r"vocab.txt: the vocabulary has no \[MASK\]"),
+        (b"a\nb\na\n", "vocab.txt:3: 'a' is in line 1 already"),
+        (b"a\n\nb\n", "vocab.txt:2: empty line"),
+        (b"a\n\xff\n", "vocab.txt:2: not UTF-8"),
+    ],
+)
+def test_damaged_vocabularies_are_errors(tmp_path, content, message):
+    file = tmp_path / "vocab.txt"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_vocabulary(file)
+    with pytest.raises(InputError, match=message):
+        Tokenizer.load(tmp_path)
+
+
+def test_missing_vocabulary_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"none\.txt: cannot read the vocabulary: No such file"):
+        read_vocabulary(tmp_path / "none.txt")
+
+
+def test_unicode_line_separators_are_tokens(tmp_path):
+    tokens = [*SPECIAL_TOKENS, "\u2028", "\x85", "a"]
+    (tmp_path / "vocab.txt").write_bytes("\r\n".join(tokens).encode())
+    assert read_vocabulary(tmp_path / "vocab.txt") == tokens
+
+
+def test_reserved_tokens_have_googles_ids(uncased_vocabulary):
+    assert reserved_tokens(30_522) == uncased_vocabulary[:999]
+    assert reserved_tokens(8_000) == uncased_vocabulary[:104]
+    assert reserved_tokens(1_000) == list(SPECIAL_TOKENS)
+
+
+def test_learned_tokens_of_a_small_text():
+    letters = sorted(set("walk talk jump paint ed ing s er the") - {" "})
+    alphabet = [*letters, *("##" + letter for letter in letters)]
+    few = learn_vocabulary(COUNTS, size=5 + len(alphabet) + 11)
+    assert few[:5] == list(SPECIAL_TOKENS)
+    assert few[5 : 5 + len(alphabet)] == alphabet
+    # Stems occur 100 times, endings 80 times, whole words 20 times.
+    assert few[5 + len(alphabet) :] == [
+        "the", ".", ",", "jump", "paint", "talk", "walk", "##ed", "##er", "##ing", "中",
+    ]  # fmt: skip
+    assert {"jumping", "walker"} <= set(learn_vocabulary(COUNTS, size=5 + len(alphabet) + 22))
+
+
+def test_long_endings_are_learned_first():
+    counts = {a + b + ending: 5 for a in "ijkl" for b in "abcd" for ending in ("ation", "ement")}
+    alphabet = 2 * len(set("ijklabcdationement"))
+    assert learn_vocabulary(counts, size=5 + alphabet + 2)[-2:] == ["##ation", "##ement"]
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(
+    counts=st.dictionaries(st.text("abcdé中.", min_size=1, max_size=8), st.integers(1, 50), max_size=40),
+    size=st.integers(5, 120),
+    seed=st.integers(0, 9),
+)
+def test_vocabulary_has_the_exact_size_and_ignores_order(counts, size, seed):
+    shuffled = list(counts.items())
+    random.Random(seed).shuffle(shuffled)
+    tokens = _learn_or_message(counts, size)
+    assert tokens == _learn_or_message(dict(shuffled), size)
+    assert isinstance(tokens, str) or len(tokens) == len(set(tokens)) == size
+
+
+def _learn_or_message(counts, size):
+    try:
+        return learn_vocabulary(counts, size=size)
+    except InputError as error:
+        return str(error)
+
+
+def test_vocabulary_does_not_depend_on_the_hash_seed():
+    program = (
+        "from cloze.tokenization.vocabulary import learn_vocabulary\n"
+        "from cloze.tokenization.word_counts import count_words\n"
+        "text = ['the cat sat on the mat, the rat sat on the cat'] * 3\n"
+        "print(learn_vocabulary(count_words(text), size=30))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_no_word_of_the_text_is_unknown(uncased_vocabulary):
+    words = [token for token in uncased_vocabulary if token.isalpha() and token.isascii()][:3000]
+    counts = Counter({word: 3000 - rank for rank, word in enumerate(words)})
+    tokenizer = Tokenizer.from_tokens(learn_vocabulary(counts, size=1000))
+    ids, _ = tokenizer.ids(words)
+    assert tokenizer.unk_id not in ids
+
+
+def _max_size_in(error) -> int:
+    return int(re.search(r"Use (\d+) tokens or fewer", str(error.value))[1])
+
+
+def test_error_names_the_largest_possible_size():
+    with pytest.raises(InputError, match="size: 1,000 tokens requested, ") as error:
+        learn_vocabulary(COUNTS, size=1000)
+    most = _max_size_in(error)
+    assert len(learn_vocabulary(COUNTS, size=most)) == most
+    with pytest.raises(InputError, match=f"size: {most + 1} tokens requested, {most} occur"):
+        learn_vocabulary(COUNTS, size=most + 1)
+
+
+@pytest.mark.parametrize("letters", [900, 3000])
+def test_largest_size_with_its_smaller_alphabet(letters):
+    """With many letters, as in Hangul, a smaller vocabulary has a smaller alphabet and ignores more words."""
+    hangul = [chr(0xAC00 + number) for number in range(letters)]
+    weights = [1 / rank for rank in range(1, letters + 1)]
+    drawn = random.Random(0).choices(hangul, weights, k=120_000)
+    counts = Counter(map("".join, zip(*[iter(drawn)] * 3, strict=True)))
+    with pytest.raises(InputError, match="tokens or fewer") as error:
+        learn_vocabulary(counts, size=30_522)
+    most = _max_size_in(error)
+    assert len(learn_vocabulary(counts, size=most)) == most
+
+
+def test_no_size_is_named_if_the_smaller_alphabet_spells_no_word():
+    counts = {chr(0xAC00 + number % 100) + chr(0xAD00 + number): 2 for number in range(1000)}
+    with pytest.raises(InputError, match=r"in the text\. Give more text\.$"):
+        learn_vocabulary(counts, size=30_522)
+
+
+def test_size_below_the_alphabet_and_empty_text_are_errors():
+    with pytest.raises(InputError, match="size: 10 is too small for 5 reserved tokens and an alphabet of"):
+        learn_vocabulary(COUNTS, size=10)
+    with pytest.raises(InputError, match="no words"):
+        learn_vocabulary({}, size=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("novels100/novels100-000", 8_000), ("zhwiki_sample/zhwiki_sample-000", 9_000)]
+)
+def test_vocabulary_is_as_good_as_that_of_tokenizers(shared, name, size):
+    """At most 1.01 times the tokens per word on held-out text, and as few unknown words."""
+    file = shared / "data" / "pretrain" / f"{name}.txt.xz"
+    with lzma.open(file, "rt", encoding="utf-8") as stream:
+        text = stream.read(2_500_000).split("\n")
+    learned_from, held_out = text[: len(text) * 4 // 5], count_words(text[len(text) * 4 // 5 :])
+    library = BertWordPieceTokenizer()
+    library.train_from_iterator(
+        learned_from, vocab_size=size, special_tokens=reserved_tokens(size), show_progress=False
+    )
+    ids = library.get_vocab()
+    theirs, ours = (
+        describe_text(Tokenizer.from_tokens(tokens), held_out)
+        for tokens in (
+            sorted(ids, key=ids.__getitem__),
+            learn_vocabulary(count_words(learned_from), size=size),
+        )
+    )
+    assert ours.tokens_per_word <= 1.01 * theirs.tokens_per_word
+    assert ours.unknown_words <= theirs.unknown_words + 1e-3

@@ -1,0 +1,59 @@
+"""Private functions of torch, and its errors that are known by their text: this torch still has them."""
+
+import signal
+
+import pytest
+import torch
+
+from cloze.training.distributed import init_distributed
+from cloze.training.torch_internals import cpu_instructions, is_lost_rank, is_out_of_memory, scale_
+from ranks import Ranks
+
+pytestmark = pytest.mark.protected
+
+
+def test_a_failed_allocation_on_the_cpu_is_recognized():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")],
+    ids=lambda error: type(error).__name__,
+)
+def test_exceptions_of_failed_allocations_are_recognized(error):
+    assert is_out_of_memory(error)
+
+
+def test_other_errors_are_not_taken_for_these():
+    error = RuntimeError("shapes do not fit")
+    assert not is_out_of_memory(error)
+    assert not is_lost_rank(error)
+    assert is_lost_rank(torch.distributed.DistNetworkError("no more"))
+
+
+def _reduce_without_end() -> None:
+    with init_distributed("cpu") as context:
+        while True:
+            context.all_reduce(1.0)
+
+
+def test_an_error_of_gloo_after_a_rank_was_killed_is_recognized():
+    ranks = Ranks(2, _reduce_without_end)
+    ranks.processes[1].join(5)
+    ranks.processes[1].kill()
+    assert ranks.join(30) == [1, -signal.SIGKILL]
+    assert ranks.errors.get()[1].startswith("rank 0: lost ")
+
+
+def test_tensors_are_scaled_in_place():
+    tensors = [torch.ones(2), torch.full((3, 1), 4.0)]
+    scale_(tensors, torch.tensor(0.5))
+    assert [tensor.flatten().tolist() for tensor in tensors] == [[0.5, 0.5], [2.0, 2.0, 2.0]]
+
+
+def test_instructions_are_flags():
+    instructions = cpu_instructions()
+    assert {type(getattr(instructions, name)) for name in instructions.__slots__} == {bool}
