@@ -38,6 +38,7 @@ SCREENS: dict[str, dict[str, Any]] = {
 }
 SHOWS = {
     "fill": ".masks table.bars",
+    "layers": ".lens",
     "inside": ".steps .values",
     "pairs": ".heat >> nth=1",
     "answers": ".spans",
@@ -186,7 +187,7 @@ def test_words_are_hidden_by_a_click(opened: Visit) -> None:
     page.get_by_role("button", name="man", exact=True).press("Enter")
     expect(page.locator(".masks .card")).to_have_count(2)
     expect(page.locator(".masks table.bars tr")).to_have_count(16)
-    page.get_by_label("Hide the words on the right").check()
+    page.get_by_label("Also mask the words on the right").check()
     expect(page.locator(".masks table.bars")).to_have_count(4)
     expect(page.locator(".remark").first).to_contain_text("words on the right")
     page.get_by_role("button", name="man", exact=True).click()
@@ -312,7 +313,7 @@ def test_all_of_it_by_keyboard(opened: Visit) -> None:
     expect(page).to_have_url(re.compile("#training$"))
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    expect(page).to_have_title("Inside · cloze")
+    expect(page).to_have_title("Layers · cloze")
     page.go_back()
     expect(page).to_have_title("Fill · cloze")
     page.reload()

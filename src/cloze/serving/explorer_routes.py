@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.inference.encoder_internals import attention_map, attention_row, input_embeddings
+from cloze.inference.layer_trace import LayerSteps, predictions_by_layer, trace_token
 from cloze.inference.word_in_context import word_in_context
 from cloze.serving.batcher import Batcher
 from cloze.serving.routes import Route, estimate_tokens, in_one_turn
@@ -42,6 +43,11 @@ MAX_OCCURRENCES = 64
 MAX_WEIGHTS = 1 << 20
 """Attention weights in a response, 4 bytes each."""
 _FIRST_DIMENSIONS = 8
+_FIRST_OF_STEP = 32
+"""Numbers of each vector of a layer."""
+_ATTENDED_TOKENS = 3
+"""Tokens with the largest weights of each head."""
+_TOP_K = 5
 _DIGITS = 6
 
 
@@ -58,6 +64,12 @@ class RowRequest(TextRequest):
     layer: int = Field(ge=0)
     head: int = Field(ge=0)
     token: int = Field(ge=0, alias="piece")
+
+
+class TokenRequest(TextRequest):
+    """A token of a text, counted from 0."""
+
+    token: int = Field(ge=0)
 
 
 class SpanRequest(ModelRequest):
@@ -160,6 +172,53 @@ def _describe_row(served: ServedModel, request: RowRequest) -> dict[str, Any]:
     return {field.name: _rounded(getattr(row, field.name)) for field in fields(row)}
 
 
+def describe_layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
+    """Return one token's vectors in every layer, what its heads attend to, and what the MLM head predicts so far."""
+    text, pair, token = request.text, request.pair, request.token
+    trace = trace_token(served.encoder, served.tokenizer, text, pair, token=token)
+    attention = attention_map(served.encoder, served.tokenizer, text, pair)
+    predictions = None
+    if served.fill_mask is not None:
+        head = served.fill_mask.model
+        predictions = predictions_by_layer(head, served.tokenizer, trace.hidden_states, top_k=_TOP_K)
+    return {
+        "tokens": trace.tokens,
+        "size": served.config.hidden_size,
+        "embeddings": _describe_vector(trace.hidden_states[0]),
+        "layers": [
+            {
+                "steps": {
+                    step.name: _describe_vector(getattr(layer, step.name)) for step in fields(LayerSteps)
+                },
+                "heads": _describe_heads(layer_attention.weights[:, token]),
+                "movements": _rounded(movements_T),
+            }
+            for layer, layer_attention, movements_T in zip(
+                trace.layers, attention.layers, trace.movements, strict=True
+            )
+        ],
+        "predictions": predictions and [[asdict(each) for each in layer] for layer in predictions],
+    }
+
+
+def _describe_vector(vector_D: Tensor) -> dict[str, Any]:
+    """Return the size, the length and the first numbers of a vector."""
+    return {
+        "size": len(vector_D),
+        "norm": _rounded(vector_D.norm()),
+        "first": _rounded(vector_D[:_FIRST_OF_STEP]),
+    }
+
+
+def _describe_heads(weights_NT: Tensor) -> list[list[tuple[int, float]]]:
+    """Return for each head the tokens with the largest weights, and these."""
+    top = weights_NT.topk(min(_ATTENDED_TOKENS, weights_NT.shape[1]))
+    return [
+        list(zip(tokens, weights, strict=True))
+        for tokens, weights in zip(top.indices.tolist(), _rounded(top.values), strict=True)
+    ]
+
+
 def _describe_word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
     """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
     encoder, tokenizer, sentences = served.encoder, served.tokenizer, request.sentences
@@ -182,6 +241,7 @@ def _rounded(values: Tensor) -> Any:
 ROUTES = (
     Route("/explore/inside", "encode", in_one_turn(describe_encoder), TextRequest),
     Route("/explore/row", "encode", in_one_turn(_describe_row), RowRequest),
+    Route("/explore/layers", "encode", in_one_turn(describe_layers), TokenRequest),
     Route("/explore/word", "encode", in_one_turn(_describe_word), WordRequest),
     Route("/explore/span", "answer", _span, SpanRequest),
 )

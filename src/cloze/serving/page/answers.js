@@ -1,6 +1,7 @@
 // @ts-check
 /** Answers: a question on a text, the answer marked in it, and the scores it was chosen by. */
 
+import { keepBox } from "./address.js";
 import { bars } from "./charts.js";
 import { afterTyping, element, examples, field, fixed, part, svg, textBox } from "./dom.js";
 import { section } from "./section.js";
@@ -48,6 +49,8 @@ export const answersView = {
 function build(body, model) {
   const question = textBox(EXAMPLES[0][1]);
   const context = textBox(TEXT, 4);
+  keepBox(question, "question");
+  keepBox(context, "context");
   const result = element("div", { class: "card" });
   const show = answers(result);
   const refresh = () =>

@@ -1,6 +1,7 @@
 // @ts-check
 /** Entities: names of people, places and what else a tagger knows, marked in the text. */
 
+import { keepBox } from "./address.js";
 import { afterTyping, element, examples, field, textBox } from "./dom.js";
 import { section } from "./section.js";
 import { answers, ask } from "./server.js";
@@ -36,6 +37,7 @@ export const entitiesView = {
  */
 function build(body, model) {
   const box = textBox(EXAMPLES[0][1], 3);
+  keepBox(box, "text");
   const result = element("div", { class: "card", "aria-live": "polite" });
   const show = answers(result);
   const refresh = () =>

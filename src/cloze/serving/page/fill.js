@@ -1,6 +1,7 @@
 // @ts-check
 /** Fill: hide words of a sentence, and see what the model would put there, from both sides or from the left alone. */
 
+import { keep, keepBox } from "./address.js";
 import { bars } from "./charts.js";
 import { afterTyping, element, examples, field, percent, textBox } from "./dom.js";
 import { section } from "./section.js";
@@ -10,12 +11,13 @@ const MASK = "[MASK]";
 const WORD = /\[MASK\]|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/gu;
 const TOP = 8;
 
-/** @type {[string, string][]} */
+/** @type {[string, string][]} the bundled model is right about them: tests/serving/test_page_examples.py */
 const EXAMPLES = [
   ["Born in", "She was [MASK] in London in 1850 and studied at Cambridge."],
   ["United", "The film was directed by a woman and released in the United [MASK] in 1998."],
-  ["Two at once", "It is located on the [MASK] bank of the [MASK], near the town."],
-  ["Capital", "The capital of France is [MASK]."],
+  ["President", "He was elected [MASK] of the United States in 1860."],
+  ["Two at once", "He [MASK] born in Paris and studied law at the [MASK] of Oxford."],
+  ["Published", "The book was [MASK] in 1925 by a small press in New York."],
 ];
 
 /** @type {import("./main.js").View} */
@@ -25,7 +27,7 @@ export const fillView = {
   build: (models) => [
     section({
       title: "Fill in the blank",
-      lead: "BERT learned language from one game: say which word is hidden, from the words on both sides. Click a word to hide it, or to show it again.",
+      lead: "BERT was pre-trained on one task: name the hidden word from the words on both sides. Click a word to hide it, or to show it again.",
       needs: "fill",
       missing: "No model here fills in words.",
       command: "cloze serve -m DIR, where DIR is a pre-trained checkpoint or run",
@@ -56,9 +58,8 @@ function build(body, model) {
       if (!hidden.length) return [element("p", { class: "muted" }, "Nothing is hidden. Click a word above.")];
       const whole = withMasks(box.value, words);
       const texts = [whole, ...(leftOnly.checked ? hidden.map((word) => withMasks(box.value, words, word.end)) : [])];
-      const [full, ...cut] = await ask("fill", { model: model().name, inputs: texts, top_k: TOP }, signal);
-      const largest = Math.max(...[...full, ...cut.flat()].map(([best]) => best.probability));
-      return hidden.map((word, number) => card(word, number, full[number], cut[number]?.[number], largest));
+      const [full, ...left] = await ask("fill", { model: model().name, inputs: texts, top_k: TOP }, signal);
+      return hidden.map((word, number) => card(word, number, full[number], left[number]?.[number]));
     });
 
   const read = () => {
@@ -83,6 +84,7 @@ function build(body, model) {
     });
     sentence.replaceChildren(...parts);
   };
+  keepBox(box, "text");
   const refreshSoon = afterTyping(refresh);
   box.addEventListener("input", () => {
     read(); // at once: a click means a word that the box still has
@@ -100,11 +102,25 @@ function build(body, model) {
       "p",
       { class: "switch" },
       leftOnly,
-      element("label", { for: "left-only" }, "Hide the words on the right of each blank, too"),
+      element("label", { for: "left-only" }, "Also mask the words on the right of each blank"),
     ),
     result,
   );
   read();
+  keep(
+    "hide",
+    () => words.flatMap((word, i) => (word.hidden && word.text !== MASK ? [i] : [])).join(","),
+    (value) => {
+      const hidden = new Set(value.split(",").map(Number));
+      words.forEach((word, i) => (word.hidden ||= hidden.has(i)));
+      sentence.querySelectorAll(".word").forEach((button, i) => label(button, words[i]));
+    },
+  );
+  keep(
+    "left",
+    () => (leftOnly.checked ? "1" : ""),
+    (value) => (leftOnly.checked = value === "1"),
+  );
   return refresh;
 }
 
@@ -120,20 +136,19 @@ function label(button, word) {
 }
 
 /**
- * The sentence as the model gets it, up to a place.
+ * The sentence as the model gets it. Words from a place on are hidden, not removed: the sentence keeps its length.
  * @param {string} text
  * @param {Word[]} words
- * @param {number} [until]
+ * @param {number} [from]
  */
-function withMasks(text, words, until = text.length) {
+function withMasks(text, words, from = text.length) {
   let end = 0;
-  const parts = words.flatMap((word) => {
-    if (word.start >= until) return [];
-    const part = text.slice(end, word.start) + (word.hidden ? MASK : word.text);
+  const parts = words.map((word) => {
+    const part = text.slice(end, word.start) + (word.hidden || word.start >= from ? MASK : word.text);
     end = word.end;
-    return [part];
+    return part;
   });
-  return parts.join("") + text.slice(end, until);
+  return parts.join("") + text.slice(end);
 }
 
 /** @typedef {{token: string, probability: number}} Candidate */
@@ -144,9 +159,8 @@ function withMasks(text, words, until = text.length) {
  * @param {number} number
  * @param {Candidate[]} full
  * @param {Candidate[] | undefined} left
- * @param {number} largest share of all, for the longest bar
  */
-function card(word, number, full, left, largest) {
+function card(word, number, full, left) {
   const hid = word.text === MASK ? "" : ` · you hid “${word.text}”`;
   const rows = (/** @type {Candidate[]} */ found) =>
     found.map(({ token, probability }) => ({
@@ -155,19 +169,20 @@ function card(word, number, full, left, largest) {
       strong: token.toLowerCase() === word.text.toLowerCase(),
     }));
   const title = element("h3", {}, `Blank ${number + 1}${hid}`);
-  if (!left) return element("div", { class: "card" }, title, bars(rows(full), `Blank ${number + 1}`, largest));
+  if (!left) return element("div", { class: "card" }, title, bars(rows(full), `Blank ${number + 1}`));
   const side = (/** @type {string} */ name, /** @type {Candidate[]} */ found) =>
-    element("div", {}, element("p", { class: "note" }, name), bars(rows(found), name, largest));
+    element("div", {}, element("p", { class: "note" }, name), bars(rows(found), name));
   const [both, alone] = [full[0], left[0]];
   const same = both.token === alone.token;
   const remark = same
-    ? `Both ways “${both.token}” comes first: ${percent(both.probability)} with the words on the right, ${percent(alone.probability)} without.`
-    : `The words on the right turn “${alone.token}” (${percent(alone.probability)}) into “${both.token}” (${percent(both.probability)}).`;
+    ? `“${both.token}” is first both ways: ${percent(both.probability)} with the words on the right, ${percent(alone.probability)} without.`
+    : `The words on the right change the first guess from “${alone.token}” (${percent(alone.probability)}) to “${both.token}” (${percent(both.probability)}).`;
   return element(
     "div",
     { class: "card wide" },
     title,
-    element("div", { class: "columns" }, side("Reading both sides", full), side("Reading the left side only", left)),
+    element("div", { class: "columns" }, side("With the words on both sides", full), side("With the words on the left only", left)),
     element("p", { class: "remark" }, remark),
+    element("p", { class: "note" }, "Each word on the right is replaced by a mask. BERT was trained with 15% of the words masked, so a long run of masks is unusual for it."),
   );
 }

@@ -1,6 +1,7 @@
 // @ts-check
 /** Inside: the input of the encoder, the attention of each head, and how one number is computed. */
 
+import { keepBox } from "./address.js";
 import { squares, strip } from "./charts.js";
 import { afterTyping, element, examples, field, fixed, svg, textBox } from "./dom.js";
 import { rowSteps } from "./row.js";
@@ -49,6 +50,7 @@ export const insideView = {
  */
 function build(body, model) {
   const boxes = EXAMPLES[0][1].map((text) => textBox(text));
+  boxes.forEach((box, number) => keepBox(box, number ? "pair" : "text"));
   const result = element("div");
   const show = answers(result);
   const refresh = () =>

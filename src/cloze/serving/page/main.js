@@ -1,6 +1,7 @@
 // @ts-check
 /** The shell: a tab for each view, light or dark, and which models there are. */
 
+import { differsFromAddress, forget, viewInAddress, writeAddress } from "./address.js";
 import { element } from "./dom.js";
 import { Refusal } from "./server.js";
 import { loadModels } from "./models.js";
@@ -8,6 +9,7 @@ import { answersView } from "./answers.js";
 import { entitiesView } from "./entities.js";
 import { fillView } from "./fill.js";
 import { insideView } from "./inside.js";
+import { layersView } from "./layers.js";
 import { pairsView } from "./pairs.js";
 import { trainingView } from "./training.js";
 import { whyView } from "./why.js";
@@ -21,7 +23,7 @@ import { whyView } from "./why.js";
  */
 
 /** @type {View[]} */
-const VIEWS = [fillView, insideView, pairsView, answersView, entitiesView, whyView, trainingView];
+const VIEWS = [fillView, layersView, insideView, pairsView, answersView, entitiesView, whyView, trainingView];
 
 const panel = /** @type {HTMLElement} */ (document.getElementById("view"));
 /** @type {Map<string, HTMLElement>} */
@@ -51,7 +53,8 @@ function start(models) {
  * @param {HTMLElement[]} tabs
  */
 function open(models, tabs) {
-  const view = VIEWS.find(({ id }) => `#${id}` === location.hash) ?? VIEWS[0];
+  const view = VIEWS.find(({ id }) => id === viewInAddress()) ?? VIEWS[0];
+  if (!viewInAddress()) history.replaceState(null, "", `#${view.id}`);
   tabs.forEach((tab, number) => {
     const chosen = VIEWS[number] === view;
     tab.setAttribute("aria-selected", String(chosen));
@@ -61,7 +64,8 @@ function open(models, tabs) {
   document.title = `${view.title} · cloze`;
   panel.setAttribute("aria-labelledby", `tab-${view.id}`);
   let place = built.get(view.id);
-  if (!place) {
+  if (!place || differsFromAddress(view.id)) {
+    forget(view.id);
     place = element("div", { class: "view" });
     built.set(view.id, /** @type {HTMLElement} */ (place));
     panel.replaceChildren(/** @type {HTMLElement} */ (place)); // before it is filled: what measures itself needs a place
@@ -69,6 +73,7 @@ function open(models, tabs) {
     return;
   }
   panel.replaceChildren(place);
+  writeAddress();
 }
 
 /** @param {KeyboardEvent} event */

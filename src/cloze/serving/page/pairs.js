@@ -1,6 +1,7 @@
 // @ts-check
 /** Pairs: the predictions of a model for two texts, or for many side by side. */
 
+import { keepBox } from "./address.js";
 import { bars, heatMap } from "./charts.js";
 import { afterTyping, element, examples, field, fixed, textBox } from "./dom.js";
 import { section } from "./section.js";
@@ -66,7 +67,7 @@ const NEXT = [
 function nextSentence(body, model) {
   const result = element("div", { class: "card", "aria-live": "polite" });
   const show = answers(result);
-  return twoTexts(body, result, { labels: ["Sentence A", "Sentence B"], all: NEXT, kind: "columns" }, (a, b) =>
+  return twoTexts(body, result, { labels: ["Sentence A", "Sentence B"], keys: ["a", "b"], all: NEXT, kind: "columns" }, (a, b) =>
     show(async (signal) => {
       const [share] = await ask("next-sentence", { model: model().name, inputs: [[a, b]] }, signal);
       return [bars([{ label: "B follows A", share }, { label: "B is from elsewhere", share: 1 - share }], "Next sentence")];
@@ -88,7 +89,7 @@ const CLASSES = [
 function classify(body, model) {
   const result = element("div", { class: "card", "aria-live": "polite" });
   const show = answers(result);
-  return twoTexts(body, result, { labels: ["Text", "Second text, if there is one"], all: CLASSES, kind: "text-and-pair" }, (a, b) =>
+  return twoTexts(body, result, { labels: ["Text", "Second text, if there is one"], keys: ["text", "pair"], all: CLASSES, kind: "text-and-pair" }, (a, b) =>
     show(async (signal) => {
       const inputs = [b ? [a, b] : [a]];
       const [found] = await ask("predict", { model: model().name, inputs }, signal);
@@ -103,11 +104,12 @@ function classify(body, model) {
  * Two boxes that ask again when they change.
  * @param {HTMLElement} body
  * @param {HTMLElement} result
- * @param {{labels: [string, string], all: [string, [string, string]][], kind: string}} texts
+ * @param {{labels: [string, string], keys: [string, string], all: [string, [string, string]][], kind: string}} texts
  * @param {(a: string, b: string) => void} work
  */
-function twoTexts(body, result, { labels, all, kind }, work) {
+function twoTexts(body, result, { labels, keys, all, kind }, work) {
   const boxes = all[0][1].map((text) => textBox(text));
+  boxes.forEach((box, number) => keepBox(box, keys[number]));
   const refresh = () => work(boxes[0].value, boxes[1].value);
   for (const box of boxes) box.addEventListener("input", afterTyping(refresh));
   const pick = examples(all, (texts) => {
@@ -137,6 +139,7 @@ const SENTENCES = [
  */
 function similarity(body, model) {
   const box = textBox(SENTENCES.join("\n"), SENTENCES.length);
+  keepBox(box, "texts");
   const result = element("div", { class: "card" });
   const show = answers(result);
   const refresh = () =>

@@ -1,6 +1,7 @@
 // @ts-check
 /** One word in several sentences: from one row of a table to as many vectors as there are meanings. */
 
+import { keepBox } from "./address.js";
 import { heatMap } from "./charts.js";
 import { afterTyping, element, field, percent, svg, textBox } from "./dom.js";
 import { answers, ask } from "./server.js";
@@ -29,6 +30,8 @@ const SENTENCES = [
 export function wordInContext(body, model) {
   const word = textBox("bank");
   const sentences = textBox(SENTENCES.join("\n"), SENTENCES.length);
+  keepBox(word, "word");
+  keepBox(sentences, "sentences");
   const result = element("div", { class: "card" });
   const show = answers(result);
   const refresh = () =>

@@ -1,9 +1,14 @@
 // @ts-check
 /** Asking the server, and saying in words what it refuses. */
 
+import { writeAddress } from "./address.js";
 import { element } from "./dom.js";
+import { sharing } from "./sharing.js";
 
 let key = sessionStorage.getItem("key") ?? "";
+
+/** @type {WeakMap<AbortSignal, import("./sharing.js").Exchange>} the last request to a public route, by its signal */
+const exchanges = new WeakMap();
 
 /** What the server said no to. */
 export class Refusal extends Error {}
@@ -33,7 +38,10 @@ export async function ask(path, body, signal) {
   }
   if (response.status === 401) return askForKey(() => ask(path, body, signal));
   const answer = await response.json().catch(() => ({}));
-  if (response.ok) return answer;
+  if (response.ok) {
+    if (signal && body && !path.startsWith("explore/")) exchanges.set(signal, { path, body, answer, hasKey: key !== "" });
+    return answer;
+  }
   if (response.status === 429) {
     const seconds = response.headers.get("Retry-After");
     throw new Refusal(`The server is busy. Try again${seconds ? ` in ${seconds} s` : " in a moment"}.`);
@@ -84,10 +92,12 @@ export function answers(place) {
   return async function show(work) {
     current?.abort();
     const own = (current = new AbortController());
+    writeAddress();
     place.setAttribute("aria-busy", "true");
     try {
       const nodes = await work(own.signal);
-      if (own === current) place.replaceChildren(...nodes);
+      const exchange = exchanges.get(own.signal);
+      if (own === current) place.replaceChildren(...nodes, ...(exchange ? [sharing(exchange)] : []));
     } catch (error) {
       if (own !== current || own.signal.aborted) return;
       if (!(error instanceof Refusal)) throw error;

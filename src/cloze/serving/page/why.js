@@ -1,6 +1,7 @@
 // @ts-check
 /** Why: the contribution of each word to a classifier's prediction, by integrated gradients. */
 
+import { keepBox } from "./address.js";
 import { afterTyping, element, examples, field, fixed, part, svg, textBox } from "./dom.js";
 import { section } from "./section.js";
 import { answers, ask } from "./server.js";
@@ -39,6 +40,7 @@ export const whyView = {
  */
 function build(body, model) {
   const boxes = EXAMPLES[0][1].map((text) => textBox(text));
+  boxes.forEach((box, number) => keepBox(box, number ? "pair" : "text"));
   const result = element("div", { class: "card", "aria-live": "polite" });
   const show = answers(result);
   const refresh = () =>
