@@ -1,7 +1,7 @@
 """Take the documentation's screenshots of the explorer from a running server.
 
 cloze serve -m mini=RUN -m sentences=DIR -m squad=RUN -m names=RUN -m reviews=RUN
-python docs/images/take_explorer.py http://127.0.0.1:8080
+python docs/images/take_explorer.py http://127.0.0.1:8080 [NAME ...]
 """
 
 import io
@@ -17,6 +17,7 @@ WIDTH = 1040
 PICTURES = {
     # name: (view, color scheme, element)
     "fill": ("fill", "light", "body"),
+    "layers": ("layers", "light", "body"),
     "input": ("inside", "light", ".card >> nth=0"),
     "attention": ("inside", "light", ".card >> nth=1"),
     "steps": ("inside", "dark", ".card >> nth=2"),
@@ -35,7 +36,7 @@ def take(page: Page, address: str, name: str) -> None:
     page.reload()
     page.wait_for_timeout(1500)
     if view == "fill":
-        page.get_by_label("Hide the words on the right").check()
+        page.get_by_label("Also mask the words on the right").check()
         page.wait_for_selector(".remark")
     if name == "senses":
         page.get_by_label("Model for: One word").select_option("sentences")
@@ -49,15 +50,15 @@ def take(page: Page, address: str, name: str) -> None:
     palette_image.save(HERE / f"explorer-{name}.png", optimize=True)
 
 
-def main(address: str) -> None:
-    """Take all screenshots."""
+def main(address: str, *names: str) -> None:
+    """Take the screenshots of these names, or all."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": 700})
-        for name in PICTURES:
+        for name in names or PICTURES:
             take(page, address, name)
         browser.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

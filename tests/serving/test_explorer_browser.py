@@ -4,10 +4,13 @@ Nothing goes wrong on the console, nothing is asked of another host, and axe-cor
 of each view is kept in CLOZE_SCREENSHOTS where that is set, else with the files of the test.
 """
 
+import ast
 import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -201,7 +204,7 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     page.get_by_label("Second text").fill("It is warm")
     expect(page.locator(".piece")).to_have_count(9)
     page.get_by_role("button", name="layer 2, head 3").click()
-    expect(page.get_by_role("heading", name="Where it looks: layer 2, head 3")).to_be_visible()
+    expect(page.get_by_role("heading", name="Attention: layer 2, head 3")).to_be_visible()
     page.locator(".piece").nth(3).hover()
     expect(page.locator(".piece").nth(3)).to_have_attribute("aria-pressed", "true")
     asked = {"model": "pretrained", "text": "She was born", "pair": "It is warm"}
@@ -209,17 +212,89 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
         f"{opened.address}/explore/row", data=asked | {"layer": 1, "head": 2, "piece": 3}
     ).json()
     best = max(range(9), key=lambda piece: answer["weights"][piece])
-    shown = f"born looks at {page.locator('.piece').nth(best).text_content()[:-4]} with "
-    expect(page.locator(".remark")).to_contain_text(f"{shown}{answer['weights'][best]:.3f} of its attention.")
+    shown = f"born attends to {page.locator('.piece').nth(best).text_content()[:-4]} with weight "
+    expect(page.locator(".remark")).to_contain_text(f"{shown}{answer['weights'][best]:.3f}.")
     page.locator(".matrix").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".remark")).to_contain_text("[SEP] looks at")
+    expect(page.locator(".remark")).to_contain_text("[SEP] attends to")
     page.locator(".scores button").last.click()
     expect(page.locator(".scores tr.strong")).to_have_count(1)
     page.get_by_role("button", name="layer 2, head 3").press("ArrowUp")
-    expect(page.get_by_role("heading", name="Where it looks: layer 1, head 3")).to_be_visible()
+    expect(page.get_by_role("heading", name="Attention: layer 1, head 3")).to_be_visible()
+
+
+def test_attention_lines_hide_special_tokens_and_average_heads(opened: Visit) -> None:
+    page = opened.open("inside")
+    page.get_by_label("Text", exact=True).fill("She was born")
+    page.get_by_label("Second text").fill("")
+    expect(page.locator(".lines text:visible")).to_have_count(10)
+    before = page.locator(".lines .line").evaluate_all("all => all.map(one => one.getAttribute('opacity'))")
+    page.get_by_label("Mean of all heads").check()
+    after = page.locator(".lines .line").evaluate_all("all => all.map(one => one.getAttribute('opacity'))")
+    assert before != after
+    page.get_by_label("Hide [CLS] and [SEP]").check()
+    expect(page.locator(".lines text:visible")).to_have_count(6)
+
+
+def test_a_token_is_followed_through_the_layers(opened: Visit) -> None:
+    page = opened.open("layers")
+    expect(page.get_by_role("heading", name="What happens to [MASK]")).to_be_visible()
+    page.get_by_label("Text; [MASK] hides a word").fill("She was born in London")
+    expect(page.locator(".piece")).to_have_count(7)
+    page.locator(".piece").nth(3).click()
+    expect(page.get_by_role("heading", name="What happens to born")).to_be_visible()
+    slider = page.get_by_role("slider", name="Layer")
+    slider.focus()
+    slider.press("End")
+    page.locator(".step").nth(4).click()
+    asked = {"model": "pretrained", "text": "She was born in London", "token": 3}
+    answer = page.request.post(f"{opened.address}/explore/layers", data=asked).json()
+    vector = answer["layers"][1]["steps"]["intermediate"]
+    first = f"{vector['first'][0]:.3f}".replace("-", "−")
+    expect(page.locator(".walk-numbers .formula")).to_contain_text(first)
+    expect(page.locator(".walk-numbers")).to_contain_text("Layer 2: Feed-forward")
+    best = answer["predictions"][2][0]["token"]
+    expect(page.locator(".lens tr.strong .guess")).to_have_text(best)
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator(".walk-numbers")).to_contain_text("Layer 2: Feed-forward output")
+    page.get_by_role("button", name="Pause").click()
+
+
+def test_the_address_keeps_what_was_typed(opened: Visit) -> None:
+    page = opened.open("fill")
+    page.get_by_label("Your own sentence").fill("The man went to London.")
+    page.get_by_role("button", name="London").click()
+    page.get_by_label("Also mask the words on the right").check()
+    expect(page).to_have_url(re.compile(r"#fill\?text=The\+man\+went\+to\+London\.&hide=4&left=1$"))
+    address = page.url
+    page.get_by_role("tab", name="Inside").click()
+    page.go_back()
+    expect(page.get_by_label("Your own sentence")).to_have_value("The man went to London.")
+    page.goto("about:blank")
+    page.goto(address)
+    expect(page.get_by_role("heading", name="Blank 1 · you hid “London”")).to_be_visible()
+    expect(page.get_by_label("Also mask the words on the right")).to_be_checked()
+
+
+def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) -> None:
+    permissions = ["clipboard-read", "clipboard-write"]
+    with visit(browser, address, permissions=permissions) as visited:
+        page = visited.open("fill")
+        page.get_by_label("Your own sentence").fill('It\'s [MASK] "here" — 😀')
+        expect(page).to_have_url(re.compile("text=It"))  # the request is on its way
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        copied = {}
+        for name in ("curl", "Python", "JSON"):
+            page.get_by_role("button", name=name, exact=True).click()
+            expect(page.get_by_role("status")).to_have_text(f"Copied as {name}.")
+            copied[name] = page.evaluate("navigator.clipboard.readText()")
+    answer = json.loads(copied["JSON"])
+    python = subprocess.run([sys.executable, "-c", copied["Python"]], capture_output=True, check=True)
+    assert ast.literal_eval(python.stdout.decode()) == answer
+    curl = subprocess.run(["bash", "-c", copied["curl"] + " -s"], capture_output=True, check=True)
+    assert json.loads(curl.stdout) == answer
 
 
 def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
@@ -269,7 +344,7 @@ def test_entities_and_reasons(opened: Visit) -> None:
     expect(page.locator(".running")).to_contain_text("A dull story that wastes a wonderful cast.")
     page.get_by_label("Second text").fill("It is warm")
     expect(page.locator(".running")).to_have_count(2)
-    expect(page.locator(".remark")).to_contain_text("A text of blanks scores")
+    expect(page.locator(".remark")).to_contain_text("A text of masks scores")
 
 
 def test_curves_grow_with_the_run(opened: Visit, run: Path) -> None:

@@ -107,7 +107,9 @@ def trace_token(
         for handle in handles:
             handle.remove()
     movements_LT = 1 - torch.cosine_similarity(hidden_states[:-1], hidden_states[1:], dim=-1)
-    layers = tuple(LayerSteps(**{step.name: steps[step.name] for step in fields(LayerSteps)}) for steps in recorded)
+    layers = tuple(
+        LayerSteps(**{step.name: steps[step.name] for step in fields(LayerSteps)}) for steps in recorded
+    )
     return TokenTrace(tuple(encoding.tokens), layers, hidden_states[:, token], movements_LT)
 
 

@@ -201,18 +201,18 @@ def describe_layers(served: ServedModel, request: TokenRequest) -> dict[str, Any
     }
 
 
-def _describe_vector(vector_D: Tensor) -> dict[str, Any]:
+def _describe_vector(vector: Tensor) -> dict[str, Any]:
     """Return the size, the length and the first numbers of a vector."""
     return {
-        "size": len(vector_D),
-        "norm": _rounded(vector_D.norm()),
-        "first": _rounded(vector_D[:_FIRST_OF_STEP]),
+        "size": len(vector),
+        "norm": _rounded(vector.norm()),
+        "first": _rounded(vector[:_FIRST_OF_STEP]),
     }
 
 
-def _describe_heads(weights_NT: Tensor) -> list[list[tuple[int, float]]]:
+def _describe_heads(weights: Tensor) -> list[list[tuple[int, float]]]:
     """Return for each head the tokens with the largest weights, and these."""
-    top = weights_NT.topk(min(_ATTENDED_TOKENS, weights_NT.shape[1]))
+    top = weights.topk(min(_ATTENDED_TOKENS, weights.shape[1]))
     return [
         list(zip(tokens, weights, strict=True))
         for tokens, weights in zip(top.indices.tolist(), _rounded(top.values), strict=True)

@@ -26,7 +26,7 @@ export const answersView = {
   build: (models) => [
     section({
       title: "A question on a text",
-      lead: "The model gives every piece of the text two scores: that the answer begins there, and that it ends there. The answer is the span with the best sum.",
+      lead: "The model gives each token two scores: one for the start of the answer, one for its end. The answer is the span with the largest sum.",
       needs: "answer",
       missing: "No model here answers questions.",
       command: "cloze serve -m RUN, where RUN is of cloze finetune squad_v2",
@@ -98,20 +98,20 @@ function shown(found, scores, context) {
   const inAnswer = scores.offsets.map(isAnswer);
   const chart = element(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Start and end scores of every piece" },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Start and end scores of each token" },
     spanChart(scores, inAnswer),
   );
   requestAnimationFrame(() => (chart.scrollLeft = inAnswer.indexOf(true) * STEP - chart.clientWidth / 2));
   return [
     element("p", { class: "answer", "aria-live": "polite" }, found.answer || "The text does not say."),
     element("p", { class: "running", dir: "auto" }, ...marked),
-    element("h3", {}, "Begins here, ends here"),
+    element("h3", {}, "Start and end scores"),
     element(
       "p",
       { class: "note" },
-      "For each piece how much it speaks for the beginning of the answer, ",
+      "Start score of each token ",
       element("span", { class: "key fill-key" }, "upwards"),
-      ", and for its end, ",
+      ", end score ",
       element("span", { class: "key below-key" }, "downwards"),
       ".",
     ),
@@ -119,7 +119,7 @@ function shown(found, scores, context) {
     element(
       "div",
       { class: "columns" },
-      element("div", { class: "candidates" }, element("h3", {}, "The likeliest answers"), bars(rows, "The likeliest answers")),
+      element("div", { class: "candidates" }, element("h3", {}, "Most probable answers"), bars(rows, "Most probable answers")),
       nullScale(found),
     ),
   ];
@@ -129,9 +129,9 @@ const STEP = 22;
 const TALL = 64;
 
 /**
- * A bar up and a bar down for each piece.
+ * A bar up and a bar down for each token.
  * @param {Scores} scores
- * @param {boolean[]} inAnswer which pieces are the answer
+ * @param {boolean[]} inAnswer which tokens are the answer
  */
 function spanChart({ pieces, start_logits, end_logits }, inAnswer) {
   const heights = (/** @type {number[]} */ logits) => {
@@ -145,7 +145,7 @@ function spanChart({ pieces, start_logits, end_logits }, inAnswer) {
     svg(
       "g",
       { class: inAnswer[i] ? "here" : undefined, transform: `translate(${i * STEP} 0)` },
-      svg("title", {}, `${piece}: begin ${fixed(start_logits[i], 2)}, end ${fixed(end_logits[i], 2)}`),
+      svg("title", {}, `${piece}: start ${fixed(start_logits[i], 2)}, end ${fixed(end_logits[i], 2)}`),
       svg("rect", { class: "fill", x: 4, width: STEP - 8, y: middle - up[i], height: up[i], rx: 2 }),
       svg("text", { transform: `translate(${STEP / 2 + 4} ${middle + names}) rotate(-90)` }, piece),
       svg("rect", { class: "below", x: 4, width: STEP - 8, y: middle + names + 8, height: down[i], rx: 2 }),

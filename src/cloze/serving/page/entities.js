@@ -1,5 +1,5 @@
 // @ts-check
-/** Entities: names of people, places and what else a tagger knows, marked in the text. */
+/** Entities: names of people, places and other types, marked in the text. */
 
 import { keepBox } from "./address.js";
 import { afterTyping, element, examples, field, textBox } from "./dom.js";
@@ -18,8 +18,8 @@ export const entitiesView = {
   title: "Entities",
   build: (models) => [
     section({
-      title: "Who, where, what",
-      lead: "A tagger says of every word whether it is part of a name, of what kind, and how sure it is.",
+      title: "Named entities",
+      lead: "A tagger predicts for each word whether it is part of a name, and of which type.",
       needs: "tag",
       missing: "No model here finds entities.",
       command: "cloze serve -m RUN, where RUN is of cloze finetune tagging",
@@ -80,5 +80,5 @@ function count(entities) {
   const kinds = [...new Set(entities.map(({ type }) => type))].map(
     (kind) => `${entities.filter(({ type }) => type === kind).length} ${kind}`,
   );
-  return element("p", { class: "remark" }, kinds.length ? `Found: ${kinds.join(", ")}.` : "Found none.");
+  return element("p", { class: "remark" }, kinds.length ? `Found: ${kinds.join(", ")}.` : "No entity found.");
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Inside: the input of the encoder, the attention of each head, and how one number is computed. */
+/** Inside: the input embeddings, the attention of each head, and how one attention weight is computed. */
 
 import { keepBox } from "./address.js";
 import { squares, strip } from "./charts.js";
@@ -22,9 +22,9 @@ export const insideView = {
   build: (models) => [
     section({
       title: "Inside the encoder",
-      lead: "Everything that happens to a text on its way through the layers, with the numbers that the model really computes.",
+      lead: "The input embeddings, the attention of every head, and one attention weight step by step, all in the numbers that the model computes.",
       needs: "encode",
-      missing: "No model here has an encoder to look into.",
+      missing: "No model here has an encoder.",
       command: "cloze serve -m DIR, where DIR is any checkpoint or run",
       models,
       build,
@@ -72,7 +72,7 @@ function build(body, model) {
 }
 
 /**
- * The three embeddings of each piece.
+ * The three embeddings of each token.
  * @param {Found} found
  */
 function input({ tokens, input_ids, token_type_ids, embeddings }) {
@@ -97,7 +97,7 @@ function input({ tokens, input_ids, token_type_ids, embeddings }) {
   return element(
     "div",
     { class: "card" },
-    element("h3", {}, "What goes in"),
+    element("h3", {}, "Input embeddings"),
     element(
       "p",
       { class: "note" },
@@ -105,31 +105,31 @@ function input({ tokens, input_ids, token_type_ids, embeddings }) {
       element("span", { class: "key fill-key" }, "above"),
       " and ",
       element("span", { class: "key below-key" }, "below"),
-      " nought; under them the vector’s length.",
+      " zero; below them the length of the vector.",
     ),
     element(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Pieces and their embeddings" },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Tokens and their embeddings" },
       element(
         "table",
-        { class: "input", "aria-label": "Pieces and their embeddings" },
+        { class: "input", "aria-label": "Tokens and their embeddings" },
         element(
           "thead",
           {},
           element(
             "tr",
             {},
-            element("th", { scope: "row" }, "Piece"),
+            element("th", { scope: "row" }, "Token"),
             ...tokens.map((token, i) => element("th", { scope: "col", class: token_type_ids[i] ? "second" : "first" }, token)),
           ),
         ),
         element(
           "tbody",
           {},
-          line("Number in the vocabulary", input_ids.map(String), "quiet-row"),
-          line("Embedding of the piece", vectors(embeddings.word)),
-          line("+ of its segment, A or B", vectors(embeddings.segment)),
-          line("+ of its place", vectors(embeddings.position)),
+          line("Token id", input_ids.map(String), "quiet-row"),
+          line("Token embedding", vectors(embeddings.word)),
+          line("+ segment embedding, A or B", vectors(embeddings.segment)),
+          line("+ position embedding", vectors(embeddings.position)),
           line("→ LayerNorm of the sum", vectors(embeddings.normalized, after), "sum"),
         ),
       ),
@@ -138,7 +138,7 @@ function input({ tokens, input_ids, token_type_ids, embeddings }) {
 }
 
 /**
- * Where the pieces look, and the numbers of one look.
+ * Attention of the chosen head, and the numbers of one weight.
  * @param {Found} found
  * @param {{model: string, text: string, pair: string | null}} text
  */
@@ -175,6 +175,10 @@ function attention(found, text) {
   });
   const title = element("h3", {});
   const map = matrix(tokens, (from, to) => choose({ from, to }), chosen);
+  const links = lines(tokens, (from) => choose({ from }));
+  const average = element("input", { type: "checkbox", id: "average-heads", change: () => choose({}) });
+  const special = element("input", { type: "checkbox", id: "hide-special", change: () => choose({}) });
+  const isShown = (/** @type {number} */ i) => !special.checked || !["[CLS]", "[SEP]"].includes(tokens[i]);
   const steps = element("div");
   const showSteps = answers(steps);
   const loadSteps = afterTyping(() =>
@@ -190,7 +194,7 @@ function attention(found, text) {
     Object.assign(chosen, change);
     const weights = rows(chosen.layer, chosen.head);
     if (!("to" in change)) chosen.to = weights[chosen.from].indexOf(Math.max(...weights[chosen.from]));
-    title.textContent = `Where it looks: layer ${chosen.layer + 1}, head ${chosen.head + 1}`;
+    title.textContent = `Attention: layer ${chosen.layer + 1}, head ${chosen.head + 1}`;
     if ("head" in change) map.fill(weights);
     headButtons.forEach((button, number) => {
       const isChosen = number === chosen.layer * heads + chosen.head;
@@ -202,10 +206,12 @@ function attention(found, text) {
       button.style.setProperty("--strength", `${Math.round(100 * Math.sqrt(weight))}%`);
       button.querySelector("small").textContent = weight.toFixed(2);
       button.setAttribute("aria-pressed", String(to === chosen.from));
-      button.setAttribute("aria-label", `${tokens[to]}, looked at ${weight.toFixed(2)}`);
+      button.setAttribute("aria-label", `${tokens[to]}, attention weight ${weight.toFixed(2)}`);
     });
     map.mark();
-    loadSteps();
+    const shown = average.checked ? meanOf(Array.from({ length: heads }, (_, head) => rows(chosen.layer, head))) : weights;
+    links.draw(shown, chosen.from, isShown);
+    if (Object.keys(change).length) loadSteps();
   }
   choose({ layer: layers > 1 ? 1 : 0, head: 0 });
 
@@ -219,8 +225,8 @@ function attention(found, text) {
       "div",
       { class: "card" },
       title,
-      element("p", { class: "note" }, "Every head of every layer at once: a row for the piece that looks, a column for what it looks at. Choose a head, then point at a piece below, or reach it with Tab: the stronger its color, the more the chosen piece looks at it."),
-      element("div", { class: "pieces", role: "group", "aria-label": "Pieces" }, ...pieceButtons),
+      element("p", { class: "note" }, "All heads of all layers: a row for each token that attends, a column for each token it attends to. Choose a head, then point at a token below or move to it with Tab. The stronger the color of another token, the larger its weight."),
+      element("div", { class: "pieces", role: "group", "aria-label": "Tokens" }, ...pieceButtons),
       element(
         "div",
         { class: "look" },
@@ -238,15 +244,79 @@ function attention(found, text) {
         ),
         map.picture,
       ),
+      element("h3", { class: "later" }, "As lines"),
+      element("p", { class: "note" }, `From each token on the left to the tokens it attends to, where the weight is at least ${MIN_WEIGHT}. Point at a token to see its lines alone in full color.`),
+      element(
+        "p",
+        { class: "switch" },
+        average,
+        element("label", { for: "average-heads" }, "Mean of all heads of the layer"),
+        special,
+        element("label", { for: "hide-special" }, "Hide [CLS] and [SEP]"),
+      ),
+      element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attention as lines" }, links.picture),
     ),
     element(
       "div",
       { class: "card" },
-      element("h3", {}, "One look, step by step"),
+      element("h3", {}, "One attention weight, step by step"),
       element("p", { class: "note" }, "Choose a square of the map above, or a bar below."),
       steps,
     ),
   ];
+}
+
+const LINE_HEIGHT = 22;
+const LINES_WIDTH = 180;
+const MIN_WEIGHT = 0.02;
+
+/**
+ * Two columns of tokens, with a line from each token to those it attends to: the thicker, the larger the weight.
+ * @param {string[]} tokens
+ * @param {(from: number) => void} choose
+ */
+function lines(tokens, choose) {
+  const margin = 12 + 7.2 * Math.max(...tokens.map((token) => token.length));
+  const y = (/** @type {number} */ i) => (i + 0.5) * LINE_HEIGHT;
+  const right = margin + LINES_WIDTH;
+  const drawn = svg("g");
+  const names = tokens.map((token, i) => [
+    svg("text", { x: margin - 8, y: y(i) + 4, "text-anchor": "end", pointerenter: () => choose(i), click: () => choose(i) }, token),
+    svg("text", { x: right + 8, y: y(i) + 4 }, token),
+  ]);
+  const [width, height] = [right + margin, tokens.length * LINE_HEIGHT];
+  const label = "Lines from each token to the tokens it attends to";
+  const picture = svg("svg", { class: "lines", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, drawn, ...names.flat());
+  picture.style.maxWidth = `${width}px`;
+  /**
+   * @param {ArrayLike<number>[]} weights
+   * @param {number} chosen
+   * @param {(i: number) => boolean} isShown
+   */
+  const draw = (weights, chosen, isShown) => {
+    const paths = tokens.flatMap((_, from) =>
+      tokens.flatMap((_, to) => {
+        const weight = weights[from][to];
+        if (weight < MIN_WEIGHT || !isShown(from) || !isShown(to)) return [];
+        const [x, bend] = [margin, LINES_WIDTH / 2];
+        return [
+          svg("path", {
+            class: from === chosen ? "line here" : "line",
+            d: `M${x} ${y(from)}c${bend} 0 ${bend} ${y(to) - y(from)} ${LINES_WIDTH} ${y(to) - y(from)}`,
+            "stroke-width": (0.5 + 3.5 * weight).toFixed(2),
+            opacity: (from === chosen ? 0.35 + 0.65 * weight : 0.45 * weight).toFixed(2),
+          }),
+        ];
+      }),
+    );
+    drawn.replaceChildren(...paths);
+    names.forEach((both, i) => both.forEach((name) => (name.style.display = isShown(i) ? "" : "none")));
+    names.forEach(([from, to], i) => {
+      from.classList.toggle("here", i === chosen);
+      to.classList.toggle("here", weights[chosen][i] >= 0.1);
+    });
+  };
+  return { picture, draw };
 }
 
 const UNIT = 20;
@@ -307,6 +377,16 @@ function matrix(tokens, choose, chosen) {
       });
     },
   };
+}
+
+/**
+ * The mean of the weights of several heads.
+ * @param {ArrayLike<number>[][]} ofHeads
+ */
+function meanOf(ofHeads) {
+  return ofHeads[0].map((row, from) =>
+    Array.from(row, (_, to) => ofHeads.reduce((sum, weights) => sum + weights[from][to], 0) / ofHeads.length),
+  );
 }
 
 /**

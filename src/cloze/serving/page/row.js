@@ -1,5 +1,5 @@
 // @ts-check
-/** How one head makes the new vector of one piece: query · key, ÷ √head_size, softmax, the weighted values. */
+/** One head’s output for one token: query · key, ÷ √head size, softmax, the weighted values. */
 
 import { bar, strip } from "./charts.js";
 import { element, fixed } from "./dom.js";
@@ -33,9 +33,9 @@ export function rowSteps(row, tokens, chosen, choose) {
       "In layer ",
       `${chosen.layer + 1}, head ${chosen.head + 1}, `,
       element("b", {}, tokens[from]),
-      " looks at ",
+      " attends to ",
       element("b", {}, tokens[to]),
-      ` with ${fixed(row.weights[to])} of its attention.`,
+      ` with weight ${fixed(row.weights[to])}.`,
     ),
     element(
       "ol",
@@ -64,7 +64,7 @@ function product({ query, key, products }, tokens, from, to) {
     element("tr", {}, ...cells.map((cell, i) => element(i ? "td" : "th", i ? {} : { scope: "row" }, cell)));
   return [
     element("h4", {}, "query · key"),
-    element("p", { class: "note" }, `What ${tokens[from]} asks for, and what ${tokens[to]} offers: ${query.length} numbers each, multiplied one by one and summed.`),
+    element("p", { class: "note" }, `The query of ${tokens[from]} and the key of ${tokens[to]}: ${query.length} numbers each, multiplied one by one and summed.`),
     element("p", { class: "strips" }, element("span", {}, "query"), strip(query, largest), element("span", {}, "key"), strip(own, largest)),
     element(
       "table",
@@ -89,7 +89,7 @@ function division({ query, products, scores }, to) {
   const root = Math.sqrt(query.length);
   return [
     element("h4", {}, "÷ √head size"),
-    element("p", { class: "note" }, "Sums of many numbers are large, and softmax of large numbers looks at one piece only."),
+    element("p", { class: "note" }, "Sums of many products are large, and softmax of large numbers puts all weight on one token."),
     element("p", { class: "formula" }, `${fixed(products[to])} ÷ √${query.length} = ${fixed(products[to])} ÷ ${fixed(root, 2)} = `, element("b", {}, fixed(scores[to]))),
   ];
 }
@@ -107,7 +107,7 @@ function softmax({ scores, weights }, tokens, to, choose) {
     element(
       "tr",
       { class: i === to ? "strong" : undefined },
-      element("th", { scope: "row" }, element("button", { type: "button", class: "link", click: () => choose(i), "aria-label": `${tokens[i]}, piece ${i + 1}` }, tokens[i])),
+      element("th", { scope: "row" }, element("button", { type: "button", class: "link", click: () => choose(i), "aria-label": `${tokens[i]}, token ${i + 1}` }, tokens[i])),
       element("td", {}, fixed(scores[i], 2)),
       element("td", { class: "bar" }, bar(weights[i])),
       element("td", {}, fixed(weights[i])),
@@ -118,10 +118,10 @@ function softmax({ scores, weights }, tokens, to, choose) {
     element("p", { class: "formula" }, `e^${fixed(scores[to], 2)} ÷ Σ e^score = ${fixed(Math.exp(scores[to]))} ÷ ${fixed(total)} = `, element("b", {}, fixed(weights[to]))),
     element(
       "div",
-      { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Attention on every piece" },
+      { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Attention weight of each token" },
       element(
         "table",
-        { class: "bars scores", "aria-label": "Score and attention of every piece" },
+        { class: "bars scores", "aria-label": "Score and attention weight of each token" },
           element("tbody", {}, ...lines),
       ),
     ),
@@ -149,11 +149,11 @@ function values({ weights, value, weighted, context }, tokens, to) {
     );
   return [
     element("h4", {}, "weighted values"),
-    element("p", { class: "note" }, `Each piece gives its value, ${value[0].length} numbers, as strong as it is looked at; their sum is what the head passes on.`),
+    element("p", { class: "note" }, `The value of each token, ${value[0].length} numbers, times its weight. Their sum is the output of the head.`),
     element(
       "table",
       { class: "numbers values", "aria-label": "Values times their weights" },
-      element("thead", {}, element("tr", {}, ...["piece", "weight", "weight × value", "first numbers"].map((name) => element("th", { scope: "col" }, name)))),
+      element("thead", {}, element("tr", {}, ...["token", "weight", "weight × value", "first numbers"].map((name) => element("th", { scope: "col" }, name)))),
       element("tbody", {}, ...shown.map(line)),
       element(
         "tfoot",

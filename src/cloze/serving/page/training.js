@@ -23,7 +23,7 @@ export const trainingView = {
       /** @type {string[]} */
       const names = await ask("explore/runs", undefined, signal);
       if (!names.length) {
-        return [element("p", { class: "missing" }, "No run is watched here. Watch one: ", element("code", {}, "cloze serve -m DIR --watch RUN"))];
+        return [element("p", { class: "missing" }, "The server watches no run. Watch one: ", element("code", {}, "cloze serve -m DIR --watch RUN"))];
       }
       const select = element("select", { "aria-label": "Run" }, ...names.map((name) => element("option", { value: name }, name)));
       const place = element("div");
@@ -39,8 +39,8 @@ export const trainingView = {
       element(
         "section",
         { class: "part" },
-        element("div", { class: "part-head" }, element("h2", {}, "A run, while it runs"), chooser),
-        element("p", { class: "lead" }, "What the run writes into metrics.jsonl, as it writes it."),
+        element("div", { class: "part-head" }, element("h2", {}, "A training run"), chooser),
+        element("p", { class: "lead" }, "Losses, scores, learning rate and throughput from metrics.jsonl, updated while the run trains."),
         body,
       ),
     ];
@@ -85,7 +85,7 @@ function watch(name, place) {
  * @param {number} idle seconds since the file grew
  */
 function picture(rows, idle) {
-  if (!rows.length) return [element("p", { class: "muted" }, "The run has written nothing yet.")];
+  if (!rows.length) return [element("p", { class: "muted" }, "The run has not written any metrics yet.")];
   const last = rows.reduce((first, second) => ({ ...first, ...second }));
   const end = rows.reduce((most, { step }) => Math.max(most, step), 0); // too many for the arguments of a call
   const tiles = [

@@ -18,10 +18,10 @@ export const whyView = {
   title: "Why",
   build: (models) => [
     section({
-      title: "Why does it say so?",
-      lead: "In small steps from a text of blanks to yours: the contribution of each word to the score of the answer. The contributions sum to the whole difference.",
+      title: "Why this prediction?",
+      lead: "The contribution of each word to the score of the predicted class, by integrated gradients from a text of [MASK] tokens to yours. The contributions sum to the difference of the two scores.",
       needs: "explain",
-      missing: "No model here can be asked why.",
+      missing: "No model here classifies texts.",
       command: "cloze serve -m RUN, where RUN is of cloze finetune classification",
       models,
       build,
@@ -91,7 +91,7 @@ function explained(found, texts) {
     element(
       "p",
       { class: "remark" },
-      `A text of blanks scores ${fixed(found.baseline_output)}, the words add ${fixed(found.output - found.baseline_output)}: ${fixed(found.output)}. `,
+      `A text of masks scores ${fixed(found.baseline_output)}, the words add ${fixed(found.output - found.baseline_output)}: ${fixed(found.output)}. `,
       `${found.steps} steps, off by ${fixed(Math.abs(found.convergence_gap), 4)}.`,
     ),
   ];

@@ -1,0 +1,84 @@
+"""The vectors of one token in each layer are those of the encoder, and predictions those of the MLM head."""
+
+from dataclasses import fields
+
+import pytest
+import torch
+from torch import nn
+
+from cloze.errors import InputError
+from cloze.inference.fill_mask import FillMask
+from cloze.inference.layer_trace import LayerSteps, predictions_by_layer, trace_token
+from cloze.models.bert import BertLayer, BertModel
+from cloze.models.encoder import Encoder
+from cloze.models.heads import BertForMaskedLM
+from cloze.tokenization.tokenizer import Tokenizer
+from tiny_models import tiny_config
+
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "bank", "money", "the")
+TEXT, MASKED = "the river [MASK]", 3
+
+
+@pytest.fixture(scope="module")
+def model() -> BertForMaskedLM:
+    generator = torch.Generator().manual_seed(3)
+    config = tiny_config(
+        TOKENS, hidden_size=16, num_hidden_layers=3, num_attention_heads=4, intermediate_size=20
+    )
+    return BertForMaskedLM(BertModel(config, generator=generator), generator=generator).eval()
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.from_tokens(TOKENS)
+
+
+@torch.no_grad()
+def test_each_step_follows_from_the_one_before(model: BertForMaskedLM, tokenizer: Tokenizer) -> None:
+    trace = trace_token(model.bert, tokenizer, TEXT, "the money", token=MASKED)
+    for layer, steps, before, after in zip(
+        model.bert.layers, trace.layers, trace.hidden_states[:-1], trace.hidden_states[1:], strict=True
+    ):
+        assert isinstance(layer, BertLayer)
+        expected = {
+            "attended": layer.attention_output(steps.context),
+            "attention_sum": before + steps.attended,
+            "attention_normalized": layer.attention_layer_norm(steps.attention_sum),
+            "intermediate": nn.functional.gelu(layer.intermediate(steps.attention_normalized)),
+            "output": layer.output(steps.intermediate),
+            "output_sum": steps.attention_normalized + steps.output,
+            "normalized": layer.output_layer_norm(steps.output_sum),
+        }
+        for name, vector in expected.items():
+            torch.testing.assert_close(getattr(steps, name), vector, rtol=1e-3, atol=1e-3, msg=name)
+        torch.testing.assert_close(steps.normalized, after)
+    assert [len(getattr(trace.layers[0], step.name)) for step in fields(LayerSteps)] == [16] * 4 + [20] + [
+        16
+    ] * 3
+
+
+def test_movement_is_the_change_of_direction(model: BertForMaskedLM, tokenizer: Tokenizer) -> None:
+    traces = [trace_token(model.bert, tokenizer, TEXT, token=token) for token in range(5)]
+    for token, trace in enumerate(traces):
+        before, after = trace.hidden_states[:-1], trace.hidden_states[1:]
+        cosines = (before * after).sum(-1) / (before.norm(dim=-1) * after.norm(dim=-1))
+        torch.testing.assert_close(trace.movements[:, token], 1 - cosines, rtol=1e-4, atol=1e-5)
+
+
+def test_the_last_layer_predicts_as_fill_mask_does(model: BertForMaskedLM, tokenizer: Tokenizer) -> None:
+    trace = trace_token(model.bert, tokenizer, TEXT, token=MASKED)
+    predictions = predictions_by_layer(model, tokenizer, trace.hidden_states, top_k=4)
+    (expected,) = FillMask(model, tokenizer)(TEXT, top_k=4)
+    assert [each.token for each in predictions[-1]] == [each.token for each in expected]
+    assert [each.probability for each in predictions[-1]] == pytest.approx(
+        [each.probability for each in expected]
+    )
+    assert len(predictions) == 4
+
+
+def test_hooks_are_removed_and_wrong_tokens_refused(model: BertForMaskedLM, tokenizer: Tokenizer) -> None:
+    encoder: Encoder = model.bert
+    for token in (-1, 5):
+        with pytest.raises(InputError, match=r"is not in 0\.\.4"):
+            trace_token(encoder, tokenizer, TEXT, token=token)
+    assert not any(module._forward_hooks for module in encoder.modules())
