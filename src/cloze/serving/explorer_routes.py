@@ -197,7 +197,7 @@ def describe_layers(served: ServedModel, request: TokenRequest) -> dict[str, Any
                 trace.layers, attention.layers, trace.movements, strict=True
             )
         ],
-        "predictions": predictions and [[asdict(each) for each in layer] for layer in predictions],
+        "predictions": predictions and [[asdict(candidate) for candidate in layer] for layer in predictions],
     }
 
 
