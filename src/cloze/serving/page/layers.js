@@ -222,12 +222,12 @@ function stepNumbers({ tokens, layers }, layer, step) {
 }
 
 /**
- * What the MLM head predicts from the token's vector after each layer.
+ * Predictions of the MLM head from the token's vector after each layer.
  * @param {Trace} trace
  * @param {(layer: number) => void} choose
  */
 function lensTable({ predictions }, choose) {
-  const title = element("h3", {}, "What the model would fill in so far");
+  const title = element("h3", {}, "Predictions so far");
   if (!predictions) {
     return {
       card: element("div", { class: "card" }, title, element("p", { class: "note" }, "This model has no masked-language-model head.")),
