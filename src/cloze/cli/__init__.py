@@ -142,11 +142,13 @@ def run_command(command: str, module: str, arguments: list[str]) -> int:
 @contextmanager
 def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
     """Show on stderr which checkpoint of a run is read, once for each run, unless `--quiet` is given."""
+    from cloze.hub_download import quiet_downloads
     from cloze.model_paths import LOG
     from cloze.progress import is_torchrun
 
     if "--quiet" in arguments or (is_torchrun() and os.environ["RANK"] != "0"):
-        yield
+        with quiet_downloads():
+            yield
         return
     shown: set[str] = set()
 

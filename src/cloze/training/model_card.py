@@ -73,6 +73,11 @@ class CardInfo:
     """TOML."""
 
 
+def describe_commit(commit: str | None) -> str:
+    """Return the words that name the commit of a model of the Hub; none for another model."""
+    return "" if commit is None else f" at commit `{commit}` of the Hugging Face Hub"
+
+
 def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState) -> str:
     """Return the card of a model.
 
