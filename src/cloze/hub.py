@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cloze import file_io
-from cloze.artifacts import MANIFEST
+from cloze.artifacts import CARD_FILE, MANIFEST
 from cloze.errors import ClozeError, InputError, RunError
 from cloze.optional_dependencies import require
 
@@ -29,6 +29,23 @@ CONFIG, WEIGHTS, WEIGHTS_INDEX, PICKLE = (
 MODULES = "modules.json"
 TRAINING = "training/"
 TOKENIZERS = ("tokenizer.json", "vocab.txt")
+TOKENIZER_FILES = (
+    *TOKENIZERS,
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    MANIFEST,
+)
+MODEL_FILES = (
+    CONFIG,
+    *TOKENIZER_FILES,
+    MODULES,
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "task.toml",
+    CARD_FILE,
+)
+"""The files that are read of a model, without its weights and the poolings of sentence-transformers."""
 
 LOG = logging.getLogger("cloze.model_paths")  # the command line shows it
 
@@ -185,6 +202,14 @@ def module_files(directory: Path) -> list[str]:
     ]
 
 
+def model_files(directory: Path) -> list[str]:
+    """Return the names of the files in a directory that loading a model reads, and of its card."""
+    names = (*MODEL_FILES, *weight_names(directory), *module_files(directory), *checkpoint_files(directory))
+    if WEIGHTS not in names:
+        names = (*names, WEIGHTS_INDEX)
+    return [name for name in dict.fromkeys(names) if (directory / name).is_file()]
+
+
 def checkpoint_files(directory: Path) -> list[str]:
     """Return the names in the manifest of a checkpoint of cloze, without its training state."""
     files = _read_table(directory / MANIFEST).get("files")
@@ -234,6 +259,8 @@ def to_cloze_error(error: Exception, where: object, *, writing: bool = False) ->
     """Return the error in one line for an error of huggingface_hub; None for any other."""
     from huggingface_hub import constants, errors
 
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception):  # of a thread that uploads
+        return to_cloze_error(error.__cause__, where, writing=writing)
     if isinstance(error, errors.OfflineModeIsEnabled):
         what = f"cannot be {'written' if writing else 'downloaded'} while HF_HUB_OFFLINE is set"
         return InputError(what, where=where, remedy="Unset it, or give what is on this machine")

@@ -21,13 +21,14 @@ from typing import Any, TypeVar
 from filelock import FileLock
 
 from cloze import file_io
-from cloze.artifacts import CARD_FILE, MANIFEST
 from cloze.errors import InputError, RunError
 from cloze.hub import (
     CONFIG,
     LOG,
+    MODEL_FILES,
     MODULES,
     PICKLE,
+    TOKENIZER_FILES,
     TOKENIZERS,
     WEIGHTS,
     WEIGHTS_INDEX,
@@ -52,25 +53,8 @@ from cloze.progress import SILENT, Bar, Progress
 SHOWS_PROGRESS: ContextVar[bool] = ContextVar("SHOWS_PROGRESS", default=True)
 """Whether downloads have a progress bar on a terminal; the command line switches it off for --quiet."""
 
-_TOKENIZER_FILES = (
-    *TOKENIZERS,
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    MANIFEST,
-)
-_MODEL_FILES = (
-    CONFIG,
-    *_TOKENIZER_FILES,
-    MODULES,
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "task.toml",
-    CARD_FILE,
-)
 _OTHER_WEIGHTS = (".bin", ".h5", ".msgpack", ".ckpt.index", ".onnx", ".pt")
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_CHUNK_BYTES = 1 << 20
 _MEGABYTE = 1e6
 _TIMEOUT_SECONDS = 30.0
 _MAX_ATTEMPTS = 3
@@ -124,7 +108,7 @@ def download(name: HubName, files: HubFiles) -> Path:
     snapshot = directory / "snapshots" / commit
     with file_io.disk_errors(directory), hub_errors(name):
         copy = _CachedCopy(hub, name, commit, directory)
-        wanted = _TOKENIZER_FILES if files == "tokenizer" else _MODEL_FILES
+        wanted = TOKENIZER_FILES if files == "tokenizer" else MODEL_FILES
         indexes = () if WEIGHTS in available or files == "tokenizer" else (WEIGHTS_INDEX,)
         copy.fetch(_pick(available, (*wanted, *indexes)), SILENT)
         if files != "tokenizer":
@@ -203,7 +187,7 @@ class _CachedCopy:
         total = sum(file.bytes for file in missing)
         if not missing:
             return
-        if total > _CHUNK_BYTES:
+        if total > _MEGABYTE:
             LOG.info("%s: downloading %.0f MB to %s", self.name, total / _MEGABYTE, self.directory)
         with progress.bar(self.name.repo, total=total / _MEGABYTE, unit="MB") as bar:
             for file in missing:
@@ -270,9 +254,9 @@ class _CachedCopy:
             if size and not continues:
                 bar.advance(-size / _MEGABYTE)
             with partial.open("ab" if continues else "wb") as stream:
-                for chunk in response.iter_bytes(_CHUNK_BYTES):
+                for chunk in response.iter_bytes():
                     stream.write(chunk)
-                    stream.flush()  # a killed process continues from here
+                    stream.flush()  # the next process continues from here
                     bar.advance(len(chunk) / _MEGABYTE)
 
 

@@ -42,6 +42,7 @@ VERBS = {
     "serve": "serve models over HTTP, with an explorer page",
     "import": "convert a Google or Hugging Face model to a checkpoint",
     "export": "export a model to ONNX",
+    "push": "upload a checkpoint to the Hugging Face Hub",
     "info": "describe a directory and verify its files",
     "report": "write the curves and settings of a run as HTML",
     "completion": "print a script that completes commands in a shell",

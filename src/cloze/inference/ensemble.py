@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,9 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.task import AnyTask
 from cloze.training.workers import LoadedPerWorker
+
+Name = TypeVar("Name", bound=Path | str)
+"""The path or the name of a model."""
 
 
 class EnsembleModel(nn.Module):
@@ -62,14 +65,14 @@ def load_ensemble(
     return replace(first, model=models, task=first.task.for_ensemble([other.task for other in others]))
 
 
-def group_models_by_task(directories: Sequence[Path | str], *, ensemble: bool) -> dict[str, list[Path | str]]:
+def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict[str, list[Name]]:
     """Return the models that were fine-tuned for each task, by the task's name.
 
     Raises:
         InputError: a directory has no task, is repeated, or has the task of another one without `ensemble`.
     """
     check_distinct(directories)
-    models: dict[str, list[Path | str]] = {}
+    models: dict[str, list[Name]] = {}
     for directory in directories:
         checkpoint = resolve_checkpoint(directory)
         if not checkpoint.is_dir():
