@@ -440,7 +440,7 @@ def test_push_uploads_what_loading_reads(hub, run, monkeypatch, capsys):
     texts = ["the film was good .", "a bad film ."]
     assert cloze.TextClassifier.load("hf://ardent/films")(texts) == cloze.TextClassifier.load(run)(texts)
     assert main(["info", "hf://ardent/films"]) == 0
-    assert "7 files, as written" in capsys.readouterr().out
+    assert "6 files, as written" in capsys.readouterr().out
 
 
 def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypatch):
