@@ -384,6 +384,7 @@ def test_a_run_keeps_its_commit(hub, commit, written, tmp_path, capsys):
     saved = read_toml(run / "run.toml")
     assert (saved["model"], saved["model_commit"]) == (URL, commit)
     card = (resolve_checkpoint(run) / "README.md").read_text()
+    assert f"base_model: {NAME}\n" in card.split("---")[1]
     assert f"From `{URL}` at commit `{commit}` of the Hugging Face Hub" in card
     hub.add(hub.models, NAME, read_files(written) | {"vocab.txt": b"[PAD]\n"})
     hub.requests.clear()

@@ -120,6 +120,14 @@ def name_of_snapshot(directory: Path) -> HubName | None:
     return None if match is None else HubName(match[1].replace("--", "/"), match[2])
 
 
+def hub_repo(model: str | None, commit: str | None) -> str | None:
+    """Return the repository of a model with a commit on the Hub; None for any other."""
+    if model is None or commit is None:
+        return None
+    name = parse_hub_name(model)
+    return model if name is None else name.repo
+
+
 def import_hub(where: object) -> Any:
     """Return the module huggingface_hub, whose telemetry is switched off before its import.
 

@@ -86,6 +86,8 @@ def push(
         progress.note(
             f"uploading {checkpoint} to the {visibility}repository {target}: {size / 1e6:,.1f} MB, {', '.join(files)}"
         )
+        if artifacts.CARD_FILE not in files:
+            progress.note(f"warning: {checkpoint} has no card, {artifacts.CARD_FILE}")
         if removed:
             progress.note(f"removing files of the model that is there: {', '.join(removed)}")
         commit = api.create_commit(

@@ -1,6 +1,7 @@
 """The model card's facts about a pre-training run."""
 
 from cloze import config as configuration
+from cloze.hub import hub_repo
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
 from cloze.training.model_card import CardInfo, DatasetReference, describe_commit
@@ -55,4 +56,5 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
         license=config.license,
         pipeline_tag=None if causal else "fill-mask",
         settings=configuration.to_toml(config),
+        base_model=hub_repo(config.init, config.init_commit),
     )

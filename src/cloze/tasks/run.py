@@ -9,6 +9,7 @@ from torch import nn
 
 from cloze import file_io
 from cloze.errors import InputError
+from cloze.hub import hub_repo
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
 from cloze.optional_dependencies import require
@@ -231,4 +232,5 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
         license=config.license,
         pipeline_tag=None,
         settings=to_toml(task, config),
+        base_model=hub_repo(config.model, config.model_commit),
     )
