@@ -312,8 +312,8 @@ def _to_status_error(error: Any, where: object, *, writing: bool) -> ClozeError:
         remedy = f"Run it again {f'in {seconds} seconds' if seconds else 'later'}"
         return RunError("too many requests", where=where, remedy=remedy)
     server_message = f": {error.server_message.splitlines()[0][:200]}" if error.server_message else ""
-    remedy = "Run it again later" if status >= 500 else None
-    return RunError(f"{endpoint} answers with error {status}{server_message}", where=where, remedy=remedy)
+    what = f"{endpoint} answers with error {status}{server_message}"
+    return RunError(what, where=where, remedy="Run it again later" if status >= 500 else None)
 
 
 def retry_after(error: Any) -> int | None:
