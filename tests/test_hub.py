@@ -312,7 +312,7 @@ def test_a_file_with_another_hash_is_not_kept(hub, commit, written, capsys):
     hub.blobs[sha256] = bytes(len(right))
     line = error_of(capsys, "fill", "-m", URL, TEXT, code=1)
     what = "model.safetensors is damaged: the contents differ from the hash that the Hub has for it"
-    assert line == f"{URL}: {what}. Run it again: the file is downloaded anew."
+    assert line == f"{URL}: {what}. Run it again: the file is downloaded from its start."
     assert not (snapshot(hub, commit) / "model.safetensors").exists()
     hub.blobs[sha256] = right
     assert main(["fill", "-m", URL, TEXT]) == 0

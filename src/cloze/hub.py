@@ -149,7 +149,7 @@ def cache_directory(name: HubName) -> Path:
 
 
 def find_cached(name: HubName) -> Path | None:
-    """Return the directory in the cache with files of a model, without the network; None if there is none."""
+    """Return the directory in the cache with files of a model, without the network; None if it is not there."""
     if find_spec("huggingface_hub") is None:
         return None
     import_hub(name)

@@ -237,7 +237,9 @@ class _CachedCopy:
         if _hash(partial, file) != file.hash:
             partial.unlink()
             what = f"{file.name} is damaged: the contents differ from the hash that the Hub has for it"
-            raise RunError(what, where=self.name, remedy="Run it again: the file is downloaded anew")
+            raise RunError(
+                what, where=self.name, remedy="Run it again: the file is downloaded from its start"
+            )
         partial.replace(blob)
 
     def _receive(self, file: _File, partial: Path, bar: Bar) -> None:
