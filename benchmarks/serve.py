@@ -100,7 +100,7 @@ class Serve(Benchmark):
             soak = tuple(_soak(client, process.pid, text, self))
         return ServerFigures(
             settings={
-                "model": self.model.name,
+                "model": Path(self.model).name,
                 "tokens": self.tokens,
                 "seconds": self.seconds,
                 "cores": len(os.sched_getaffinity(0)),
@@ -223,7 +223,7 @@ def _memory(pid: int, requests: int) -> Memory:
     return Memory(requests, resident_bytes(pid) / (1 << 20), threads, files)
 
 
-def _text(model: Path, num_tokens: int) -> str:
+def _text(model: str, num_tokens: int) -> str:
     """Return a text with a number of tokens, all of them whole words of the vocabulary."""
     tokenizer = Tokenizer.load(resolve_checkpoint(model))
     words = [token for token in tokenizer.tokens if token.isascii() and token.isalpha() and token.islower()]
@@ -233,7 +233,7 @@ def _text(model: Path, num_tokens: int) -> str:
 
 
 @contextmanager
-def _server(model: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def _server(model: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     command = [sys.executable, "-m", "cloze", "serve", "-m", str(model), "--port", "0"]
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stderr=output)

@@ -61,7 +61,7 @@ class Start(TimedBenchmark):
         seconds = ", ".join(f"{timing.name} {timing.median:.2f}" for timing in timings)
         return self.describe(
             timings,
-            settings={"model": self.model.name, "rounds": self.rounds},
+            settings={"model": Path(self.model).name, "rounds": self.rounds},
             unit="processes",
             checks=checks,
             notes=(f"seconds per process: {seconds}",),

@@ -17,6 +17,7 @@ from hypothesis import settings
 from torch import Tensor
 
 from cloze.models.bert import BertConfig
+from hub_server import Hub, serve_hub
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")  # a failure that occurs once in a hundred runs cannot be attributed
@@ -104,6 +105,37 @@ def bucket(object_store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     yield system
     system.rm("library", recursive=True)
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    """A local server of the Hugging Face Hub, and an empty cache; also for commands in other processes."""
+    from huggingface_hub import HfFileSystem, constants
+    from huggingface_hub.utils import close_session
+
+    with serve_hub() as server:
+        variables = {
+            "HF_ENDPOINT": server.url,
+            "HF_HOME": str(tmp_path / "hf"),
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_XET": "1",
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        for name in ("HF_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+            monkeypatch.delenv(name, raising=False)
+        # read from the variables when huggingface_hub was imported
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf/hub"))
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "hf/token"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        HfFileSystem.clear_instance_cache()
+        yield server
+        HfFileSystem.clear_instance_cache()
+        close_session()
 
 
 @pytest.fixture

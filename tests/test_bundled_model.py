@@ -9,11 +9,11 @@ import cloze
 from cloze import artifacts
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.model_paths import find_bundled
+from cloze.model_paths import find_model_directory
 
 pytestmark = pytest.mark.protected
 
-MODEL = find_bundled("cloze-mini")
+MODEL = find_model_directory("cloze-mini")
 MAX_BYTES = 24_000_000
 
 
@@ -31,16 +31,17 @@ def test_card_has_the_license_in_its_header():
 
 def test_existing_paths_take_precedence_over_the_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find_bundled("cloze-mini").is_absolute()
-    assert find_bundled("cloze-mini/x") == Path("cloze-mini/x")
-    assert find_bundled("./sub/cloze-mini") == Path("sub/cloze-mini")
+    assert find_model_directory("cloze-mini").is_absolute()
+    with pytest.raises(InputError, match="no such directory"):
+        find_model_directory("cloze-mini/x")
+    assert find_model_directory("./sub/cloze-mini") == Path("sub/cloze-mini")
     with pytest.raises(
         InputError, match=r"cloze-maxi: no such file, directory or bundled model\. Give .*: cloze-mini\."
     ):
-        find_bundled("cloze-maxi")
-    assert find_bundled("") == Path()
+        find_model_directory("cloze-maxi")
+    assert find_model_directory("") == Path()
     (tmp_path / "cloze-mini").mkdir()
-    assert find_bundled("cloze-mini") == Path("cloze-mini")
+    assert find_model_directory("cloze-mini") == Path("cloze-mini")
 
 
 TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began to sing again in the trees.\n"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cloze.data.vocabulary import train_vocabulary as train_vocabulary
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
+    from cloze.export.push import push as push
     from cloze.inference.embedder import Embedder as Embedder
     from cloze.inference.embedder import EmbeddingConfig as EmbeddingConfig
     from cloze.inference.fill_mask import FillMask as FillMask
@@ -60,6 +61,7 @@ _LOCATIONS = {
     "finetune": "cloze.tasks.finetune:finetune",
     "load": "cloze.inference.loading:load",
     "pretrain": "cloze.pretraining.run:pretrain",
+    "push": "cloze.export.push:push",
     "resume_pretraining": "cloze.pretraining.run:resume_pretraining",
     "train_vocabulary": "cloze.data.vocabulary:train_vocabulary",
     "write_report": "cloze.reports.run_report:write_report",

@@ -1,48 +1,104 @@
-"""Find the directory of a model: a checkpoint, a run, or the name of a bundled model."""
+"""Find the directory of a model: a checkpoint, a run, a bundled model, or a model of the Hugging Face Hub."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError
+from cloze.hub import (
+    MODULES,
+    PREFIX,
+    HubFiles,
+    HubName,
+    find_cached,
+    first_missing,
+    has_all,
+    is_repo,
+    name_of_snapshot,
+    parse_hub_name,
+)
+from cloze.hub_download import download
 
 Pointer: TypeAlias = Literal["latest", "best"]
 """A file in a run that contains the path of one of its checkpoints."""
 
 LOG = logging.getLogger(__name__)
 """Which checkpoint of a run was read, and what followed from it; the command line shows this."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
+"""A URL, also as `Path` writes it, with one slash."""
 _BUNDLED_MODELS = Path(__file__).parent / "pretrained"
 _MAX_POINTER_BYTES = 1 << 12
 
 
-def find_bundled(path: Path | str) -> Path:
-    """Return the directory of a bundled model by its name; return any other path unchanged.
+def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit: str | None = None) -> Path:
+    """Return the directory of a model by its name, or any other path unchanged.
 
-    An existing file or directory of that name takes precedence.
+    `hf://org/name` is downloaded from the Hub where it is not in the cache. A name without that prefix is never sent
+    anywhere: it is a path, else a bundled model, else a model in the cache.
+
+    Args:
+        path: a path or a name.
+        files: those that are read of a model on the Hub.
+        commit: the commit of a model on the Hub, where a run recorded it.
 
     Raises:
-        InputError: a name without slashes that is neither a path nor a bundled model.
+        InputError: there is no such model, or no directory and no cached model has the name.
+        RunError: the Hub cannot be reached, or a download failed.
     """
+    hub_name = parse_hub_name(path)
+    if hub_name is not None:
+        return download(HubName(hub_name.repo, commit or hub_name.revision), files)
+    if _URL.match(str(path)):
+        url = str(path).replace(":/", "://", 1).replace(":///", "://")
+        what = "a model is a local directory or hf://org/name"
+        raise InputError(what, where=url, remedy="Copy the files first")
+    is_local = str(path).startswith(("./", "../", "~"))
     path = Path(path)
-    if path.exists() or path.parts != (path.name,):
+    is_name = path.parts == (path.name,)
+    if path.exists() or is_local or len(path.parts) > 2 or not (is_name or is_repo(str(path))):
+        _refuse_commit(path, commit)
         return path
     bundled = {file.parent.name: file.parent for file in _BUNDLED_MODELS.glob("*/config.json")}
-    if path.name not in bundled:
-        remedy = f"Give a path or one of the bundled models: {', '.join(sorted(bundled))}"
+    if is_name and path.name in bundled:
+        _refuse_commit(path, commit)
+        return bundled[path.name]
+    cached = find_cached(HubName(str(path), commit)) if is_repo(str(path)) else None
+    if cached is None and is_name:
+        remedy = f"Give a path, hf://org/name, or one of the bundled models: {', '.join(sorted(bundled))}"
         raise InputError("no such file, directory or bundled model", where=path, remedy=remedy)
-    return bundled[path.name]
+    if cached is None and path.parent.is_dir():
+        return path
+    if cached is None:
+        what = "no such directory, and no such model in the cache of the Hub"
+        raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")
+    if missing := first_missing(cached, files):
+        what = f"is in the cache of the Hub without {missing}"
+        raise InputError(what, where=path, remedy=f"{PREFIX}{path} downloads it")
+    note = "" if has_all(cached, files) else f", perhaps without {MODULES}; {PREFIX}{path} completes it"
+    LOG.info("%s: commit %s, from the cache%s", path, cached.name, note)
+    return cached
 
 
-def resolve_checkpoint(path: Path, prefer: Pointer = "best") -> Path:
-    """Return the directory of a model: of a run, its best or its latest checkpoint; of a name, the bundled model.
+def _refuse_commit(path: Path, commit: str | None) -> None:
+    if commit is not None:
+        what = f"is not a model of the Hub, and has no commit {commit}"
+        raise InputError(what, where=path, remedy="Leave the commit out of the settings")
+
+
+def resolve_checkpoint(
+    path: Path | str, prefer: Pointer = "best", *, files: HubFiles = "model", commit: str | None = None
+) -> Path:
+    """Return the directory of a model as `find_model_directory` does; of a run, its best or its latest checkpoint.
 
     A run that was not evaluated has no best checkpoint; its latest is returned. Which one it is, is logged.
 
     Raises:
         InputError: the name is unknown, or the run has no checkpoint.
+        RunError: the Hub cannot be reached, or a download failed.
     """
-    path = find_bundled(path)
+    path = find_model_directory(path, files, commit=commit)
     pointers: tuple[Pointer, ...] = ("best", "latest") if prefer == "best" else ("latest",)
     for pointer in pointers:
         if (path / pointer).is_file():
@@ -52,6 +108,12 @@ def resolve_checkpoint(path: Path, prefer: Pointer = "best") -> Path:
     if (path / artifacts.RUN_CONFIG).is_file():
         raise InputError("is a run without a checkpoint", where=path, remedy="Continue it with --resume")
     return path
+
+
+def commit_of(directory: Path) -> str | None:
+    """Return the commit of a model in the cache of the Hub; None for any other directory."""
+    name = name_of_snapshot(directory)
+    return None if name is None else name.revision
 
 
 def follow_pointer(run: Path, pointer: Pointer) -> Path:

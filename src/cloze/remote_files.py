@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, TypeAlias
 
-from cloze import artifacts, file_io
+from cloze import artifacts, file_io, hub
 from cloze.errors import ClozeError, InputError, RunError
 from cloze.optional_dependencies import require
 
@@ -297,6 +297,8 @@ def _remote_errors(url: str, *, writing: bool = False) -> Iterator[None]:
     except FileNotFoundError as error:
         raise error_class("no such file", where=url) from error
     except Exception as error:
+        if url.startswith(hub.PREFIX) and (explained := hub.to_cloze_error(error, url, writing=writing)):
+            raise explained from error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise error_class(f"the store refuses: {reason[:300]}", where=url) from error
 
@@ -306,6 +308,8 @@ def _store(url: str, *, writing: bool = False) -> Iterator[tuple[Any, str]]:
     """Yield fsspec's file system for a URL and the path in it; errors are those of `_remote_errors`."""
     with _remote_errors(url, writing=writing):
         require(["fsspec"], extra="stores", where=url)
+        if url.startswith(hub.PREFIX):
+            hub.import_hub(url)
         from fsspec.core import url_to_fs
 
         system, path = url_to_fs(url)

@@ -5,6 +5,7 @@ from samples import NANO, NANO_TASK
 
 INSTALLS = "installs software"
 MEASURED = "many processes; tests/benchmarks runs a small one"
+ASKS_THE_HUB = "asks the Hub; tests/test_hub.py and tests/test_hub_datasets.py have a local one"
 TAKES_MINUTES = "takes five minutes; tests/demo runs a small one"
 
 
@@ -80,6 +81,14 @@ PAGES = {
             "reviews.tsv my-texts=texts"
         ),
         replaced={"--steps 1000": "--steps 2"},
+        not_run={
+            "cloze fill -m hf://": ASKS_THE_HUB,
+            "cloze finetune classification -m hf://": ASKS_THE_HUB,
+            "import cloze": ASKS_THE_HUB,
+            "cloze import hf://": ASKS_THE_HUB,
+            "cloze finetune classification -m cloze-mini -d hf://": ASKS_THE_HUB,
+            "cloze push": ASKS_THE_HUB,
+        },
     ),
     "docs/text.md": Page(
         inputs=(

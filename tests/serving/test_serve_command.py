@@ -17,7 +17,9 @@ import pytest
 from server_process import ServerProcess
 
 from cloze.cli import main
+from cloze.model_paths import find_model_directory
 from cloze.serving.server import bind, listen
+from hub_server import Hub
 
 
 @pytest.fixture
@@ -34,6 +36,13 @@ def start() -> Iterator[Callable[..., ServerProcess]]:
     signal.signal(signal.SIGINT, own)
     for served in started:
         served.end()
+
+
+def test_a_model_of_the_hub_is_served_by_its_name(start: Callable[..., ServerProcess], hub: Hub) -> None:
+    hub.add_model("ardent/mini", find_model_directory("cloze-mini"))
+    served = start("-m", "hf://ardent/mini", "--quiet")
+    assert "serving mini at" in served.told
+    assert served.post("/fill", model="mini", inputs="She closed the [MASK].").status_code == 200
 
 
 def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) -> None:

@@ -42,6 +42,7 @@ VERBS = {
     "serve": "serve models over HTTP, with an explorer page",
     "import": "convert a Google or Hugging Face model to a checkpoint",
     "export": "export a model to ONNX",
+    "push": "upload a checkpoint to the Hugging Face Hub",
     "info": "describe a directory and verify its files",
     "report": "write the curves and settings of a run as HTML",
     "completion": "print a script that completes commands in a shell",
@@ -142,11 +143,13 @@ def run_command(command: str, module: str, arguments: list[str]) -> int:
 @contextmanager
 def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
     """Show on stderr which checkpoint of a run is read, once for each run, unless `--quiet` is given."""
+    from cloze.hub_download import quiet_downloads
     from cloze.model_paths import LOG
     from cloze.progress import is_torchrun
 
     if "--quiet" in arguments or (is_torchrun() and os.environ["RANK"] != "0"):
-        yield
+        with quiet_downloads():
+            yield
         return
     shown: set[str] = set()
 

@@ -18,7 +18,7 @@ def run(
     corpus: options.TextInputs,
     /,
     *,
-    vocab: options.OptionalPath = None,
+    vocab: Annotated[options.OptionalName, arg(metavar="VOCAB")] = None,
     output: options.OptionalOutputPathOrUrl = None,
     reading: ReadingOrPreviewFlags,
     language: Annotated[str, arg(metavar="CODE")] = "en",
@@ -39,7 +39,8 @@ def run(
 
     Args:
         corpus: Text files, folders or globs, plain or compressed; - is stdin.
-        vocab: Directory of a vocabulary or of a model with a tokenizer, or cloze-mini (required without --append).
+        vocab: Directory of a vocabulary or of a model with a tokenizer, cloze-mini or hf://org/name (required without
+            --append).
         output: Directory or URL, as in s3://bucket/data, of the data set (required).
         language: ISO code of the language, for splitting paragraphs into sentences.
         splitter: Function that splits paragraphs into sentences, instead of --language.
@@ -106,7 +107,7 @@ def run(
         print_warnings(directory, flags)
 
     def cache_key() -> object:
-        files = resolve_checkpoint(vocab).iterdir() if vocab else ()
+        files = resolve_checkpoint(vocab, files="tokenizer").iterdir() if vocab else ()
         vocabulary = input_versions(sorted(str(file) for file in files if file.is_file()))
         return input_versions(corpus), vocab, vocabulary, config, part_settings(config)
 

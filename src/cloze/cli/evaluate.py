@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import tee
-from pathlib import Path
 from statistics import fmean
 
 from cloze.cli import options
@@ -112,7 +111,7 @@ def run(
 
 
 def _evaluate_pretrained(
-    task: str, model: Path, data: str, settings: tuple[str, ...], device: str, flags: options.Flags
+    task: str, model: str, data: str, settings: tuple[str, ...], device: str, flags: options.Flags
 ) -> None:
     from cloze import config as configuration
     from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
@@ -126,7 +125,7 @@ def _evaluate_pretrained(
     flags.print({"data": str(data), **counts, **scores}, "\n".join(lines))
 
 
-def _evaluate_fill(model: Path, data: str, device: str, flags: options.Flags) -> None:
+def _evaluate_fill(model: str, data: str, device: str, flags: options.Flags) -> None:
     from cloze.inference.fill_evaluation import evaluate_fill
     from cloze.inference.fill_mask import FillMask
 
@@ -134,7 +133,7 @@ def _evaluate_fill(model: Path, data: str, device: str, flags: options.Flags) ->
     print_scores(flags, scores, examples=count, data=data)
 
 
-def _evaluate_blimp(model: Path, data: str, device: str, flags: options.Flags) -> None:
+def _evaluate_blimp(model: str, data: str, device: str, flags: options.Flags) -> None:
     from cloze.inference.blimp import evaluate_blimp
     from cloze.inference.sentence_scorer import SentenceScorer
 
@@ -147,7 +146,7 @@ def _evaluate_blimp(model: Path, data: str, device: str, flags: options.Flags) -
 
 
 def _evaluate_likelihood(
-    model: Path,
+    model: str,
     data: str,
     text_column: str,
     output: str | None,

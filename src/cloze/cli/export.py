@@ -1,7 +1,6 @@
 """`cloze export`: export a model to ONNX."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: Annotated[Positional[Path], arg(metavar="MODEL")],
+    model: Annotated[Positional[str], arg(metavar="MODEL")],
     /,
     *,
     output: options.Output,
@@ -31,7 +30,7 @@ def run(
     Pooling and normalization of sentence encoders are part of the graph.
 
     Args:
-        model: cloze-mini, a checkpoint, a run, or a directory of transformers or sentence-transformers.
+        model: cloze-mini, a checkpoint, a run, a directory of transformers or sentence-transformers, or hf://org/name.
         output: Directory of the graph.
         to: Format.
         int8: Store matrices and embeddings as 8-bit integers, and report the difference.

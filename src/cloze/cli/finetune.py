@@ -24,7 +24,7 @@ def run(
     /,
     *,
     output: options.OptionalOutput = None,
-    model: Annotated[options.OptionalPath, arg(aliases=["-m"])] = None,
+    model: options.OptionalModel = None,
     data: Annotated[options.OptionalPathOrUrl, arg(aliases=["-d"])] = None,
     dev: options.OptionalPathOrUrl = None,
     text_column: options.TextColumn = None,
@@ -85,7 +85,7 @@ def run(
         existing = output
     task = task or _find_task_name(recipe, existing)
     by_flag = {
-        "model": None if model is None else str(model),
+        "model": model,
         "train": data,
         "dev": dev,
         "train_examples": examples,

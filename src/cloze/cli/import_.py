@@ -1,6 +1,5 @@
 """`cloze import`: convert a Google or Hugging Face model to a checkpoint."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
@@ -13,7 +12,7 @@ HiddenAct = Annotated[
 
 
 def run(
-    source: Annotated[Positional[Path], arg(metavar="SOURCE")],
+    source: Annotated[Positional[str], arg(metavar="SOURCE")],
     /,
     *,
     output: options.Output,
@@ -27,7 +26,8 @@ def run(
 
     Args:
         source: Directory with bert_config.json, vocab.txt and a TensorFlow checkpoint, prefix of the checkpoint, as in
-            uncased_L-12_H-768_A-12/bert_model.ckpt, or directory of transformers, also with pytorch_model.bin.
+            uncased_L-12_H-768_A-12/bert_model.ckpt; or directory of transformers or hf://org/name, also with
+            pytorch_model.bin.
         output: Directory of the checkpoint.
         hidden_act: Meaning of "gelu" in Google's bert_config.json: gelu_tanh (default), as in google-research/bert
             since February 2019, or gelu (exact), as before and in transformers.

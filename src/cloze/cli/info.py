@@ -1,7 +1,6 @@
 """`cloze info DIR`: describe a directory and verify its files."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -9,11 +8,11 @@ from tyro.conf import Positional, arg
 from cloze.cli import options
 
 
-def run(directory: Annotated[Positional[Path], arg(metavar="DIR")], /, *, flags: options.Flags) -> None:
+def run(directory: Annotated[Positional[str], arg(metavar="DIR")], /, *, flags: options.Flags) -> None:
     """Describe a directory and verify its files against the manifest.
 
     Args:
-        directory: Checkpoint, data set, vocabulary or run.
+        directory: Checkpoint, data set, vocabulary or run, or hf://org/name.
     """
     from cloze.reports.describe import describe
 

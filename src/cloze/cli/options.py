@@ -43,7 +43,8 @@ TextInputs: TypeAlias = Annotated[Positional[tuple[str, ...]], _flag("TEXT…")]
 InputPathOrUrl: TypeAlias = Annotated[Positional[str], arg(metavar="INPUT")]
 DataPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-d", hint=_REQUIRED)]
 Vocabulary: TypeAlias = Annotated[
-    Positional[Path], arg(metavar="VOCAB", help="Directory of a vocabulary or of a model with a tokenizer.")
+    Positional[str],
+    arg(metavar="VOCAB", help="Directory of a vocabulary or of a model with a tokenizer, or hf://org/name."),
 ]
 TaskName: TypeAlias = Annotated[
     Positional[str], arg(metavar="TASK", help="Name of the task; cloze tasks lists them.")
@@ -69,12 +70,23 @@ TaskSettings: TypeAlias = Annotated[
 
 # models
 Model: TypeAlias = Annotated[
-    Path,
-    _flag("PATH", "-m", text="cloze-mini, a checkpoint, or a run (its best checkpoint).", hint=_REQUIRED),
+    str,
+    _flag(
+        "MODEL",
+        "-m",
+        text="cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.",
+        hint=_REQUIRED,
+    ),
 ]
+OptionalModel: TypeAlias = Annotated[str | None, _flag("MODEL", "-m")]
 Models: TypeAlias = Annotated[
-    UseAppendAction[tuple[Path, ...]],
-    _flag("PATH", "-m", text="Checkpoint or run; may be repeated to average logits.", hint=_REQUIRED),
+    UseAppendAction[tuple[str, ...]],
+    _flag(
+        "MODEL",
+        "-m",
+        text="Checkpoint, run or hf://org/name; may be repeated to average logits.",
+        hint=_REQUIRED,
+    ),
 ]
 Device: TypeAlias = Annotated[str, arg(metavar="DEVICE", help="cpu, cuda, mps or auto.")]
 

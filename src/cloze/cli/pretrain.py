@@ -22,7 +22,7 @@ def run(
     config: Annotated[options.OptionalName, arg(aliases=["-c"], metavar="RECIPE")] = None,
     steps: options.OptionalInteger = None,
     budget: Annotated[options.OptionalName, arg(metavar="TIME")] = None,
-    init: options.OptionalPath = None,
+    init: Annotated[options.OptionalName, arg(metavar="MODEL")] = None,
     seed: options.OptionalInteger = None,
     settings: options.Settings = (),
     print_config: options.Switch = False,
@@ -42,7 +42,7 @@ def run(
         config: TOML file, or name of a recipe, as in -c original or -c fast (default with --init: adapt).
         steps: Number of optimizer steps, unless --budget is given.
         budget: Training time, as in 30m or 8h; the learning rate schedule follows the clock.
-        init: cloze-mini, a checkpoint or a run to adapt to the data, with a new optimizer.
+        init: cloze-mini, a checkpoint, a run or hf://org/name to adapt to the data, with a new optimizer.
         seed: Seed of weights, pairs, masks and dropout.
         settings: Setting, as in --set optimizer.learning_rate=2e-5; may be repeated.
         print_config: Print the resolved settings as TOML, and stop.
@@ -63,7 +63,7 @@ def run(
         "model.size": model,
         "steps": steps,
         "budget_seconds": None if budget is None else parse_duration(budget),
-        "init": None if init is None else str(init),
+        "init": init,
         "seed": seed,
     }
     overrides = [*settings, *configuration.to_overrides(by_flag)]

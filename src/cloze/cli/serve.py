@@ -14,7 +14,7 @@ def run(
     *,
     model: Annotated[
         options.Repeated,
-        arg(aliases=["-m"], metavar="[NAME=]DIR", help_behavior_hint="(default: cloze-mini)"),
+        arg(aliases=["-m"], metavar="[NAME=]MODEL", help_behavior_hint="(default: cloze-mini)"),
     ] = (),
     watch: Annotated[options.Repeated, arg(metavar="[NAME=]RUN", help_behavior_hint="")] = (),
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1",
@@ -27,7 +27,8 @@ def run(
     """Serve models over HTTP, with an explorer page at /, until Ctrl-C or SIGTERM.
 
     Args:
-        model: cloze-mini, a checkpoint or a run, with its name in requests; may be repeated, the first is the default.
+        model: cloze-mini, a checkpoint, a run or hf://org/name, with its name in requests; may be repeated, the
+            first is the default.
         watch: Run whose curves the page shows during training; may be repeated. Runs of --model are included.
         host: Address to listen on; 0.0.0.0 accepts connections from other machines.
         port: Port; 0 selects a free one.
@@ -59,11 +60,15 @@ def run(
 
 def _parse_names(arguments: tuple[str, ...], *, flag: str) -> dict[str, Path]:
     """Parse NAME=DIR, or DIR, whose name is the default; an existing path may contain "="."""
+    from cloze.hub import parse_hub_name
+
     directories: dict[str, Path] = {}
     for argument in arguments:
         name, equals, path = ("", "", "") if Path(argument).exists() else argument.partition("=")
+        hub_name = parse_hub_name(path if equals else argument)
         directory = Path(path if equals else argument)
-        name = name if equals else directory.resolve().name
+        default = directory.resolve().name if hub_name is None else Path(hub_name.repo).name
+        name = name if equals else default
         if name in directories:
             raise InputError(f"the name {name!r} is used twice", where=flag, remedy="Write NAME=DIR")
         directories[name] = directory

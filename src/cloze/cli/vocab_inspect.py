@@ -38,7 +38,7 @@ def run(
     /,
     *,
     text: Annotated[options.Repeated, arg(metavar="TEXT", help_behavior_hint="")] = (),
-    beside: Annotated[tuple[Path, ...], arg(metavar="VOCAB…", help_behavior_hint="")] = (),
+    beside: Annotated[tuple[str, ...], arg(metavar="VOCAB…", help_behavior_hint="")] = (),
     reading: ReadingFlags,
     pool: options.WorkerFlags,
     flags: options.Flags,

@@ -23,6 +23,7 @@ from cloze.data.documents import (
 )
 from cloze.data.files import HUB_PREFIX
 from cloze.errors import InputError
+from cloze.hub import import_hub
 from cloze.optional_dependencies import require
 from cloze.progress import Bar
 from cloze.remote_files import is_url, open_url
@@ -135,6 +136,7 @@ def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Docum
     """
     where = name = file_range.file
     require(["datasets"], extra="hub", where=name)
+    import_hub(name)
     import datasets
 
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":", 2), "", ""][:3]

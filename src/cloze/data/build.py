@@ -59,7 +59,7 @@ class BuildConfig:
 
 def build_dataset(
     inputs: Sequence[str | Path],
-    vocabulary: Path | None,
+    vocabulary: Path | str | None,
     output: Path,
     config: BuildConfig = BuildConfig(),
     *,
@@ -72,7 +72,8 @@ def build_dataset(
 
     Args:
         inputs: one or several files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
-        vocabulary: a directory with a tokenizer; None takes that of the data set which is appended to.
+        vocabulary: a directory with a tokenizer or the name of a model; None takes that of the data set which is
+            appended to.
         output: directory of the data set.
         config: how text is read, cleaned, split and held out.
         append: add to an existing data set, whose documents and held-out documents stay as they are.
@@ -118,7 +119,7 @@ def build_dataset(
 
 def build_array_task(
     inputs: Sequence[str | Path],
-    vocabulary: Path | None,
+    vocabulary: Path | str | None,
     output: Path,
     config: BuildConfig = BuildConfig(),
     *,
@@ -170,7 +171,7 @@ def merge_array_tasks(output: Path, *, overwrite: bool = False, progress: Progre
 
 def _begin(
     inputs: Sequence[str | Path],
-    vocabulary: Path | None,
+    vocabulary: Path | str | None,
     output: Path,
     config: BuildConfig,
     *,
@@ -223,7 +224,7 @@ def _name_and_hash(function: str | None) -> list[str | None] | None:
     return None if function is None else [function, hash_splitter(function)]
 
 
-def _choose_tokenizer(vocabulary: Path | None, dataset: Path | None) -> Tokenizer:
+def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> Tokenizer:
     """Load the tokenizer of the vocabulary, or of the data set which is appended to."""
     if dataset is None:
         if vocabulary is None:

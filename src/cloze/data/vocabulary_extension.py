@@ -61,7 +61,7 @@ class Extension:
 
 
 def extend_vocabulary(
-    vocabulary: Path,
+    vocabulary: Path | str,
     output: Path,
     *,
     words: Path | None = None,
@@ -75,7 +75,7 @@ def extend_vocabulary(
     """Add words to a vocabulary and write the extended tokenizer.
 
     Args:
-        vocabulary: a directory with a tokenizer.
+        vocabulary: a directory with a tokenizer, or the name of a model.
         output: directory for the extended one.
         words: a file with one word per line.
         inputs: text: files, folders, globs, or - for stdin.

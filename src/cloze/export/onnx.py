@@ -56,7 +56,7 @@ class ExportReport:
 
 
 def export_onnx(
-    source: Path, output: Path, *, precision: Precision = "float32", overwrite: bool = False
+    source: Path | str, output: Path, *, precision: Precision = "float32", overwrite: bool = False
 ) -> ExportReport:
     """Write a model as an ONNX graph with its tokenizer, for ONNX Runtime without cloze or torch.
 
@@ -72,7 +72,7 @@ def export_onnx(
             finite; the disk is full.
     """
     artifacts.check_output_path(Path(output), overwrite=overwrite, inputs=[source])
-    checkpoint = resolve_checkpoint(Path(source))
+    checkpoint = resolve_checkpoint(source)
     external, model, max_length = _load(checkpoint)
     try:
         graph = build_graph(model, precision=precision)

@@ -91,7 +91,7 @@ class EmbeddingFileConfig:
 
 
 def embed_file(
-    model: Path,
+    model: Path | str,
     source: PathOrUrl,
     output: PathOrUrl,
     config: EmbeddingConfig,
@@ -103,7 +103,7 @@ def embed_file(
     """Write the vectors of a file's texts, in their order and in bounded memory.
 
     Args:
-        model: a checkpoint or a run.
+        model: a checkpoint, a run or a name.
         source: path or URL of a text file with a text per line, empty lines included, or of a table; - is stdin.
         output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
         config: which vectors to write.

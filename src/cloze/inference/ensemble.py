@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ from cloze.tasks.config import load_task
 from cloze.tasks.task import AnyTask
 from cloze.training.workers import LoadedPerWorker
 
+Name = TypeVar("Name", bound=Path | str)
+"""The path or the name of a model."""
+
 
 class EnsembleModel(nn.Module):
     """Returns the mean of the logits of several models."""
@@ -35,7 +38,9 @@ class EnsembleModel(nn.Module):
         return torch.stack([model(batch).float() for model in self.models]).mean(0)
 
 
-def load_ensemble(directories: Sequence[Path], task: str | None = None, *, device: str = "auto") -> Predictor:
+def load_ensemble(
+    directories: Sequence[Path | str], task: str | None = None, *, device: str = "auto"
+) -> Predictor:
     """Load models that were fine-tuned for one task, such as runs with different seeds, as one predictor.
 
     Args:
@@ -60,14 +65,14 @@ def load_ensemble(directories: Sequence[Path], task: str | None = None, *, devic
     return replace(first, model=models, task=first.task.for_ensemble([other.task for other in others]))
 
 
-def group_models_by_task(directories: Sequence[Path], *, ensemble: bool) -> dict[str, list[Path]]:
+def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict[str, list[Name]]:
     """Return the models that were fine-tuned for each task, by the task's name.
 
     Raises:
         InputError: a directory has no task, is repeated, or has the task of another one without `ensemble`.
     """
     check_distinct(directories)
-    models: dict[str, list[Path]] = {}
+    models: dict[str, list[Name]] = {}
     for directory in directories:
         checkpoint = resolve_checkpoint(directory)
         if not checkpoint.is_dir():
@@ -85,7 +90,7 @@ def group_models_by_task(directories: Sequence[Path], *, ensemble: bool) -> dict
     return models
 
 
-def check_distinct(directories: Sequence[Path]) -> None:
+def check_distinct(directories: Sequence[Path | str]) -> None:
     """Raise InputError if two directories resolve to one checkpoint."""
     seen: set[Path] = set()
     for directory in directories:
@@ -95,7 +100,9 @@ def check_distinct(directories: Sequence[Path]) -> None:
         seen.add(checkpoint)
 
 
-def _check_compatible(first: Predictor, other: Predictor, directory: Path, first_directory: Path) -> None:
+def _check_compatible(
+    first: Predictor, other: Predictor, directory: Path | str, first_directory: Path | str
+) -> None:
     """Refuse a model that reads other inputs than the first one."""
     tokenizer = replace(other.tokenizer, model_max_length=first.tokenizer.model_max_length)
     if tokenizer != first.tokenizer:
@@ -113,7 +120,7 @@ def _check_compatible(first: Predictor, other: Predictor, directory: Path, first
 
 def stream_predictions(
     predictor: Predictor,
-    models: Sequence[Path],
+    models: Sequence[Path | str],
     examples: Iterable[Any],
     placement: WorkerPlacement,
     *,

@@ -62,13 +62,13 @@ class _PlannedFile:
     """A file with its test data and models, or without models and with the same value in each row."""
 
     file: GlueFile
-    models: tuple[Path, ...] = ()
+    models: tuple[Path | str, ...] = ()
     test: Path = Path()
     value: str = ""
 
 
 def write_submission(
-    models: Sequence[Path],
+    models: Sequence[Path | str],
     data: Path,
     path: Path,
     *,
@@ -108,8 +108,8 @@ def write_submission(
 
 
 def _models_by_task(
-    models: Sequence[Path], files: Sequence[GlueFile], *, ensemble: bool, fill_majority: bool
-) -> Mapping[str, tuple[Path, ...]]:
+    models: Sequence[Path | str], files: Sequence[GlueFile], *, ensemble: bool, fill_majority: bool
+) -> Mapping[str, tuple[Path | str, ...]]:
     """Return the models for the task of each file that has some."""
     models_of = group_models_by_task(models, ensemble=ensemble)
     trained_as = {file.task: find_task(file.task).trained_as or file.task for file in files}
@@ -126,7 +126,7 @@ def _models_by_task(
     return {task: tuple(models_of[other]) for task, other in trained_as.items() if other in models_of}
 
 
-def _plan(file: GlueFile, by_task: Mapping[str, tuple[Path, ...]], data: Path) -> _PlannedFile:
+def _plan(file: GlueFile, by_task: Mapping[str, tuple[Path | str, ...]], data: Path) -> _PlannedFile:
     """Check the test data and models of a file, or find the value that fills it."""
     if file.task not in by_task:
         return _PlannedFile(file, value=_majority(file, data))

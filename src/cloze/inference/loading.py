@@ -13,6 +13,7 @@ from cloze import artifacts
 from cloze.arguments import check_path
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
+from cloze.hub import name_of_snapshot
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import KIND, load_config, load_model, save_model, verify_checkpoint
@@ -107,6 +108,8 @@ class LoadedModel:
 
 def _model_name(checkpoint: Path) -> str:
     """Return the name of a checkpoint's directory, or of the run that it is in."""
+    if (hub_name := name_of_snapshot(checkpoint)) is not None:
+        return hub_name.repo
     path = checkpoint.resolve()
     for folder in ("checkpoints", "trials"):
         if path.parent.name == folder:

@@ -273,7 +273,7 @@ def read_ahead(examples: Iterable[Any], limit: int = 20_000) -> tuple[Iterator[A
     return chain(first, remaining), len(first) if len(first) <= limit else None
 
 
-def find_task_name(directory: Path) -> str | None:
+def find_task_name(directory: Path | str) -> str | None:
     """Return the task that a model was fine-tuned for, by cloze or another program; None for a pre-trained model.
 
     Raises:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.model_paths import find_bundled
+from cloze.hub import name_of_snapshot
+from cloze.model_paths import find_model_directory
 from cloze.models.checkpoint import CONFIG_FILE, KIND, TASK_FILE
 from cloze.models.encoder import get_encoder
 from cloze.models.external_weights import GOOGLE_CONFIG_FILE, ExternalModel, GeluForm, load_external_model
@@ -14,7 +15,7 @@ from cloze.models.sentence_transformers import load_sentence_encoder_config, sav
 
 
 def import_model(
-    source: Path, output: Path, *, hidden_act: GeluForm | None = None, overwrite: bool = False
+    source: Path | str, output: Path, *, hidden_act: GeluForm | None = None, overwrite: bool = False
 ) -> ExternalModel:
     """Write a model of google-research/bert or transformers as a checkpoint, and return it.
 
@@ -22,18 +23,20 @@ def import_model(
     some of its weights are not.
 
     Args:
-        source: directory of the model, or the prefix of a TensorFlow checkpoint.
+        source: directory or name of the model, or the prefix of a TensorFlow checkpoint.
         output: directory of the checkpoint.
         hidden_act: the form that "gelu" means in a model of Google's; None is gelu_tanh.
         overwrite: replace the output where it exists.
 
     Raises:
         InputError: a file is missing or damaged, or the output exists.
-        RunError: the disk is full or cannot be written.
+        RunError: the disk is full or cannot be written, or a download failed.
     """
+    artifacts.check_output_path(output, overwrite=overwrite)
     # the prefix of a TensorFlow checkpoint is not the name of a file
     if not Path(f"{source}.index").is_file():
-        source = find_bundled(source)
+        source = find_model_directory(source, "pickle")
+    source = Path(source)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
     is_google = not (source / CONFIG_FILE).is_file()
     if hidden_act is not None and not is_google:
@@ -46,6 +49,7 @@ def import_model(
     sentence_encoder = load_sentence_encoder_config(source)
     with artifacts.write_directory(output, kind=KIND, overwrite=overwrite) as directory:
         external.save(directory)
+        _copy_card(source, directory)
         if (source / TASK_FILE).is_file() and not external.unexpected_keys:
             shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
         if sentence_encoder is not None:
@@ -55,3 +59,13 @@ def import_model(
                 sentence_encoder = replace(sentence_encoder, max_seq_length=length)
             save_sentence_encoder_config(directory, sentence_encoder, hidden_size=config.hidden_size)
     return external
+
+
+def _copy_card(source: Path, directory: Path) -> None:
+    """Copy the model card, which has the license, and add the commit of a model of the Hub."""
+    card, name = source / artifacts.CARD_FILE, name_of_snapshot(source)
+    if card.is_file():
+        shutil.copyfile(card, directory / artifacts.CARD_FILE)
+    if name is not None:
+        with (directory / artifacts.CARD_FILE).open("a", encoding="utf-8") as stream:
+            stream.write(f"\nImported by cloze from `{name}`.\n")

@@ -1,16 +1,21 @@
 """The model card's facts about a pre-training run."""
 
 from cloze import config as configuration
+from cloze.hub import hub_repo
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
-from cloze.training.model_card import CardInfo, DatasetReference
+from cloze.training.model_card import CardInfo, DatasetReference, describe_commit
 
 _FINETUNE = "cloze finetune classification -m DIR -d DATA -o RUN"
 
 
 def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
     """Return the facts about the run that are known before its first step."""
-    initial = "random weights" if config.init is None else f"the weights of `{config.init}`"
+    initial = (
+        "random weights"
+        if config.init is None
+        else f"the weights of `{config.init}`{describe_commit(config.init_commit)}"
+    )
     causal = config.model.attends_to != "all"
     head = f"{TARGETS_BY_ATTENTION[config.model.attends_to]}-token" if causal else "masked-word"
     heads = f"{head} and next-sentence heads" if config.pairs.next_sentence else f"{head} head"
@@ -51,4 +56,5 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
         license=config.license,
         pipeline_tag=None if causal else "fill-mask",
         settings=configuration.to_toml(config),
+        base_model=hub_repo(config.init, config.init_commit),
     )

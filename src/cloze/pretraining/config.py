@@ -134,7 +134,10 @@ class PretrainConfig:
     budget_seconds: float | None = None
     """Training time; phases and learning rate then follow the clock."""
     init: str | None = None
-    """A checkpoint to start from: its architecture and weights, a new optimizer. Of `model` only dropout applies."""
+    """A checkpoint or the name of a model to start from: its architecture and weights, a new optimizer. Of `model` only
+    dropout applies."""
+    init_commit: str | None = None
+    """Commit of a model of the Hugging Face Hub to start from, set at the start of the run, which keeps it."""
     old_data: str | None = None
     """A data set of the text that the checkpoint was trained on, to measure forgetting: its held-out documents are
     evaluated, too, as old_masked_lm_loss and so on."""

@@ -61,7 +61,7 @@ class PretrainingEvaluation:
 
 
 def evaluate_pretrained(
-    model: Path,
+    model: Path | str,
     data: Sequence[str | Path],
     config: PretrainingEvaluationConfig = PretrainingEvaluationConfig(),
     *,
@@ -80,7 +80,7 @@ def evaluate_pretrained(
     Raises:
         InputError: the model lacks a head, or the text or data set is wrong.
     """
-    checkpoint = resolve_checkpoint(Path(model))
+    checkpoint = resolve_checkpoint(model)
     bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     bert = bert.to(resolve_device(device))
     limit = bert.config.max_position_embeddings

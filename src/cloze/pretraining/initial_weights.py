@@ -34,7 +34,7 @@ def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progre
         if config.model.positions == "sinusoidal":
             set_sinusoidal_positions(encoder)
         return BertForPreTraining(encoder, generator=generator)
-    checkpoint = resolve_checkpoint(Path(config.init))
+    checkpoint = resolve_checkpoint(config.init, commit=config.init_commit)
     model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     if model.config.attends_to != config.model.attends_to:
         what = f"attends to {model.config.attends_to}, the settings to {config.model.attends_to}"

@@ -11,6 +11,7 @@ from torch import nn
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type
+from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
@@ -78,6 +79,9 @@ def pretrain(
             )
         )
         data = PretrainingData.load(config, context)
+        if config.init is not None:
+            start = resolve_checkpoint(config.init, commit=config.init_commit)
+            config = replace(config, init_commit=commit_of(start))
         if config.masking.whole_word and (note := data.describe_whole_words()):
             progress.note(note)
         model = initial_model(config, data.tokenizer, progress)
@@ -151,7 +155,8 @@ def _is_run_of(config: PretrainConfig, run: Path) -> bool:
         return False
     saved = configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG)
     model = saved.model if config.init is None else config.model  # run.toml has that of the checkpoint
-    return replace(saved, data_sha256=config.data_sha256, model=model) == config
+    saved = replace(saved, data_sha256=config.data_sha256, init_commit=config.init_commit)
+    return replace(saved, model=model) == config
 
 
 def _has_architecture(settings: ModelConfig, encoder: BertConfig) -> bool:

@@ -12,7 +12,8 @@ from cloze.config import read_toml
 from cloze.data.dataset import Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.model_paths import find_bundled, follow_pointer
+from cloze.hub import name_of_snapshot
+from cloze.model_paths import find_model_directory, follow_pointer
 from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
@@ -42,7 +43,7 @@ class Description:
         return {"path": str(self.path), "kind": self.kind, **self.facts, "files_checked": checked}
 
 
-def describe(directory: Path) -> Description:
+def describe(directory: Path | str) -> Description:
     """Describe a checkpoint, data set, vocabulary or run, and verify the files that its manifest lists.
 
     A directory without a manifest, as Hugging Face tools write it, is described only.
@@ -50,7 +51,7 @@ def describe(directory: Path) -> Description:
     Raises:
         InputError: `directory` is of another kind, or a file differs from the manifest.
     """
-    directory = find_bundled(directory)
+    directory = find_model_directory(directory)
     if not directory.is_dir():
         raise InputError(
             "is a file" if directory.exists() else "no such directory", where=directory, remedy=_REMEDY
@@ -78,7 +79,9 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     config = load_config(directory)
     weights, formats = read_weight_headers(directory)
     head = read_json(directory / CONFIG_FILE).get("architectures")
+    name = name_of_snapshot(directory)
     facts: dict[str, Any] = {
+        **({} if name is None else {"source": str(name)}),
         "model": head[0] if isinstance(head, list) and head else "BertModel",
         "layers": config.num_hidden_layers,
         "hidden size": config.hidden_size,

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from cloze import config as configuration
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError
 from cloze.model_paths import LOG, resolve_checkpoint
 from cloze.models.checkpoint import TASK_FILE, load_config, save_model
 from cloze.tasks.registry import find_task
@@ -59,7 +59,9 @@ class FinetuneConfig:
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
 
     model: str
-    """The checkpoint or run to start from."""
+    """The checkpoint or run to start from, or the name of a model."""
+    model_commit: str | None = None
+    """Commit of a model of the Hugging Face Hub, set at the start of the run, which keeps it."""
     train: str
     """Training data: a file, or a directory with files of the task's names."""
     dev: str | None = None
@@ -191,8 +193,10 @@ def finetuning_from_dict(
 def _with_fitting_length(config: FinetuneConfig) -> FinetuneConfig:
     """Return the settings with the default length, or that of the model if it takes fewer tokens."""
     try:
-        positions = load_config(resolve_checkpoint(Path(config.model))).max_position_embeddings
-    except (InputError, OSError):  # reported when the run starts
+        positions = load_config(
+            resolve_checkpoint(config.model, commit=config.model_commit)
+        ).max_position_embeddings
+    except (InputError, RunError, OSError):  # reported when the run starts
         return config
     if not 8 <= positions < config.max_seq_length:
         return config

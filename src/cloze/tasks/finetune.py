@@ -167,7 +167,9 @@ def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
         return False
     saved_task, saved = load_finetuning(path=run / artifacts.RUN_CONFIG)
     train, dev = find_files(task, config.train, config.dev)
-    config = replace(config, train=train, dev=dev, data_sha256=saved.data_sha256)
+    config = replace(
+        config, train=train, dev=dev, data_sha256=saved.data_sha256, model_commit=saved.model_commit
+    )
     return type(saved_task) is type(task) and saved == config
 
 

@@ -9,7 +9,8 @@ from torch import nn
 
 from cloze import file_io
 from cloze.errors import InputError
-from cloze.model_paths import follow_pointer, resolve_checkpoint
+from cloze.hub import hub_repo
+from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
@@ -22,7 +23,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, TrainingConfig
 from cloze.training.distributed import DistributedContext
-from cloze.training.model_card import CardInfo, DatasetReference
+from cloze.training.model_card import CardInfo, DatasetReference, describe_commit
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"
@@ -77,7 +78,8 @@ def prepare_data(
         what = "a batch of 1 holds nothing to compare an example with"
         raise InputError(what, where=task.name, remedy="Say --set batch_size=64")
     config, file_hashes = resolve_files(task, config)
-    start = resolve_checkpoint(Path(config.model))
+    start = resolve_checkpoint(config.model, commit=config.model_commit)
+    config = replace(config, model_commit=commit_of(start))
     limit = load_config(start).max_position_embeddings
     tokenizer = Tokenizer.load(start)
     if config.max_seq_length > limit:
@@ -216,9 +218,10 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
     else:
         measured_on = f"the {len(data.dev):,} examples of `{config.dev}`"
         references.append(reference("scored on", config.dev, len(data.dev)))
+    start = f"`{config.model}`{describe_commit(config.model_commit)}"
     return CardInfo(
         title=f"A BERT fine-tuned with cloze: {task.name}",
-        summary=f"From `{config.model}`, for the task {task.name} ({task.source}).",
+        summary=f"From {start}, for the task {task.name} ({task.source}).",
         use=f"cloze predict {task.name} -m DIR INPUT\ncloze evaluate {task.name} -m DIR -d LABELED",
         data=references,
         measured_on=measured_on,
@@ -229,4 +232,5 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
         license=config.license,
         pipeline_tag=None,
         settings=to_toml(task, config),
+        base_model=hub_repo(config.model, config.model_commit),
     )

@@ -166,7 +166,7 @@ class Tokenizer:
             InputError: the files are missing or damaged, the vocabulary lacks special tokens, or the tokenizer is
                 of another kind.
         """
-        directory = resolve_checkpoint(check_path(directory, "directory"))
+        directory = resolve_checkpoint(check_path(directory, "directory"), files="tokenizer")
         if directory.is_file():
             raise InputError("is a file", where=directory, remedy="Give its directory")
         if (directory / MANIFEST).exists():

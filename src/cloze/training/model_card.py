@@ -71,6 +71,13 @@ class CardInfo:
     """Hugging Face's name of the model's task, if it has one."""
     settings: str
     """TOML."""
+    base_model: str | None = None
+    """The name on the Hub of the model that the run starts from."""
+
+
+def describe_commit(commit: str | None) -> str:
+    """Return the words that name the commit of a model of the Hub; none for another model."""
+    return "" if commit is None else f" at commit `{commit}` of the Hugging Face Hub"
 
 
 def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState) -> str:
@@ -84,7 +91,8 @@ def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState
     """
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
     tag = [] if info.pipeline_tag is None else [f"pipeline_tag: {info.pipeline_tag}"]
-    header = [f"license: {info.license}", "library_name: transformers", *tag, "tags: [bert, cloze]"]
+    base = [] if info.base_model is None else [f"base_model: {info.base_model}"]
+    header = [f"license: {info.license}", "library_name: transformers", *tag, *base, "tags: [bert, cloze]"]
     data = [(d.role, f"`{d.name}`", d.extent, f"`{d.sha256}`") for d in info.data]
     sections = {
         "Use": f"```sh\n{info.use}\n```",

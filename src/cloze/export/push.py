@@ -1,0 +1,170 @@
+"""Upload a checkpoint with its card to the Hugging Face Hub."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cloze import artifacts
+from cloze.arguments import check_path, check_text
+from cloze.errors import InputError
+from cloze.hub import (
+    MODEL_FILES,
+    PREFIX,
+    TRAINING,
+    WEIGHTS,
+    WEIGHTS_INDEX,
+    HubName,
+    first_missing,
+    hub_errors,
+    import_hub,
+    is_repo,
+    model_files,
+    parse_hub_name,
+)
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.checkpoint import load_config, verify_checkpoint
+from cloze.progress import SILENT, Progress
+
+_MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """A commit on the Hub."""
+
+    name: str
+    """As in hf://org/name@commit."""
+    url: str
+    files: tuple[str, ...]
+    """The files of the checkpoint."""
+    removed: tuple[str, ...]
+    """Files of an earlier model that loading would read."""
+
+
+def push(
+    directory: Path | str,
+    name: str,
+    *,
+    private: bool = False,
+    revision: str | None = None,
+    progress: Progress = SILENT,
+) -> PushReport:
+    """Upload a checkpoint with its card to the Hugging Face Hub, as one commit.
+
+    Only files that loading reads are uploaded, and the card. Files of an earlier model that loading would read are
+    removed from the repository; others stay.
+
+    Args:
+        directory: a checkpoint, or a run, whose best or else latest checkpoint is uploaded.
+        name: the repository, as in org/name; created if it does not exist.
+        private: whether only people with access to `org` may see the repository.
+        revision: the branch, created if it does not exist; None is main.
+        progress: receives progress messages.
+
+    Raises:
+        InputError: the directory is no checkpoint or is damaged, the name is wrong, or the token may not write there.
+        RunError: the Hub cannot be reached or is busy.
+    """
+    target = _parse_target(check_text(name, "name"), revision)
+    checkpoint = _check_checkpoint(check_path(directory, "directory"))
+    files = model_files(checkpoint)
+    size = sum((checkpoint / file).stat().st_size for file in files)
+    hub = import_hub(target)
+    api = hub.HfApi()
+    with hub_errors(target, writing=True), _hub_progress(hub, progress):
+        api.create_repo(target.repo, private=private or None, exist_ok=True)
+        if private and not api.model_info(target.repo).private:
+            remedy = "Leave out --private, or make it private in its settings on the Hub"
+            raise InputError("exists and is public", where=target, remedy=remedy)
+        if target.revision is not None:
+            api.create_branch(target.repo, branch=target.revision, exist_ok=True)
+        removed = _stale_files(api, target, files)
+        visibility = "private " if private else ""
+        progress.note(
+            f"uploading {checkpoint} to the {visibility}repository {target}: {size / 1e6:,.1f} MB, {', '.join(files)}"
+        )
+        if artifacts.CARD_FILE not in files:
+            progress.note(f"warning: {checkpoint} has no card, {artifacts.CARD_FILE}")
+        if removed:
+            progress.note(f"removing files of the model that is there: {', '.join(removed)}")
+        commit = api.create_commit(
+            target.repo,
+            [
+                *(hub.CommitOperationAdd(file, _contents(checkpoint, file)) for file in files),
+                *(hub.CommitOperationDelete(file) for file in removed),
+            ],
+            commit_message="Upload a model with cloze",
+            revision=target.revision or _MAIN,
+        )
+    return PushReport(
+        str(HubName(target.repo, commit.oid)), str(commit.commit_url), tuple(files), tuple(removed)
+    )
+
+
+def _parse_target(name: str, revision: str | None) -> HubName:
+    """Return the repository and the branch.
+
+    Raises:
+        InputError: the name is not of the form org/name, or names another revision.
+    """
+    target = parse_hub_name(name if name.startswith(PREFIX) else f"{PREFIX}{name}")
+    if target is None or "/" not in target.repo or not is_repo(target.repo):
+        remedy = "Write org/name, with your name on the Hub or that of an organization"
+        raise InputError("is not the name of a repository", where=name, remedy=remedy)
+    if revision is not None and target.revision not in (None, revision):
+        remedy = "Leave out one of them"
+        raise InputError(f"names another revision than {revision}", where=name, remedy=remedy)
+    branch = revision or target.revision
+    return HubName(target.repo, None if branch == _MAIN else branch)
+
+
+def _check_checkpoint(directory: Path) -> Path:
+    """Return the checkpoint that a directory or a run has.
+
+    Raises:
+        InputError: it has none, or it is damaged.
+    """
+    remedy = "Give the directory of a checkpoint or a run"
+    if not directory.is_dir():
+        raise InputError("no such directory", where=directory, remedy=remedy)
+    checkpoint = resolve_checkpoint(directory.absolute())
+    verify_checkpoint(checkpoint)
+    if (missing := first_missing(checkpoint, "model")) is not None:
+        raise InputError(f"not a checkpoint: it has no {missing}", where=directory, remedy=remedy)
+    load_config(checkpoint)
+    return checkpoint
+
+
+def _contents(checkpoint: Path, file: str) -> str | bytes:
+    """Return the path of a file, or the manifest without the files of the training state, which are not uploaded."""
+    path = checkpoint / file
+    if file != artifacts.MANIFEST:
+        return str(path)
+    table = json.loads(path.read_bytes())
+    table["files"] = {
+        name: record for name, record in table["files"].items() if not name.startswith(TRAINING)
+    }
+    return (json.dumps(table, indent=1) + "\n").encode()
+
+
+def _stale_files(api: Any, target: HubName, files: list[str]) -> list[str]:
+    """Return the files of the repository that loading would read, but which the checkpoint lacks."""
+    read = {*MODEL_FILES, WEIGHTS, WEIGHTS_INDEX} - {artifacts.CARD_FILE, *files}
+    info = api.model_info(target.repo, revision=target.revision)
+    return sorted(entry.rfilename for entry in info.siblings or () if entry.rfilename in read)
+
+
+@contextmanager
+def _hub_progress(hub: Any, progress: Progress) -> Iterator[None]:
+    """Hide the progress bars of huggingface_hub if nothing is to be shown."""
+    hides = progress.quiet and not hub.utils.are_progress_bars_disabled()
+    if hides:
+        hub.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if hides:
+            hub.utils.enable_progress_bars()

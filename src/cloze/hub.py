@@ -1,0 +1,325 @@
+"""Names and cached copies of models of the Hugging Face Hub, and its library's errors in one line."""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from cloze import file_io
+from cloze.artifacts import CARD_FILE, MANIFEST
+from cloze.errors import ClozeError, InputError, RunError
+from cloze.optional_dependencies import require
+
+HubFiles: TypeAlias = Literal["model", "tokenizer", "pickle"]
+"""The files that are read: of a model, of its tokenizer, or of a model whose weights may be pickled."""
+
+PREFIX = "hf://"
+CONFIG, WEIGHTS, WEIGHTS_INDEX, PICKLE = (
+    "config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+)
+MODULES = "modules.json"
+TRAINING = "training/"
+TOKENIZERS = ("tokenizer.json", "vocab.txt")
+TOKENIZER_FILES = (
+    *TOKENIZERS,
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    MANIFEST,
+)
+MODEL_FILES = (
+    CONFIG,
+    *TOKENIZER_FILES,
+    MODULES,
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "task.toml",
+    CARD_FILE,
+)
+"""The files that are read of a model, without its weights and the poolings of sentence-transformers."""
+
+LOG = logging.getLogger("cloze.model_paths")  # the command line shows it
+
+_URL = re.compile(r"hf:/+(?P<repo>[^@]*)(?P<at>@(?P<revision>.*))?", re.DOTALL)
+_REPO = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)?", re.ASCII)
+_REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SNAPSHOT = re.compile(r"models--([^/\\]+)[/\\]snapshots[/\\]([0-9a-f]{40})$")
+_MAX_COMMIT_BYTES = 1 << 10
+_DEFAULT_REVISION = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class HubName:
+    """The name of a model on the Hub."""
+
+    repo: str
+    """As in google-bert/bert-base-uncased."""
+    revision: str | None = None
+    """A branch, a tag or a commit; None is the branch main."""
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.repo}{'' if self.revision is None else f'@{self.revision}'}"
+
+    @property
+    def commit(self) -> str | None:
+        """The revision if it is a full commit hash."""
+        return self.revision if self.revision and is_commit(self.revision) else None
+
+
+def is_commit(revision: str) -> bool:
+    """Return whether a revision is a full commit hash, which always names the same files."""
+    return _COMMIT.fullmatch(revision) is not None
+
+
+def is_repo(name: str) -> bool:
+    """Return whether a text has the form of a repository's name on the Hub, as in org/name or name."""
+    return _REPO.fullmatch(name) is not None and ".." not in name and "--" not in name
+
+
+def parse_hub_name(path: Path | str) -> HubName | None:
+    """Parse `hf://org/name` or `hf://org/name@revision`, also as a `Path` writes it; None for other paths.
+
+    Raises:
+        InputError: the rest does not name a model.
+    """
+    match = _URL.fullmatch(str(path))
+    if match is None:
+        return None
+    repo, revision = match["repo"], match["revision"]
+    if (
+        not is_repo(repo)
+        or repo.startswith(("datasets/", "spaces/"))
+        or (match["at"] and not _is_name(revision))
+    ):
+        remedy = "Write hf://org/name or hf://org/name@revision"
+        raise InputError("is not the name of a model on the Hub", where=_as_url(path), remedy=remedy)
+    return HubName(repo, revision)
+
+
+def _is_name(revision: str) -> bool:
+    return _REVISION.fullmatch(revision) is not None and ".." not in revision
+
+
+def _as_url(path: Path | str) -> str:
+    return PREFIX + str(path).removeprefix("hf:").lstrip("/")
+
+
+def name_of_snapshot(directory: Path) -> HubName | None:
+    """Return the name and commit of a directory in the cache; None for any other directory."""
+    match = _SNAPSHOT.search(str(directory))
+    return None if match is None else HubName(match[1].replace("--", "/"), match[2])
+
+
+def hub_repo(model: str | None, commit: str | None) -> str | None:
+    """Return the repository of a model with a commit on the Hub; None for any other."""
+    if model is None or commit is None:
+        return None
+    name = parse_hub_name(model)
+    return model if name is None else name.repo
+
+
+def import_hub(where: object) -> Any:
+    """Return the module huggingface_hub, whose telemetry is switched off before its import.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    require(["huggingface_hub"], extra="hub", where=where)
+    import huggingface_hub
+
+    return huggingface_hub
+
+
+def cache_directory(name: HubName) -> Path:
+    """Return the directory of a model in the cache, which transformers shares; it may not exist."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE) / f"models--{name.repo.replace('/', '--')}"
+
+
+def find_cached(name: HubName) -> Path | None:
+    """Return the directory in the cache with files of a model, without the network; None if it is not there."""
+    if find_spec("huggingface_hub") is None:
+        return None
+    import_hub(name)
+    directory = cache_directory(name)
+    commit = name.commit
+    if commit is None:
+        where = directory / "refs"
+        file = file_io.safe_join(where, name.revision or _DEFAULT_REVISION, where=where)
+        try:
+            commit = file_io.read_file(file, max_bytes=_MAX_COMMIT_BYTES).decode(errors="replace").strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    snapshot = directory / "snapshots" / commit
+    return snapshot if is_commit(commit) and snapshot.is_dir() else None
+
+
+def first_missing(directory: Path, files: HubFiles) -> str | None:
+    """Return the name of a file without which a directory in the cache cannot be read; None if it has all."""
+    if not any((directory / name).is_file() for name in TOKENIZERS):
+        return TOKENIZERS[0]
+    if files == "tokenizer":
+        return None
+    weights = weight_names(directory) or ([PICKLE] if files == "pickle" else [WEIGHTS])
+    names = (CONFIG, *weights, *module_files(directory), *checkpoint_files(directory))
+    return next((name for name in names if not (directory / name).is_file()), None)
+
+
+def has_all(directory: Path, files: HubFiles) -> bool:
+    """Return whether a directory in the cache has all files of its commit that are read.
+
+    The cache also remembers which files a commit lacks; only then is it known that a model has no modules of
+    sentence-transformers.
+    """
+    absent = directory.parents[1] / ".no_exist" / directory.name / MODULES
+    knows_modules = files == "tokenizer" or (directory / MODULES).is_file() or absent.is_file()
+    return knows_modules and first_missing(directory, files) is None
+
+
+def weight_names(directory: Path) -> list[str]:
+    """Return the names of the files with safetensors of a model in the cache, which may be missing there."""
+    if (directory / WEIGHTS).is_file() or not (directory / WEIGHTS_INDEX).is_file():
+        return [WEIGHTS] if (directory / WEIGHTS).is_file() else []
+    weight_map = _read_table(directory / WEIGHTS_INDEX).get("weight_map")
+    names = set(weight_map.values()) if isinstance(weight_map, dict) else set()
+    return sorted(name for name in names if isinstance(name, str) and Path(name).name == name)
+
+
+def module_files(directory: Path) -> list[str]:
+    """Return the names of the configurations of sentence-transformers' poolings."""
+    modules = _read_table(directory / MODULES).get("modules", [])
+    return [
+        f"{module['path']}/{CONFIG}"
+        for module in modules
+        if isinstance(module, dict)
+        and str(module.get("type")).endswith(".Pooling")
+        and isinstance(module.get("path"), str)
+        and is_repo(module["path"])
+    ]
+
+
+def model_files(directory: Path) -> list[str]:
+    """Return the names of the files in a directory that loading a model reads, and of its card."""
+    names = (*MODEL_FILES, *weight_names(directory), *module_files(directory), *checkpoint_files(directory))
+    if WEIGHTS not in names:
+        names = (*names, WEIGHTS_INDEX)
+    return [name for name in dict.fromkeys(names) if (directory / name).is_file()]
+
+
+def checkpoint_files(directory: Path) -> list[str]:
+    """Return the names in the manifest of a checkpoint of cloze, without its training state."""
+    files = _read_table(directory / MANIFEST).get("files")
+    return [name for name in files if not name.startswith(TRAINING)] if isinstance(files, dict) else []
+
+
+def _read_table(file: Path) -> dict[str, Any]:
+    """Return a JSON object, or a list as the value of its file's name; empty if missing or damaged.
+
+    The loader of the model reports damage.
+    """
+    try:
+        value = json.loads(file_io.read_file(file, max_bytes=file_io.MAX_JSON_BYTES))
+    except (FileNotFoundError, ValueError, InputError):
+        return {}
+    return value if isinstance(value, dict) else {file.stem: value}
+
+
+@contextmanager
+def hub_errors(where: object, *, writing: bool = False) -> Iterator[None]:
+    """Turn the errors of huggingface_hub into a ClozeError of one line.
+
+    Args:
+        where: the name of a repository or the URL of a file, as in hf://org/name.
+        writing: whether it is written to.
+    """
+    try:
+        yield
+    except ClozeError:
+        raise
+    except Exception as error:
+        cloze_error = to_cloze_error(error, where, writing=writing)
+        if cloze_error is None:
+            raise
+        raise cloze_error from error
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Return whether an error of huggingface_hub means that there was no connection, or that it broke."""
+    from huggingface_hub import errors
+
+    http_errors = tuple(base for base in errors.HfHubHTTPError.__bases__ if base is not OSError)  # of httpx
+    return isinstance(error, http_errors) and not isinstance(error, errors.HfHubHTTPError)
+
+
+def to_cloze_error(error: Exception, where: object, *, writing: bool = False) -> ClozeError | None:
+    """Return the error in one line for an error of huggingface_hub; None for any other."""
+    from huggingface_hub import constants, errors
+
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception):  # of a thread that uploads
+        return to_cloze_error(error.__cause__, where, writing=writing)
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        what = f"cannot be {'written' if writing else 'downloaded'} while HF_HUB_OFFLINE is set"
+        return InputError(what, where=where, remedy="Unset it, or give what is on this machine")
+    if is_unreachable(error):
+        reason = " ".join(str(error).split()) or type(error).__name__
+        remedy = "Run it again" if writing else "Run it again: the download continues"
+        return RunError(f"no connection to {constants.ENDPOINT}: {reason[:200]}", where=where, remedy=remedy)
+    if isinstance(error, errors.HFValidationError):
+        return InputError("is not a name of the Hub", where=where, remedy="Write org/name")
+    if isinstance(error, errors.GatedRepoError):
+        page = str(where).split("@")[0].replace(PREFIX, f"{constants.ENDPOINT}/")
+        remedy = f"Ask for access at {page}, and set HF_TOKEN to your token"
+        return InputError("its authors restrict the access to it", where=where, remedy=remedy)
+    if isinstance(error, errors.RevisionNotFoundError):
+        return InputError("no such revision", where=where, remedy="Give a branch, a tag or a commit")
+    if isinstance(error, errors.EntryNotFoundError):
+        return InputError("no such file", where=where)
+    is_of_status = isinstance(error, errors.HfHubHTTPError)
+    return _to_status_error(error, where, writing=writing) if is_of_status else None
+
+
+def _to_status_error(error: Any, where: object, *, writing: bool) -> ClozeError:
+    """Return the error for the status of an answer that has no class of its own."""
+    from huggingface_hub import constants, errors, get_token
+
+    status, endpoint, right = error.response.status_code, constants.ENDPOINT, "write" if writing else "read"
+    if status == 401 and get_token() is not None:
+        remedy = "Set HF_TOKEN to a valid one, or run hf auth login"
+        return InputError(f"{endpoint} refuses the token", where=where, remedy=remedy)
+    if status == 401 and writing:
+        remedy = "Set HF_TOKEN to a token with write access, or run hf auth login"
+        return InputError("needs a token", where=where, remedy=remedy)
+    if status in (401, 404) or isinstance(error, errors.RepositoryNotFoundError):
+        remedy = f"Check the name, or set HF_TOKEN to a token that may {right} it"
+        return InputError(f"no such repository at {endpoint}, or a private one", where=where, remedy=remedy)
+    if status == 403:
+        remedy = f"Use a token with {right} access"
+        return InputError(f"the token may not {right} it", where=where, remedy=remedy)
+    if status == 429:
+        seconds = retry_after(error)
+        remedy = f"Run it again {f'in {seconds} seconds' if seconds else 'later'}"
+        return RunError("too many requests", where=where, remedy=remedy)
+    server_message = f": {error.server_message.splitlines()[0][:200]}" if error.server_message else ""
+    what = f"{endpoint} answers with error {status}{server_message}"
+    return RunError(what, where=where, remedy="Run it again later" if status >= 500 else None)
+
+
+def retry_after(error: Any) -> int | None:
+    """Return the seconds after which a throttled request may be repeated, if the Hub says so."""
+    headers = error.response.headers
+    match = re.search(r"\bt=(\d+)", headers.get("ratelimit", "")) or re.fullmatch(
+        r"\s*(\d+)\s*", headers.get("retry-after", "")
+    )
+    return None if match is None else int(match[1])

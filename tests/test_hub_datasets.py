@@ -1,0 +1,109 @@
+"""Text and labeled data of the Hugging Face Hub by URL, from a local server of its API."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cloze import artifacts
+from cloze.cli import main
+from cloze.remote_files import list_files, open_url, remote_size, remote_version
+from hub_server import Hub
+
+pytestmark = pytest.mark.protected
+
+URL = "hf://datasets/ardent/films"
+TEXT = "\n\n".join(f"The film {n} was good.\nThe dog ran down from the hill {n}." for n in range(40)) + "\n"
+TABLE = "text\tlabel\n" + "the film was good .\t1\na bad film .\t0\n" * 10
+
+
+@pytest.fixture
+def commit(hub: Hub) -> str:
+    files = {
+        "texts/a.txt": TEXT.encode(),
+        "texts/b.txt": TEXT.replace("dog", "cat").encode(),
+        "train.tsv": TABLE.encode(),
+        "README.md": b"films\n",
+    }
+    return hub.add(hub.datasets, "ardent/films", files)
+
+
+def test_files_are_listed_read_and_versioned(hub, commit):
+    assert (
+        list_files(f"{URL}/texts")
+        == list_files(f"{URL}/texts/*.txt")
+        == [f"{URL}/texts/{x}.txt" for x in "ab"]
+    )
+    assert remote_size(f"{URL}/train.tsv") == len(TABLE)
+    with open_url(f"{URL}/train.tsv") as stream:
+        stream.seek(5)
+        assert stream.read() == TABLE.encode()[5:]
+    with open_url(f"hf://datasets/ardent/films@{commit}/train.tsv") as stream:
+        assert stream.read() == TABLE.encode()
+    assert remote_version(f"{URL}/train.tsv") != remote_version(f"{URL}/README.md")
+
+
+def test_a_data_set_of_the_hub_equals_one_of_local_files(hub, commit, tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, data in hub.datasets["ardent/films"].commits[commit].items():
+        if name.startswith("texts/"):
+            (tmp_path / name).write_bytes(data)
+    flags = ["--vocab", "cloze-mini", "--workers", "1", "--quiet"]
+    for source, output in ((f"{URL}/texts", "theirs"), (str(folder), "mine")):
+        assert main(["corpus", source, "-o", str(tmp_path / output), *flags]) == 0
+    files = artifacts.verify(tmp_path / "mine").files
+    for name, record in artifacts.verify(tmp_path / "theirs").files.items():
+        assert name == "report.json" or files[name] == record  # which contains the names of the inputs
+
+
+def test_labeled_data_of_the_hub(hub, commit, tmp_path, capsys):
+    local = tmp_path / "train.tsv"
+    local.write_text(TABLE)
+    scores = []
+    for data in (f"{URL}/train.tsv", str(local)):
+        assert main(["baseline", "classification", "-d", data, "--json", "--quiet"]) == 0
+        scores.append([baseline["scores"] for baseline in json.loads(capsys.readouterr().out)["baselines"]])
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "code", "message"),
+    [
+        (f"{URL}/other.txt", {}, 2, "no such file"),
+        ("hf://datasets/ardent/other/a.txt", {}, 2, "no such"),
+        (
+            f"{URL}/texts/a.txt",
+            {"status": 403},
+            2,
+            "the token may not read it. Use a token with read access.",
+        ),
+        (f"{URL}/texts/a.txt", {"is_private": True}, 2, "no such"),
+    ],
+)
+def test_failures_are_one_line(hub, commit, tmp_path, capsys, url, settings, code, message):
+    for name, value in settings.items():
+        setattr(hub if hasattr(hub, name) else hub.datasets["ardent/films"], name, value)
+    output = str(tmp_path / "data")
+    assert main(["corpus", url, "--vocab", "cloze-mini", "-o", output, "--workers", "1", "--quiet"]) == code
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert line.startswith(f"error: {url}: {message}")
+    assert not Path(output).exists()
+
+
+def test_offline_is_one_line(hub, commit, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    command = [
+        "corpus",
+        f"{URL}/texts",
+        "--vocab",
+        "cloze-mini",
+        "-o",
+        str(tmp_path / "data"),
+        "--workers",
+        "1",
+    ]
+    assert main(command) == 2
+    message = f"error: {URL}/texts: cannot be downloaded while HF_HUB_OFFLINE is set. Unset it"
+    assert message in capsys.readouterr().err
+    assert hub.requests == []
