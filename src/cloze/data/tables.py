@@ -127,14 +127,11 @@ def read_rows(
     path: PathOrUrl,
     columns: Sequence[Column],
     *,
-    optional: Sequence[str] = (),
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
 ) -> Iterator[Row]:
     """Yield the rows of a table, one at a time, as `parse_rows` does."""
-    return parse_rows(
-        path, columns, lambda row: row, optional=optional, header=header, skip_broken=skip_broken
-    )
+    return parse_rows(path, columns, lambda row: row, header=header, skip_broken=skip_broken)
 
 
 def parse_rows(
@@ -142,7 +139,7 @@ def parse_rows(
     columns: Sequence[Column],
     parse: Callable[[Row], Parsed],
     *,
-    optional: Sequence[str] = (),
+    is_optional: Callable[[str], bool] = lambda name: False,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
     leave_out: tuple[type[InputError], ...] = (),
@@ -155,7 +152,7 @@ def parse_rows(
         path: a .tsv, .csv, .jsonl, .ndjson or .parquet file; text may be compressed.
         columns: those to read; the file may have more.
         parse: raises `InputError` for a bad row.
-        optional: more columns to read; a row without one has no such cell.
+        is_optional: tells whether another column of the file is read, too; a row may have no such cell.
         header: the names of the columns of a TSV whose first line is a row.
         skip_broken: leave out rows that have more or fewer cells than there are columns, if they are few.
         leave_out: kinds of errors whose rows are left out, with a warning that counts them.
@@ -163,7 +160,7 @@ def parse_rows(
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
-    raw_rows, to_cells = _open_table(path, columns, optional, header)
+    raw_rows, to_cells = _open_table(path, columns, is_optional, header)
     errors, left_out = BadRows(), BadRows()
     leave_out = (*leave_out, _CellCountError) if skip_broken else leave_out
     rows = 0
@@ -174,7 +171,7 @@ def parse_rows(
                 cells = to_cells(raw, where)
                 names = {column: _find(cells, column, where) for column in columns}
                 wanted = {column: cells[name] for column, name in names.items()}
-                wanted |= {column: cells[column] for column in optional if column in cells}
+                wanted |= {name: cells[name] for name in filter(is_optional, cells)}
                 parsed = parse(Row(wanted, where, names))
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
@@ -237,13 +234,13 @@ class BadRows:
 def _open_table(
     path: PathOrUrl,
     columns: Sequence[Column],
-    optional: Sequence[str],
+    is_optional: Callable[[str], bool],
     header: Sequence[str] | None,
 ) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
     """Return the raw rows of a table with their places, and a function from these to cells by column."""
     extension = _extension(path)
     if extension == _PARQUET:
-        return _parquet_rows(path, columns, optional), lambda cells, where: cells
+        return _parquet_rows(path, columns, is_optional), lambda cells, where: cells
     if extension in _JSON_LINES:
         return ((text, where) for text, where in read_lines(path) if text.strip()), _parse_json
     if extension not in _EXTENSIONS:
@@ -318,7 +315,9 @@ def _extension(path: PathOrUrl) -> str:
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def _parquet_rows(path: PathOrUrl, columns: Sequence[Column], optional: Sequence[str]) -> Iterator[RawRow]:
+def _parquet_rows(
+    path: PathOrUrl, columns: Sequence[Column], is_optional: Callable[[str], bool]
+) -> Iterator[RawRow]:
     """Yield the cells of these columns of a Parquet file, without reading the others."""
     from cloze.data.arrow_files import open_parquet
 
@@ -326,7 +325,7 @@ def _parquet_rows(path: PathOrUrl, columns: Sequence[Column], optional: Sequence
     with open_parquet(str(path)) as file:
         names = dict.fromkeys(file.schema_arrow.names)
         wanted = [_find(names, column, f"{path}:1") for column in columns]
-        wanted += [column for column in optional if column in names]
+        wanted += [name for name in filter(is_optional, names) if name not in wanted]
         number = 0
         for batch in file.iter_batches(_PARQUET_ROWS, columns=wanted):
             try:

@@ -95,24 +95,13 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomTexts:
-    """Mixin for tasks on custom tables: the columns are settings."""
+class LabeledRows:
+    """Mixin for tasks on tables with labels: what is done with rows that cannot be used."""
 
-    text_column: str = "text"
-    pair_column: str | None = None
-    """Column of the second text, for tasks on pairs."""
-    label_column: str = "label"
     missing_labels: MissingLabels = "refuse"
     """Refuse rows whose label is empty or a placeholder such as nan, or drop and count them."""
     skip_bad_rows: bool = False
     """Leave out and count rows that cannot be read, instead of refusing the file."""
-
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read the rows of a table; without labels and pairs also the lines of plain text."""
-        columns = Columns(self.text_column, self.pair_column, self.label_column)
-        return read_texts(
-            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
-        )
 
     @property
     def errors_left_out(self) -> tuple[type[InputError], ...]:
@@ -129,17 +118,34 @@ class CustomTexts:
         is_null = value is None or (isinstance(value, float) and math.isnan(value))
         label = "" if is_null else row.text(column).strip()
         if not label or (label in PLACEHOLDERS and label not in (labels or ())):
-            name = " or ".join([column] if isinstance(column, str) else column)
+            name = row.names.get(column, column)
             what = (
                 f"the cell {name!r} is empty"
                 if not label
                 else f"{name!r} is {label!r}, a placeholder and not a label"
             )
             remedy = "--missing-labels drop leaves out such rows"
-            if label and labels is not None:
+            if label and labels == ():
                 remedy += f'; if it is a class, name all: --set {self.name}.labels=["…", "{label}"]'
             raise MissingLabelError(what, where=row.where, remedy=remedy)
         return self.check_label(label, row.where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomTexts(LabeledRows):
+    """Mixin for tasks on custom tables: the columns are settings."""
+
+    text_column: str = "text"
+    pair_column: str | None = None
+    """Column of the second text, for tasks on pairs."""
+    label_column: str = "label"
+
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
+        """Read the rows of a table; without labels and pairs also the lines of plain text."""
+        columns = Columns(self.text_column, self.pair_column, self.label_column)
+        return read_texts(
+            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
+        )
 
 
 def read_texts(
