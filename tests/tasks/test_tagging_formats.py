@@ -220,7 +220,7 @@ BAD_JSON: list[tuple[Any, str]] = [
     ('{"text": "a"\n', ":1: not JSON"),
     ('[{"text": "a"},\n', ": not JSON"),
     ('["Ada", "ran"]\n["Bo"]\n', ": not JSON: Extra data: line 2 column 1 (char 15). Give one object a line"),
-    ("[3]\n", ": [0]: 3 is no JSON object"),
+    ("[3]\n", ": [0]: not a JSON object"),
     ("[]\n", ": holds no texts"),
 ]
 
@@ -237,7 +237,7 @@ def test_remedies_for_json_work(write):
     assert read(two, with_task_settings(CustomTagging(), ["tagging.tags_field=ner_tags"])) == [("a", "O")]
     task = with_task_settings(CustomTagging(), ['tagging.tag_names=["O", "B-PER"]'])
     assert read(write("a.jsonl", [NUMBERS]), task) == [("Ada", "B-PER"), ("ran", "O")]
-    with pytest.raises(InputError, match=r"the number 2, and tagging.tag_names has 2 names"):
+    with pytest.raises(InputError, match=r"the number 2, and there are 2 names of tags"):
         read(write("b.jsonl", [{"tokens": ["a"], "tags": [2]}]), task)
 
 
@@ -293,7 +293,7 @@ AMBIGUOUS = {
 def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name):
     content, message = AMBIGUOUS[name]
     path = write(name, content)
-    with pytest.raises(InputError, match=rf"{name}: {message}\. .* --set tagging\.format=text"):
+    with pytest.raises(InputError, match=rf"{name}: {message}\. .* --format text"):
         words(path, CustomTagging())
     as_text = with_task_settings(CustomTagging(), ["tagging.format=text"])
     assert len(words(path, as_text)) == len(content.splitlines())

@@ -18,6 +18,7 @@ def run(
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
     skip_bad_rows: options.SkipBadRows = False,
+    format: options.TaggingFormat = None,
     na_prob: options.OptionalPathOrUrl = None,
     settings: options.TaskSettings = (),
     flags: options.Flags,
@@ -41,6 +42,7 @@ def run(
         label_column=label_column,
         missing_labels=missing_labels,
         skip_bad_rows=skip_bad_rows,
+        format=format,
     )
     require(configured.libraries, extra="tasks", where=task)
     examples = list(configured.examples(to_path_or_url(gold)))

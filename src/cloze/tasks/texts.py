@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.files import read_lines
-from cloze.data.tables import Column, Row, check_is_text, is_table, parse_rows
+from cloze.data.tables import Column, Row, is_table, parse_rows
 from cloze.errors import InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
@@ -163,7 +163,6 @@ def read_texts(
     `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label.
     """
     if not (labeled or columns.pair or is_table(path)):
-        check_is_text(path)
         yield from (LabeledText(line, where=where) for line, where in read_lines(path))
         return
     wanted = [columns.text]
