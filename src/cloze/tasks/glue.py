@@ -13,6 +13,7 @@ from cloze.data.tables import as_text
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.labels import MissingLabelError
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
+from cloze.tasks.task import Task
 from cloze.tasks.texts import Columns, LabeledRows, LabeledText, read_texts
 
 ENTAILMENT = ("entailment", "not_entailment")
@@ -39,7 +40,8 @@ class GlueTexts(LabeledRows):
         skip_broken: bool = False,
     ) -> Iterator[LabeledText]:
         """Read the rows of a table; `header` and `skip_broken` are those of `parse_rows`."""
-        return read_texts(
+        assert isinstance(self, Task)
+        examples = read_texts(
             path,
             self.columns,
             labeled=labeled,
@@ -48,6 +50,7 @@ class GlueTexts(LabeledRows):
             read_label=self.read_label,
             leave_out=self.errors_left_out,
         )
+        return self.with_plain_labels(examples) if labeled else examples
 
 
 @dataclass(frozen=True, kw_only=True)

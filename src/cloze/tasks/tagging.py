@@ -252,7 +252,9 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
         # IOB1 data may hold no B of a type; there I begins an entity
         for label, index in [*index_of.items()]:
             prefix, _, type_ = label.partition("-")
-            if prefix == "I":
+            if prefix == "M":
+                index_of.setdefault(join_tag("I", type_), index)
+            if prefix in ("I", "M"):
                 index_of.setdefault(join_tag("B", type_), index)
         return index_of
 

@@ -142,10 +142,12 @@ class CustomTexts(LabeledRows):
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table; without labels and pairs also the lines of plain text."""
+        assert isinstance(self, Task)
         columns = Columns(self.text_column, self.pair_column, self.label_column)
-        return read_texts(
+        examples = read_texts(
             path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
         )
+        return self.with_plain_labels(examples) if labeled else examples
 
 
 def read_texts(
