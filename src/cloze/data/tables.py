@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -36,6 +36,7 @@ Parsed = TypeVar("Parsed")
 _PARQUET, _ARROW = ".parquet", ".arrow"
 _ARROW_ROWS = 1024  # in memory at once
 _SHOWN_ERRORS = 10
+_SAMPLE_LINES = 20  # that tell a plain text from a table
 _MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE = 10, 0.01  # rows that may be left out
 
 
@@ -53,7 +54,9 @@ class Row:
         text = as_text(self.cells[column])
         if text is None:
             what = f"{self.names.get(column, column)!r} is {_shown(self.cells[column])}, not a text"
-            raise InputError(what, where=self.where)
+            is_nested = isinstance(self.cells[column], dict | list)
+            remedy = "Choose a column of texts, or write this one as text" if is_nested else None
+            raise InputError(what, where=self.where, remedy=remedy)
         return text
 
     def required(self, column: Column) -> str:
@@ -140,7 +143,7 @@ def parse_rows(
     is_optional: Callable[[str], bool] = lambda name: False,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
-    leave_out: tuple[type[InputError], ...] = (),
+    leave_out: tuple[type[InputError], ...] | None = None,
 ) -> Iterator[Parsed]:
     """Yield what `parse` returns for each row of a table, one at a time.
 
@@ -153,14 +156,15 @@ def parse_rows(
         is_optional: tells whether another column of the file is read, too; a row may have no such cell.
         header: the names of the columns of a TSV whose first line is a row.
         skip_broken: leave out rows that have more or fewer cells than there are columns, if they are few.
-        leave_out: kinds of errors whose rows are left out, with a warning that counts them.
+        leave_out: kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it.
 
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
     raw_rows, to_cells = _open_table(path, columns, is_optional, header)
     errors, left_out = BadRows(), BadRows()
-    leave_out = (*leave_out, _CellCountError) if skip_broken else leave_out
+    has_flag = leave_out is not None
+    leave_out = (*(leave_out or ()), *([_CellCountError] if skip_broken else []))
     rows = 0
     try:
         for raw, where in raw_rows:
@@ -187,7 +191,8 @@ def parse_rows(
         errors.add(error)
         raise errors.as_error() from error
     if errors.count:
-        raise errors.as_error()
+        can_be_skipped = has_flag and errors.count < rows
+        raise errors.as_error("--skip-bad-rows leaves out such rows" if can_be_skipped else None)
     if not rows:
         raise InputError("holds no rows", where=path)
     if left_out.count == rows:
@@ -223,9 +228,10 @@ class BadRows:
             what = f"{self.count:,} of {rows:,} rows are left out: {self.describe()}"
             warnings.warn(DataWarning(f"{path}: {what}"), stacklevel=2)
 
-    def as_error(self) -> InputError:
-        """Return one error for all of them."""
+    def as_error(self, remedy: str | None = None) -> InputError:
+        """Return one error for all of them, with a remedy if they have none."""
         first = self._first[0]
+        first.remedy = first.remedy or remedy
         if self.count == 1:
             return first
         told = self.describe().removeprefix(f"{first.what}: ")
@@ -260,13 +266,40 @@ def _open_table(
     separator, quoted = find_separator(first, columns, extension)
     if named is not None:
         separator, quoted = named[1], True
-    names = _check_header(split_cells(first, separator, where, lines, quoted=quoted), where) if first else []
+    cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
+    names = _check_header([cell.strip() for cell in cells], where)
     rows = split_rows(lines, separator, len(names), quoted=quoted)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
     if quoted:
         return rows, partial(_by_column, names, "the first line names", lambda: remedy)
     marks = QuotationMarks()
     return marks.watch(rows), partial(_by_column, names, "the first line names", marks.remedy)
+
+
+def read_texts_of_lines(path: PathOrUrl, text_column: Column = "text") -> Iterator[Line]:
+    """Yield the lines of a plain text.
+
+    Raises:
+        InputError: there are none, or the first ones are those of a table.
+    """
+    lines = read_lines(path)
+    sample = list(islice(lines, _SAMPLE_LINES))
+    if not sample:
+        raise InputError("contains no text", where=path)
+    first, where = sample[0]
+    names = {text_column} if isinstance(text_column, str) else set(text_column)
+    if _JSON_OBJECT.match(first):
+        raise InputError("JSON lines, not plain text", where=where, remedy="Call the file .jsonl")
+    for separator, extension in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
+        cells = {cell.strip(' "') for cell in first.split(separator)}
+        if len(cells) > 1 and cells & names:
+            what = "the first line names the columns of a table, which plain text does not have"
+            raise InputError(what, where=where, remedy=f"Call the file {extension}")
+    tabs = {text.count("\t") for text, _ in sample if text.strip()}
+    if len(sample) > 1 and len(tabs) == 1 and 0 not in tabs:
+        remedy = "Call the file .tsv, with names of the columns in its first line, or write spaces for tabs"
+        raise InputError("columns with tabs between them, not plain text", where=where, remedy=remedy)
+    yield from chain(sample, lines)
 
 
 def count_rows(path: PathOrUrl) -> int | None:
@@ -316,10 +349,15 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
         assert lines is not None
         yield from (line for line in lines if line[0].strip())
         return
+    if lines is not None:
+        lines = list(lines)
     text = read_text(path) if lines is None else "\n".join(line for line, _ in lines)
     try:
         items = json.loads(text)
     except (ValueError, RecursionError) as error:
+        if str(error).startswith("Extra data"):  # each line is a list
+            yield from (line for line in lines or read_lines(path) if line[0].strip())
+            return
         remedy = "Give one object a line, or one list of objects"
         raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
     for index, item in enumerate(items):
@@ -344,6 +382,7 @@ def as_object(values: Any, where: str) -> Mapping[str, Any]:
 
 _LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
 _NUMPY_LIST = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
+_JSON_OBJECT = re.compile(r'\s*\{\s*"[^"]*"\s*:')
 _JSON = (".jsonl", ".ndjson", ".json")
 _EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -351,6 +390,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 class NoColumnError(InputError):
     """A row has no such column."""
+
+    column: Column = ""
 
 
 class _CellCountError(InputError):
@@ -389,9 +430,10 @@ def _check_header(names: list[str], where: str) -> list[str]:
         refuse_carriage_return(name, where=where, what=f"the name of column {number}")
         if not name.strip() and number > 1:  # pandas gives the numbers of its rows no name
             what = f"column {number} has no name"
-            raise InputError(what, where=where, remedy="The first line names the columns")
+            remedy = "Name it in the first line, or remove the separators at the ends of all lines"
+            raise InputError(what, where=where, remedy=remedy)
         if name in names[: number - 1]:
-            raise InputError(f"two columns are called {name!r}", where=where)
+            raise InputError(f"two columns are called {name!r}", where=where, remedy="Rename one of them")
     return names
 
 
@@ -401,6 +443,9 @@ def _by_column(
     if len(cells) != len(header):
         what = f"{len(cells)} cells, {expected} {len(header)} columns"
         raise _CellCountError(what, where=where, remedy=remedy())
+    if len(cells) > 1 and cells == list(header):
+        what = "this row has the names of the columns, as where two files are joined"
+        raise InputError(what, where=where, remedy="Remove this line")
     return dict(zip(header, cells, strict=True))
 
 
@@ -412,7 +457,9 @@ def _find(cells: Mapping[str, Any], column: Column, where: str) -> str:
     near = difflib.get_close_matches(names[0], cells, n=1, cutoff=0.5)
     columns = f"There are {', '.join(map(repr, cells))}" if cells else "The row is empty"
     remedy = f"Did you mean {near[0]!r}? {columns}" if near else columns
-    raise NoColumnError(f"no column {_name(column)}", where=where, remedy=remedy)
+    error = NoColumnError(f"no column {_name(column)}", where=where, remedy=remedy)
+    error.column = column
+    raise error
 
 
 def _name(column: Column) -> str:

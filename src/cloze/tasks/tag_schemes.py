@@ -24,6 +24,7 @@ Stray: TypeAlias = Literal["refuse", "as-conlleval"]
 _MAX_STRAY_SHARE = 0.01
 """Share of entities that may begin with a needless B in IOB1; CoNLL-2003 has two."""
 _NO_TAG = re.compile(r"_?|-?\d+")  # a placeholder or a number, which plain tags are not taken to be
+_OTHER_CASE = re.compile(r"o|[bimeslu]-.+")
 _ENDS: Mapping[str, Scheme] = MappingProxyType({"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU"})
 
 
@@ -116,6 +117,8 @@ class SchemeDetector:
         )
         if self._first_plain is not None:
             if not self.is_plain and max(self._plain_tags.values()) == 1:  # words of a text are as different
+                self._refuse(*self._first_plain)
+            if not self.is_plain and all(_OTHER_CASE.fullmatch(tag) for tag in self._plain_tags):
                 self._refuse(*self._first_plain)
             return "plain"
         if self._with_ends:

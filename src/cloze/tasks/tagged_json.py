@@ -90,7 +90,7 @@ class JsonTagReader:
         for row, where in rows:
             count += 1
             try:
-                text = self._parse(as_object(row, where), where)
+                text = self._parse(_as_row(row, where), where)
             except InputError as error:
                 (left_out if self.skip_bad_rows else errors).add(error)
             else:
@@ -199,6 +199,22 @@ class JsonTagReader:
             for first, last in pairwise([0, *sentence_ends])
         )
         return TaggedText(tuple(sentences), text)
+
+
+def _as_row(values: Any, where: str) -> Mapping[str, Any]:
+    """Return the object of a row, also of a list of a text and its entities, as spaCy's examples are."""
+    if isinstance(values, str) and values.lstrip().startswith("["):
+        try:
+            values = json.loads(values)
+        except (ValueError, RecursionError):
+            return as_object(values, where)
+    if (
+        isinstance(values, list)
+        and [type(value) for value in values] == [str, dict]
+        and "entities" in values[1]
+    ):
+        return {"text": values[0], "entities": values[1]["entities"]}
+    return as_object(values, where)
 
 
 def _class_names(feature: Any) -> tuple[str, ...]:

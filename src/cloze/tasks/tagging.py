@@ -145,6 +145,8 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
         elif shape == "text":
             if labeled:
                 raise InputError("plain text has no tags", where=path, remedy="Give words with tags, or JSON")
+            if not sample:
+                raise InputError("contains no text", where=path)
             yield from (self.example(line) for line, _ in lines)
         else:
             tag = self.tag_column if labeled else None

@@ -4,6 +4,7 @@ Shapes: B sequences.
 """
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.files import read_lines
-from cloze.data.tables import Column, Row, is_table, parse_rows
-from cloze.errors import InputError
+from cloze.data.tables import Column, NoColumnError, Row, is_table, parse_rows, read_texts_of_lines
+from cloze.errors import DataWarning, InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
 from cloze.remote_files import PathOrUrl
@@ -26,6 +26,7 @@ from cloze.tasks.task import Array, Task, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
+_NO_TEXTS = PLACEHOLDERS - {"NA", "None"} | {""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,9 @@ class LabeledRows:
         assert isinstance(self, Task)
         labels: Sequence[str] | None = getattr(self, "labels", None)  # None for numbers
         value = row.cells[column]
+        if isinstance(value, list):
+            what = f"{row.names.get(column, column)!r} is a list"
+            raise InputError(what, where=row.where, remedy="The task multi-label learns lists of labels")
         is_null = value is None or (isinstance(value, float) and math.isnan(value))
         label = "" if is_null else row.text(column).strip()
         if not label or (label in PLACEHOLDERS and label not in (labels or ())):
@@ -147,7 +151,23 @@ class CustomTexts(LabeledRows):
         examples = read_texts(
             path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
         )
+        examples = self.naming_flags(examples)
         return self.with_plain_labels(examples) if labeled else examples
+
+    def naming_flags(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Yield the examples of a table; the error for a missing column says which flag names another."""
+        assert isinstance(self, Task)
+        try:
+            yield from examples
+        except NoColumnError as error:
+            flags = {
+                self.pair_column: f"--set {self.name}.pair_column=NAME",
+                self.label_column: "--label-column NAME",
+                self.text_column: "--text-column NAME",
+            }
+            if isinstance(error.column, str) and error.column in flags:
+                error.remedy = f"{error.remedy}; say which it is with {flags[error.column]}"
+            raise
 
 
 def read_texts(
@@ -158,15 +178,17 @@ def read_texts(
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
     read_label: Callable[[Row, Column], str] = Row.required,
-    leave_out: tuple[type[InputError], ...] = (),
+    leave_out: tuple[type[InputError], ...] | None = None,
 ) -> Iterator[LabeledText]:
     """Read the rows of a table; without labels and pairs also the lines of plain text.
 
     `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label.
     """
     if not (labeled or columns.pair or is_table(path)):
-        yield from (LabeledText(line, where=where) for line, where in read_lines(path))
+        lines = read_texts_of_lines(path, columns.text)
+        yield from (LabeledText(line, where=where) for line, where in lines)
         return
+    unclear: list[str] = []
     wanted = [columns.text]
     if columns.pair is not None:
         wanted.append(columns.pair)
@@ -174,14 +196,22 @@ def read_texts(
         wanted += columns.flags or [columns.label]
 
     def parse(row: Row) -> LabeledText:
-        return LabeledText(
+        example = LabeledText(
             row.text(columns.text),
             None if columns.pair is None else row.text(columns.pair),
             read_label(row, columns.label).strip() if labeled else None,
             row.where,
         )
+        if labeled and any(
+            text.strip() in _NO_TEXTS for text in (example.text, example.pair) if text is not None
+        ):
+            unclear.append(row.where)
+        return example
 
     yield from parse_rows(path, wanted, parse, header=header, skip_broken=skip_broken, leave_out=leave_out)
+    if unclear:
+        what = f"a text is empty or a placeholder such as nan, and learned as it is (the first of {len(unclear):,})"
+        warnings.warn(DataWarning(f"{unclear[0]}: {what}"), stacklevel=2)
 
 
 def parse_score(example: LabeledText) -> float:
@@ -195,7 +225,8 @@ def parse_score(example: LabeledText) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(f"score {example.label!r} is not a number", where=example.where)
+        remedy = "Write finite numbers without units, as in 4.5"
+        raise InputError(f"score {example.label!r} is not a number", where=example.where, remedy=remedy)
     return score
 
 
