@@ -220,7 +220,10 @@ BAD_JSON: list[tuple[Any, str]] = [
     ([{"tokens": ["a", "b"], "tags": ["B-X", "PER"]}], ":1: 'PER' is not a tag. Tags are O, or B"),
     ('{"text": "a"\n', ":1: not JSON"),
     ('[{"text": "a"},\n', ": not JSON"),
-    ('["Ada", "ran"]\n["Bo"]\n', ": not JSON: Extra data: line 2 column 1 (char 15). Give one object a line"),
+    (
+        '["Ada", "ran"]\n["Bo"]\n',
+        ":1: not a JSON object (the first of 2 bad rows: lines 1, 2). Give one object a line",
+    ),
     ("[3]\n", ": [0]: not a JSON object"),
     ("[]\n", ": holds no texts"),
 ]

@@ -15,6 +15,7 @@ def run(
     gold: Annotated[Positional[str], arg(metavar="GOLD")],
     /,
     *,
+    text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
     skip_bad_rows: options.SkipBadRows = False,
@@ -39,6 +40,7 @@ def run(
     configured = options.configure(
         find_task(task)(),
         settings,
+        text_column=text_column,
         label_column=label_column,
         missing_labels=missing_labels,
         skip_bad_rows=skip_bad_rows,

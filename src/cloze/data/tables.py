@@ -292,7 +292,7 @@ def read_texts_of_lines(path: PathOrUrl, text_column: Column = "text") -> Iterat
         raise InputError("JSON lines, not plain text", where=where, remedy="Call the file .jsonl")
     for separator, extension in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
         cells = {cell.strip(' "') for cell in first.split(separator)}
-        if len(cells) > 1 and cells & names:
+        if len(cells) > 1 and cells & names and all(_COLUMN_NAME.fullmatch(cell) for cell in cells):
             what = "the first line names the columns of a table, which plain text does not have"
             raise InputError(what, where=where, remedy=f"Call the file {extension}")
     tabs = {text.count("\t") for text, _ in sample if text.strip()}
@@ -382,6 +382,7 @@ def as_object(values: Any, where: str) -> Mapping[str, Any]:
 
 _LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
 _NUMPY_LIST = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
+_COLUMN_NAME = re.compile(r"[\w.#-]*")
 _JSON_OBJECT = re.compile(r'\s*\{\s*"[^"]*"\s*:')
 _JSON = (".jsonl", ".ndjson", ".json")
 _EXTENSIONS = (".tsv", ".csv", *_JSON, _PARQUET, _ARROW)

@@ -70,7 +70,7 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         examples = read_texts(
             path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
         )
-        return self.naming_flags(examples)
+        return self.checked(examples)
 
     def read_label(self, row: Row, column: Column) -> str:
         """Return the labels of a row as one text."""

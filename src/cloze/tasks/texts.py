@@ -151,14 +151,22 @@ class CustomTexts(LabeledRows):
         examples = read_texts(
             path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
         )
-        examples = self.naming_flags(examples)
+        examples = self.checked(examples)
         return self.with_plain_labels(examples) if labeled else examples
 
-    def naming_flags(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
-        """Yield the examples of a table; the error for a missing column says which flag names another."""
+    def checked(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Yield the examples of a table, and warn of labeled ones without a text.
+
+        The error for a missing column says which flag names another.
+        """
         assert isinstance(self, Task)
+        no_texts: list[str] = []
         try:
-            yield from examples
+            for example in examples:
+                texts = [example.text] if example.pair is None else [example.text, example.pair]
+                if example.label is not None and any(text.strip() in _NO_TEXTS for text in texts):
+                    no_texts.append(example.where)
+                yield example
         except NoColumnError as error:
             flags = {
                 self.pair_column: f"--set {self.name}.pair_column=NAME",
@@ -168,6 +176,10 @@ class CustomTexts(LabeledRows):
             if isinstance(error.column, str) and error.column in flags:
                 error.remedy = f"{error.remedy}; say which it is with {flags[error.column]}"
             raise
+        if no_texts:
+            what = "a text is empty or a placeholder such as nan, and read as it is"
+            warning = f"{no_texts[0]}: {what} (the first of {len(no_texts):,})"
+            warnings.warn(DataWarning(warning), stacklevel=2)
 
 
 def read_texts(
@@ -188,7 +200,6 @@ def read_texts(
         lines = read_texts_of_lines(path, columns.text)
         yield from (LabeledText(line, where=where) for line, where in lines)
         return
-    unclear: list[str] = []
     wanted = [columns.text]
     if columns.pair is not None:
         wanted.append(columns.pair)
@@ -196,22 +207,14 @@ def read_texts(
         wanted += columns.flags or [columns.label]
 
     def parse(row: Row) -> LabeledText:
-        example = LabeledText(
+        return LabeledText(
             row.text(columns.text),
             None if columns.pair is None else row.text(columns.pair),
             read_label(row, columns.label).strip() if labeled else None,
             row.where,
         )
-        if labeled and any(
-            text.strip() in _NO_TEXTS for text in (example.text, example.pair) if text is not None
-        ):
-            unclear.append(row.where)
-        return example
 
     yield from parse_rows(path, wanted, parse, header=header, skip_broken=skip_broken, leave_out=leave_out)
-    if unclear:
-        what = f"a text is empty or a placeholder such as nan, and learned as it is (the first of {len(unclear):,})"
-        warnings.warn(DataWarning(f"{unclear[0]}: {what}"), stacklevel=2)
 
 
 def parse_score(example: LabeledText) -> float:
