@@ -139,7 +139,7 @@ BAD = {
         "a.tsv:2: 3 cells, the first line names 2 columns. If cells are in quotation marks, call the file .csv",
     ),
     "broken JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "a.jsonl:2: not JSON"),
-    "JSON array": ("a.jsonl", '["text", "label"]\n', "a.jsonl: [0]: not a JSON object"),
+    "JSON array": ("a.jsonl", '["text", "label"]\n', "a.jsonl:1: not a JSON object"),
     "numbers in a JSON array": ("a.json", "[1, 2]", "a.json: [0]: not a JSON object"),
     "broken JSON array": ("a.json", '[\n{"text": "a", "label": 1},\n', "a.json: not JSON"),
     "JSON by column": (

@@ -355,11 +355,13 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
     try:
         items = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if str(error).startswith("Extra data"):  # each line is a list
-            yield from (line for line in lines or read_lines(path) if line[0].strip())
-            return
-        remedy = "Give one object a line, or one list of objects"
-        raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
+        if not str(error).startswith("Extra data"):
+            remedy = "Give one object a line, or one list of objects"
+            raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
+        items = None
+    if items is None or (items and isinstance(items[0], str)):  # each line is a list
+        yield from (line for line in lines or read_lines(path) if line[0].strip())
+        return
     for index, item in enumerate(items):
         where = f"{path}: [{index}]"
         if isinstance(item, str):  # not a line that is still to be parsed

@@ -13,7 +13,7 @@ from cloze.tasks.tag_schemes import is_tag
 
 TaggingFormat: TypeAlias = Literal["columns", "conllu", "json", "text"]
 
-_JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*("|$))')  # an object, or a list of objects
+_JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
 SAMPLE_LINES = 200
 """Lines that the format is detected from."""
 _MAX_COLUMNS = 4  # more words of equal number are a text, unless the last ones are tags

@@ -97,7 +97,7 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledRows:
-    """Mixin for tasks on tables with labels: what is done with rows that cannot be used."""
+    """Mixin for tasks on tables with labels: settings for rows that cannot be used."""
 
     missing_labels: MissingLabels = "refuse"
     """Refuse rows whose label is empty or a placeholder such as nan, or drop and count them."""
