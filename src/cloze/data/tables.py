@@ -172,6 +172,9 @@ def parse_rows(
             try:
                 cells = to_cells(raw, where)
                 names = {column: _find(cells, column, where) for column in columns}
+                if len(cells) > 1 and all(name == cell for name, cell in cells.items()):
+                    what = "this row has the names of the columns, as where two files are joined"
+                    raise InputError(what, where=where, remedy="Remove this line")
                 wanted = {column: cells[name] for column, name in names.items()}
                 wanted |= {name: cells[name] for name in filter(is_optional, cells)}
                 parsed = parse(Row(wanted, where, names))
@@ -349,9 +352,8 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
         assert lines is not None
         yield from (line for line in lines if line[0].strip())
         return
-    if lines is not None:
-        lines = list(lines)
-    text = read_text(path) if lines is None else "\n".join(line for line, _ in lines)
+    read = None if lines is None else list(lines)
+    text = read_text(path) if read is None else "\n".join(line for line, _ in read)
     try:
         items = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -360,7 +362,7 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
             raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
         items = None
     if items is None or (items and isinstance(items[0], str)):  # each line is a list
-        yield from (line for line in lines or read_lines(path) if line[0].strip())
+        yield from (line for line in read or read_lines(path) if line[0].strip())
         return
     for index, item in enumerate(items):
         where = f"{path}: [{index}]"
@@ -446,9 +448,6 @@ def _by_column(
     if len(cells) != len(header):
         what = f"{len(cells)} cells, {expected} {len(header)} columns"
         raise _CellCountError(what, where=where, remedy=remedy())
-    if len(cells) > 1 and cells == list(header):
-        what = "this row has the names of the columns, as where two files are joined"
-        raise InputError(what, where=where, remedy="Remove this line")
     return dict(zip(header, cells, strict=True))
 
 

@@ -78,7 +78,7 @@ class JsonTagReader:
         wanted = [name for name in schema.names if name in ("text", *_TOKENS, *_SPANS) or name in names]
         reader = replace(self, names_of_field=names)
         rows = ((row.cells, row.where) for row in read_rows(path, wanted or ["tokens"]))
-        yield from reader._read(path, rows)  # type: ignore[arg-type]
+        yield from reader._read(path, rows)
 
     def _may_be_tags(self, name: str) -> bool:
         return name == self.tags_field if self.tags_field else _TAGS_NAME.fullmatch(name) is not None

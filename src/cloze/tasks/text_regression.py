@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task import Outputs, Scores, TaskBatch
+from cloze.tasks.task import Outputs, Scores, Task, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
 
@@ -66,6 +66,7 @@ class ScoreScale:
         Raises:
             InputError: some scores have points, or all commas may part thousands.
         """
+        assert isinstance(self, Task)
         examples = iter(examples)
         before = []
         for example in examples:
@@ -74,19 +75,19 @@ class ScoreScale:
                 break
         else:
             return iter(before)
-        examples = [*before, *examples]
-        with_comma = [example for example in examples if "," in (example.label or "")]
+        all_examples = [*before, *examples]
+        with_comma = [example for example in all_examples if "," in (example.label or "")]
         if self.decimal is None:
             remedy = f"Write them with a point, or say which the comma is: --set {self.name}.decimal=,"
             where, label = with_comma[0].where, with_comma[0].label
-            pointed = next((example.label for example in examples if "." in (example.label or "")), None)
+            pointed = next((example.label for example in all_examples if "." in (example.label or "")), None)
             if pointed is not None:
                 what = f"score {label!r} has a comma, and others have a point, such as {pointed!r}"
                 raise InputError(what, where=where, remedy="Write all scores with a decimal point")
             if all(len((example.label or "").partition(",")[2]) == 3 for example in with_comma):
                 what = f"score {label!r} may be a decimal or thousands"
                 raise InputError(what, where=where, remedy=remedy)
-        return (replace(example, label=(example.label or "").replace(",", ".")) for example in examples)
+        return (replace(example, label=(example.label or "").replace(",", ".")) for example in all_examples)
 
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
         """Refuse examples whose score is missing or no number."""
