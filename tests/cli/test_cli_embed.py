@@ -206,8 +206,8 @@ CASES = {
     "a range from both sides": Case(EMBED + "--layers 0,1:-1", "--layers: '0,1:-1' names no layers"),
     "JSON that is not a table": Case(
         "embed -m {run} {tmp}/a.json -o {out}.npy",
-        "a.json: not a text. A table's name ends in",
-        write("a.json", b'[{"text": "a"}]\n'),
+        "a.json:1: not a JSON object. Give one object a line",
+        write("a.json", b'["text", "a"]\n'),
     ),
     "a range that runs backwards": Case(EMBED + "--layers=-1:-4", "--layers: '-1:-4' names no layers"),
     "existing output": Case("embed -m {run} {lines} -o {lines}", "lines.txt: already exists"),

@@ -132,6 +132,68 @@ REMEDIES = {
     "a label of the dev file": Remedy(
         CASES["an unknown label"], "The labels are (0), 1", edit=replaced("dev.tsv", "unheard", "{0}")
     ),
+    "another label column": Remedy(
+        bad_table("a.tsv", WORDS.replace(b"label", b"stars"), ""),
+        r"say which it is with (--label-column) NAME",
+        new=" {0} stars",
+    ),
+    "a row without a label": Remedy(
+        bad_table("a.tsv", WORDS + b"The wind\tNaN\n", ""), r"(--missing-labels drop)", new=" {0}"
+    ),
+    "a row that cannot be read": Remedy(
+        bad_table(
+            "a.jsonl",
+            b'{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n' * 8 + b'{"text": null, "label": 1}\n',
+            "",
+        ),
+        r"(--skip-bad-rows)",
+        new=" {0}",
+    ),
+    "quoted lines in a TSV": Remedy(
+        bad_table("a.tsv", WORDS + b'"The\nwind"\ta\n', ""),
+        r"call the file (\.csv)",
+        "a.tsv",
+        "a{0}",
+        lambda tmp, found: (tmp / "a.tsv").rename(tmp / "a.csv"),
+    ),
+    "a joined file": Remedy(
+        bad_table("a.tsv", WORDS + WORDS + b"The wind\ta\n", ""),
+        r"(Remove this line)",
+        edit=lambda tmp, found: (tmp / "a.tsv").write_bytes(WORDS + WORDS.partition(b"\n")[2]),
+    ),
+    "a table called text": Remedy(
+        bad_prediction("{tmp}/a.txt", prepare=write_text(b"id,text\n1,It was\n", "a.txt")),
+        r"Call the file (\.csv)",
+        "a.txt",
+        "a{0}",
+        lambda tmp, found: (tmp / "a.txt").rename(tmp / "a.csv"),
+    ),
+    "JSON lines called text": Remedy(
+        bad_prediction("{tmp}/a.txt", prepare=write_text(b'{"text": "It was"}\n', "a.txt")),
+        r"Call the file (\.jsonl)",
+        "a.txt",
+        "a{0}",
+        lambda tmp, found: (tmp / "a.txt").rename(tmp / "a.jsonl"),
+    ),
+    "commas that may part thousands": Remedy(
+        case(
+            "baseline regression -d {tmp}/a.csv",
+            prepare=write_text(b"text;label\n" + b"It was;1,250\nThe rain;2,500\n" * 8, "a.csv"),
+        ),
+        r"(--set regression\.decimal=),",
+        new=" {0},",
+    ),
+    "tags of several columns": Remedy(
+        case(
+            "baseline tagging -d {tmp}/a.jsonl",
+            prepare=write_text(
+                b'{"tokens": ["It", "was"], "ner_tags": ["B-X", "O"], "pos_tags": ["A", "B"]}\n' * 9,
+                "a.jsonl",
+            ),
+        ),
+        r"Choose one of '(\w+)', .* with (--set tagging\.tags_field)=NAME",
+        new=" {1}={0}",
+    ),
     # values
     "a size of few words": Remedy(
         CASES["too little text for the vocabulary size"], r"Use ([\d,]+) tokens or fewer", new=" --size {0}"

@@ -1,7 +1,9 @@
 """Rows of tables, and errors in them."""
 
 import csv
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -47,6 +49,41 @@ def test_other_quotation_marks_in_a_tsv_give_no_warning(tmp_path: Path) -> None:
     texts = ['"', '""', '"""', '"a"', '"a" b "c"', 'say ""a""', '""a"" and ""b""', '"a "" b" c"']
     rows = _read(tmp_path, "a.tsv", "text\tlabel\n" + "".join(f"{text}\tx\n" for text in texts))
     assert [text for (text, _), _ in rows] == texts
+
+
+TSV_AS_EXCEL_WRITES_IT = 'text\tlabel\nplain\tx\n"one, two"\ty\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "text"),
+    [
+        (TSV_AS_EXCEL_WRITES_IT, 3, "one, two"),
+        (TSV_AS_EXCEL_WRITES_IT.replace("plain", '"plain"').replace("one,", "one"), 2, "one two"),
+    ],
+)
+def test_cells_in_quotation_marks_in_a_tsv_are_told_if_no_others_are_in_it(
+    tmp_path: Path, content: str, line: int, text: str
+) -> None:
+    with pytest.warns(
+        DataWarning, match=rf"a\.tsv:{line}: a cell in quotation marks is read as it is .*, call"
+    ):
+        assert _read(tmp_path, "a.tsv", content)[1][0][0] == f'"{text}"'
+    assert _read(tmp_path, "a.csv", content)[1][0][0] == text
+    assert _read(tmp_path, "a.tsv", content + 'He said "no".\tx\n')[1][0][0] == f'"{text}"'  # as in GLUE
+
+
+@pytest.mark.parametrize("row", ['"one\ntwo\nthree"\tx\n', 'x\t"one\ntwo\nthree"\n', '"one\ttwo"\tx\n'])
+def test_lines_and_tabs_in_quoted_cells_of_a_tsv_are_named_with_a_remedy_that_works(
+    tmp_path: Path, row: str
+) -> None:
+    columns = ("text", "label") if row.startswith('"') else ("label", "text")
+    content = "\t".join(columns) + "\n" + row
+    with pytest.raises(
+        InputError, match=r"cells, the first line names 2 columns .*call the file \.csv|call the file"
+    ):
+        _read(tmp_path, "a.tsv", content)
+    [((text, label), _)] = _read(tmp_path, "a.csv", content)
+    assert (label, len(text.split()) > 1) == ("x", True)
 
 
 def test_a_csv_is_quote_parsed(tmp_path: Path) -> None:
@@ -103,8 +140,14 @@ BAD = {
     ),
     "broken JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "a.jsonl:2: not JSON"),
     "JSON array": ("a.jsonl", '["text", "label"]\n', "a.jsonl:1: not a JSON object"),
-    "whole JSON": ("a.jsonl", "[\n{}\n]\n", "a.jsonl:1: not JSON"),
-    "deep JSON": ("a.jsonl", "[" * 200_000, "a.jsonl:1: not JSON"),
+    "numbers in a JSON array": ("a.json", "[1, 2]", "a.json: [0]: not a JSON object"),
+    "broken JSON array": ("a.json", '[\n{"text": "a", "label": 1},\n', "a.json: not JSON"),
+    "JSON by column": (
+        "a.json",
+        '{"text": {"0": "a"}, "label": {"0": 1}}',
+        '\'text\' is {"0": "a"}, not a text',
+    ),
+    "deep JSON": ("a.jsonl", "[" * 200_000, "a.jsonl: not JSON"),
     "key missing": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', "a.jsonl:2: no column 'label'"),
     "empty object": ("a.jsonl", "{}\n", "a.jsonl:1: no column 'text'. The row is empty"),
     "null": ("a.jsonl", '{"text": null, "label": 1}\n', "a.jsonl:1: 'text' is null, not a text"),
@@ -226,12 +269,47 @@ def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "folder.tsv", ["text"]))
 
 
-def test_labels_are_stripped_and_json_is_not_plain_text(tmp_path: Path) -> None:
+def test_labels_are_stripped(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\na\tx\nb\tx \n")
     assert {example.label for example in Classification().examples(tmp_path / "a.tsv")} == {"x"}
-    (tmp_path / "a.json").write_text('{"text": "a"}\n')
-    with pytest.raises(InputError, match=r"a\.json: not a text\. A table's name ends in \.tsv"):
-        list(Classification().examples(tmp_path / "a.json", labeled=False))
+
+
+ROWS = [{"text": "a, b", "label": 1}, {"text": "ü", "label": 0}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", json.dumps(ROWS)),
+        ("a.json", "\ufeff\n" + json.dumps(ROWS, indent=2, ensure_ascii=False)),
+        ("a.jsonl", json.dumps(ROWS)),
+        ("a.json", "".join(json.dumps(row) + "\n" for row in ROWS)),
+    ],
+    ids=["one line", "indented", "a list in .jsonl", "lines in .json"],
+)
+def test_json_is_lines_or_a_list_whatever_its_name(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    for labeled in (True, False):
+        examples = list(Classification().examples(tmp_path / name, labeled=labeled))
+        assert [(example.text, example.label) for example in examples] == [
+            ("a, b", "1" if labeled else None),
+            ("ü", "0" if labeled else None),
+        ]
+
+
+@pytest.mark.parametrize("write", [pyarrow.ipc.new_file, pyarrow.ipc.new_stream])
+def test_arrow_files_are_read_as_parquet_is(tmp_path: Path, write: Any) -> None:
+    table = pyarrow.table({"text": ["a, b", "ü"], "label": [1, 0], "more": [[1], None]})
+    with write(str(tmp_path / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    examples = list(Classification().examples(tmp_path / "a.arrow"))
+    assert [(example.text, example.label, example.where) for example in examples] == [
+        ("a, b", "1", f"{tmp_path}/a.arrow:1"),
+        ("ü", "0", f"{tmp_path}/a.arrow:2"),
+    ]
+    (tmp_path / "a.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"a\.arrow: cannot be read: .* copy it again"):
+        list(Classification().examples(tmp_path / "a.arrow"))
 
 
 def test_a_label_is_required_and_a_text_may_be_empty(tmp_path: Path) -> None:

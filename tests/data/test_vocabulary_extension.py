@@ -10,6 +10,7 @@ from cloze import artifacts
 from cloze.cli import main
 from cloze.data.vocabulary_extension import extend_vocabulary
 from cloze.errors import InputError
+from cloze.progress import Progress
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import add_tokens
@@ -159,3 +160,12 @@ def test_cli_extends_and_inspects(tmp_path, vocabulary, text, capsys):
     assert after["pieces"] == [["glyptos", "[UNK]"]]
     assert main(["vocab", "inspect", str(new), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["vocabulary"]["pieces"] == len(TOKENS)
+
+
+def test_added_words_that_lose_their_marks_are_told(tmp_path, vocabulary, capsys):
+    words = tmp_path / "words.txt"
+    words.write_text("हिन्दी\nсвій\n", encoding="utf-8")
+    extend_vocabulary(vocabulary, tmp_path / "new", words=words, progress=Progress())
+    told = capsys.readouterr().err
+    assert "lower-casing removes accents and marks" in told
+    assert "cloze vocab --keep-accents or --cased learns a vocabulary that keeps them" in told

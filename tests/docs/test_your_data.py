@@ -18,8 +18,10 @@ TASKS = {
     "reviews": "classification",
     "topics": "multi-label",
     "stars": "regression",
+    "scored": "scored-pairs",
     "judged": "ranking",
     "pairs": "text-pairs",
+    "triplets": "text-pairs",
     "quiz": "multiple-choice",
     "questions": "squad_v1",
 }

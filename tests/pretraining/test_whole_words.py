@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from cloze.data.audit import AuditConfig, audit_dataset
 from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.dataset import Dataset
 from cloze.data.masking import MaskingConfig
 from cloze.pretraining.run import pretrain
 from cloze.progress import Progress
@@ -33,4 +35,8 @@ def test_words_of_chinese_are_said_to_be_characters(nano, tmp_path, capsys, monk
     told = capsys.readouterr().err
     said = "of the tokens are of scripts without spaces, where a word is one Chinese character"
     assert (said in told) == (segmenter is None)
+    audit_dataset(
+        Dataset.open(tmp_path / "data"), AuditConfig(seq_lengths=(32,), masking=masking), progress=Progress()
+    )
+    assert (said in capsys.readouterr().err) == (segmenter is None)
     assert (tmp_path / "run" / "latest").exists()

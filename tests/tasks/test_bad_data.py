@@ -48,7 +48,7 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ],
     ("stsb", "a.tsv"): [
         ("sentence1\tsentence2\tscore\na\tb\thigh\n", ":2: score 'high'"),
-        ("sentence1\tsentence2\tscore\na\tb\t2,5\n", ":2: score '2,5' is not a number"),
+        ("sentence1\tsentence2\tscore\na\tb\t2;5\n", ":2: score '2;5' is not a number"),
     ],
     ("regression", "a.tsv"): [
         (

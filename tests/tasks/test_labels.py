@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cloze.cli import main
 from cloze.errors import DataWarning, InputError
+from cloze.tasks.config import with_task_settings
 from cloze.tasks.custom import Classification, CustomMultipleChoice, Ranking, Regression
 from cloze.tasks.data import read_examples
 from cloze.tasks.labels import PLACEHOLDERS, find_class, merge_labels
@@ -227,6 +228,36 @@ def test_a_column_of_zeros_and_ones_per_label(tmp_path: Path, values: tuple[str,
     task, train, _ = read_examples(MultiLabel(label_columns=NAMES), tmp_path / "a.csv", tmp_path / "a.csv")
     assert task.labels == NAMES
     assert task.count_classes(train) == {"film": 1, "neg": 1, "pos": 1}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_scores_with_decimal_commas(tmp_path: Path, kind: str) -> None:
+    if kind == "tsv":
+        content = [("a", "3"), ("b", "0,5"), ("c", "-1,25")]
+        expected = ["3", "0.5", "-1.25"]
+    else:
+        content, expected = [("a", "0,125"), ("b", "4,5")], ["0.125", "4.5"]
+    WRITERS[kind](tmp_path / f"a.{kind}", content)
+    assert [example.label for example in Regression().examples(tmp_path / f"a.{kind}")] == expected
+
+
+def test_commas_that_may_be_decimal_or_not_are_refused_and_the_remedy_works(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    WRITERS["csv"](file, [("a", "3"), ("b", "1,250")])
+    with pytest.raises(
+        InputError, match=r"a\.csv:3: score '1,250' may .* --set regression\.decimal=,"
+    ) as raised:
+        list(Regression().examples(file))
+    setting = str(raised.value).partition("--set ")[2].removesuffix(".")
+    task = with_task_settings(Regression(), [setting])
+    assert [example.label for example in task.examples(file)] == ["3", "1.250"]
+    for mixed, error in (
+        ("1.5", r"a\.csv:2: score '0,5' has a comma, and others have a point, such as '1\.5'"),
+        ("1,2,3", r"a\.csv:3: score '1,2,3' is not a number"),
+    ):
+        WRITERS["csv"](file, [("a", "0,5"), ("b", mixed)])
+        with pytest.raises(InputError, match=error):
+            list(Regression().examples(file))
 
 
 def test_choices_are_a_list_in_one_cell(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import entities
 from cloze.tasks.config import with_task_settings
 from cloze.tasks.conll import TaggedText
@@ -99,8 +100,8 @@ def test_examples_of_the_documentation_are_read(write):
     section = re.split(r"\n##+ ", page.split("## Words with tags")[1])[0]
     examples = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
     read_examples = [read(write("a.txt", example)) for example in examples]
-    assert read_examples[:4] == [TAGGED[:4]] * 4
-    assert read_examples[4:] == [[("Ada", "NOUN"), ("lives", "VERB"), ("in", "ADP"), ("Oslo", "NOUN")]]
+    assert read_examples[:5] == [TAGGED[:4]] * 5
+    assert read_examples[5:] == [[("Ada", "NOUN"), ("lives", "VERB"), ("in", "ADP"), ("Oslo", "NOUN")]]
 
 
 def test_spans_are_ignored_for_prediction(write):
@@ -219,10 +220,62 @@ BAD_JSON: list[tuple[Any, str]] = [
     ([{"tokens": ["a", "b"], "tags": ["B-X", "PER"]}], ":1: 'PER' is not a tag. Tags are O, or B"),
     ('{"text": "a"\n', ":1: not JSON"),
     ('[{"text": "a"},\n', ": not JSON"),
-    ('["Ada", "ran"]\n["Bo"]\n', ": not JSON: Extra data: line 2 column 1 (char 15). Give one object a line"),
-    ("[3]\n", ": [0]: 3 is no JSON object"),
+    (
+        '["Ada", "ran"]\n["Bo"]\n',
+        ":1: not a JSON object (the first of 2 bad rows: lines 1, 2). Give one object a line",
+    ),
+    ("[3]\n", ": [0]: not a JSON object"),
     ("[]\n", ": holds no texts"),
 ]
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "Sequence"},
+        {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "length": -1, "_type": "List"},
+        [{"names": ["O", "B-PER"], "_type": "ClassLabel"}],
+    ],
+    ids=["datasets 2", "datasets 4", "list"],
+)
+@pytest.mark.parametrize("extension", ["parquet", "arrow"])
+def test_names_of_tags_are_in_the_features_of_a_file(tmp_path, feature, extension):
+    features = {"ner_tags": feature, "pos_tags": {"feature": {"names": ["NOUN", "VERB"]}}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    columns = {"tokens": [["Ada", "Bo", "ran"]], "pos_tags": [[0, 0, 1]], "ner_tags": [[1, 1, 0]]}
+    table = pyarrow.table(columns).replace_schema_metadata(metadata)
+    path = tmp_path / f"a.{extension}"
+    if extension == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        with pyarrow.ipc.new_stream(str(path), table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(
+        InputError, match=r"Choose one of 'pos_tags', 'ner_tags' with --set tagging\.tags_field"
+    ):
+        list(CustomTagging().examples(path))
+    for field, tags in (("ner_tags", ("B-PER", "B-PER", "O")), ("pos_tags", ("NOUN", "NOUN", "VERB"))):
+        [example] = CustomTagging(tags_field=field).examples(path)
+        assert example.sentences[0].tags == tags
+
+
+def test_bad_texts_of_json_are_named_together_or_left_out(write):
+    rows = [
+        '{"text": "Ada lives", "label": [[0, 3, "PER"]]}',
+        '{"text": "Bo", "label": [[0, 9, "PER"]]}',
+        "{",
+    ]
+    path = write("a.jsonl", "\n".join([*rows, rows[0]]) + "\n")
+    with pytest.raises(
+        InputError, match=r"a\.jsonl:2: .*first of 2 bad rows: line 2: the span.*; line 3: not JSON"
+    ):
+        list(CustomTagging().examples(path))
+    with pytest.warns(DataWarning, match="2 of 4 rows are left out: line 2: the span"):
+        assert len(list(CustomTagging(skip_bad_rows=True).examples(path))) == 2
+    with pytest.raises(
+        InputError, match=r"rows are left out of JSON, Parquet and Arrow only\. Leave out --skip-bad"
+    ):
+        list(CustomTagging(skip_bad_rows=True).examples(write("a.conll", "Ada B-PER\n")))
 
 
 @pytest.mark.parametrize(("content", "message"), BAD_JSON)
@@ -237,7 +290,7 @@ def test_remedies_for_json_work(write):
     assert read(two, with_task_settings(CustomTagging(), ["tagging.tags_field=ner_tags"])) == [("a", "O")]
     task = with_task_settings(CustomTagging(), ['tagging.tag_names=["O", "B-PER"]'])
     assert read(write("a.jsonl", [NUMBERS]), task) == [("Ada", "B-PER"), ("ran", "O")]
-    with pytest.raises(InputError, match=r"the number 2, and tagging.tag_names has 2 names"):
+    with pytest.raises(InputError, match=r"the number 2, and there are 2 names of tags"):
         read(write("b.jsonl", [{"tokens": ["a"], "tags": [2]}]), task)
 
 
@@ -293,7 +346,7 @@ AMBIGUOUS = {
 def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name):
     content, message = AMBIGUOUS[name]
     path = write(name, content)
-    with pytest.raises(InputError, match=rf"{name}: {message}\. .* --set tagging\.format=text"):
+    with pytest.raises(InputError, match=rf"{name}: {message}\. .* --format text"):
         words(path, CustomTagging())
     as_text = with_task_settings(CustomTagging(), ["tagging.format=text"])
     assert len(words(path, as_text)) == len(content.splitlines())
@@ -427,6 +480,29 @@ def test_missing_tags_are_never_plain(write):
             InputError, match=r"is not a tag. Tags are O, or B, I, E or S with a type, as in B-PER.$"
         ):
             read(write("a.conll", f"a\tNOUN\nb\tNOUN\nc\t{tag}\n"), CustomTagging(scheme="plain"))
+
+
+def test_bmes_is_read_like_iobes(write):
+    path = write("a.conll", "A B-LOC\nb M-LOC\nc E-LOC\nd S-PER\ne O\n")
+    (example,) = CustomTagging().examples(path)
+    task = CustomTagging().fit_labels([example])
+    assert (task.scheme, task.labels) == ("BMES", ("O", "B-LOC", "I-LOC", "B-PER", "I-PER"))
+    assert task._targets(example).tolist() == [1, 2, 2, 3, 0]
+    predicted = task.decode(example, [], [np.eye(5, dtype=np.float32)[[1, 2, 2, 3, 0]]])
+    assert predicted.tags == (("B-LOC", "M-LOC", "E-LOC", "S-PER", "O"),)
+    others = write("a.conll", "A B-LOC\nb I-LOC\nc E-LOC\n\nA B-LOC\nb M-LOC\nc E-LOC\n")
+    with pytest.raises(InputError, match=r"a\.conll:6: M-LOC is a tag of BMES, and others are of another"):
+        list(CustomTagging().examples(others))
+    segments = CustomTagging().fit_labels(
+        list(CustomTagging().examples(write("b.conll", "x B\ny M\nz E\nw S\n")))
+    )
+    assert (segments.scheme, segments.labels) == ("BMES", ("O", "B", "I"))
+
+
+def test_parts_of_speech_may_be_called_m(write):
+    path = write("a.conll", "three M\ncats NN\nsleep VV\n\ntwo M\ndogs NN\n")
+    task = CustomTagging().fit_labels(list(CustomTagging().examples(path)))
+    assert (task.scheme, task.labels) == ("plain", ("M", "NN", "VV"))
 
 
 def test_bilou_is_read_like_iobes(write):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cloze.data.batch import DataPosition
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import follow_pointer
 from cloze.models.batch import to_device
@@ -73,8 +73,8 @@ def test_hard_negatives_are_those_of_sentence_transformers(build_encoder, tokeni
 def test_a_negative_that_is_right_for_a_text_is_none(build_encoder, tokenizer):
     task = TextPairs()
     examples = [
-        TextTriplet("good", "film", negative="book"),
-        TextTriplet("bad", "awful", negative="FILM"),
+        TextTriplet("good", "film", negatives=("book",)),
+        TextTriplet("bad", "awful", negatives=("FILM",)),
         pair("good", "a"),
     ]
     batch = to_device(
@@ -101,9 +101,9 @@ def test_the_column_negative_is_read_where_there_is_one(tmp_path, extension):
     else:
         path.write_text("text\tpair\tnegative\na\tc\te\nb\td\t\n")
     examples = list(TextPairs().examples(path))
-    assert [example.negative for example in examples] == ["e", None]
+    assert [example.negatives for example in examples] == [("e",), ()]
     assert TextPairs().notes(examples, None) == ["1 of 2 training examples have a hard negative"]
-    assert [example.negative for example in TextPairs().examples(path, labeled=False)] == [None, None]
+    assert [example.negatives for example in TextPairs().examples(path, labeled=False)] == [(), ()]
     named = TextPairs(negative_column="pair", pair_column="negative")
     if extension == "tsv":
         with pytest.raises(InputError, match=r"a\.tsv:3: the cell 'negative' is empty"):
@@ -112,10 +112,43 @@ def test_the_column_negative_is_read_where_there_is_one(tmp_path, extension):
         list(TextPairs(negative_column="other").examples(path))
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "anchor,positive,negative_1,negative_2\ngood,film,awful,fine\nbad,book,,the\n"),
+        (
+            "a.jsonl",
+            '{"anchor": "good", "positive": "film", "negative": ["awful", "fine"]}\n'
+            '{"anchor": "bad", "positive": "book", "negative": ["", "the"]}\n',
+        ),
+    ],
+)
+def test_several_hard_negatives_are_read(tmp_path, name, content, build_encoder, tokenizer):
+    (tmp_path / name).write_text(content)
+    task = TextPairs()
+    examples = list(task.examples(tmp_path / name))
+    assert [example.negatives for example in examples] == [("awful", "fine"), ("the",)]
+    batch = task.batch([task.features(example, tokenizer, max_seq_length=9)[0] for example in examples])
+    assert batch.targets.shape == (2, 5)
+    batch = to_device(batch)
+    hidden = task.head(build_encoder().eval())(batch)
+    first, others = task.vectors(hidden, batch)
+    expected = torch.nn.functional.cross_entropy(20 * first @ others.T, torch.arange(2), reduction="sum")
+    torch.testing.assert_close(task.loss(hidden, batch)[0], expected)
+
+
+def test_a_column_of_labels_that_pairs_do_not_use_is_told(tmp_path):
+    (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,0\n")
+    with pytest.warns(DataWarning, match=r"a\.csv: the column 'label' is not used.* The tasks ranking and"):
+        assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2
+    (tmp_path / "a.csv").write_text("text,pair,label\na,c,1\nb,d,1\n")
+    assert len(list(TextPairs().examples(tmp_path / "a.csv"))) == 2
+
+
 def test_a_negative_equal_to_the_second_text_is_refused(tmp_path):
     (tmp_path / "a.tsv").write_text("text\tpair\tnegative\na\tc\te\nb\td\td\n")
     with pytest.raises(
-        InputError, match=r"a.tsv:3: 'd' is in the columns 'pair' and 'negative'\. Give another"
+        InputError, match=r"a.tsv:3: 'd' is in the column 'pair' and among the negatives\. Give another"
     ):
         list(TextPairs().examples(tmp_path / "a.tsv"))
 

@@ -23,6 +23,7 @@ def run(
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
     skip_bad_rows: options.SkipBadRows = False,
+    format: options.TaggingFormat = None,
     learning_curve: Annotated[str | None, arg(metavar="100,500,2000,all", help_behavior_hint="")] = None,
     settings: options.TaskSettings = (),
     flags: options.Flags,
@@ -49,6 +50,7 @@ def run(
         label_column=label_column,
         missing_labels=missing_labels,
         skip_bad_rows=skip_bad_rows,
+        format=format,
     )
     check_trainable(configured)
     require(["sklearn"], extra="tasks", where="a baseline")

@@ -33,6 +33,7 @@ def run(
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
     skip_bad_rows: options.SkipBadRows = False,
+    format: options.TaggingFormat = None,
     settings: options.Settings = (),
     device: options.Device = "auto",
     overwrite: options.Overwrite = False,
@@ -67,6 +68,7 @@ def run(
             "--set": settings,
             "--missing-labels": missing_labels,
             "--skip-bad-rows": skip_bad_rows,
+            "--format": format,
         }
         for flag, value in values.items():
             if value and flag not in _FLAGS_OF_PRETRAINED[task]:
@@ -99,6 +101,7 @@ def run(
         label_column=label_column,
         missing_labels=missing_labels,
         skip_bad_rows=skip_bad_rows,
+        format=format,
         is_trained=True,
     )
     file = find_split_file(configured, data, "dev")

@@ -31,6 +31,7 @@ def run(
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
     skip_bad_rows: options.SkipBadRows = False,
+    format: options.TaggingFormat = None,
     examples: options.OptionalInteger = None,
     epochs: options.OptionalInteger = None,
     batch_size: options.OptionalInteger = None,
@@ -99,6 +100,7 @@ def run(
             label_column=label_column,
             missing_labels=missing_labels,
             skip_bad_rows=skip_bad_rows,
+            format=format,
         ),
     }
     paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}

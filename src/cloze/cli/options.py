@@ -63,6 +63,13 @@ MissingLabels: TypeAlias = Annotated[
 SkipBadRows: TypeAlias = Annotated[
     bool, arg(help="Leave out rows that cannot be read, and count them.", help_behavior_hint="")
 ]
+TaggingFormat: TypeAlias = Annotated[
+    Literal["columns", "conllu", "json", "text"] | None,
+    _flag(
+        "{columns,conllu,json,text}",
+        text="For tagging, how files are written, if name and lines do not say so.",
+    ),
+]
 Settings: TypeAlias = Annotated[Repeated, _flag("KEY=VALUE", name="set")]
 TaskSettings: TypeAlias = Annotated[
     Settings, arg(help="Task setting, as in --set classification.pair_column=answer; may be repeated.")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import IO, Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -23,10 +23,7 @@ def run(
     output: options.OptionalOutputPathOrUrl = None,
     text_column: options.TextColumn = None,
     skip_bad_rows: options.SkipBadRows = False,
-    format: Annotated[
-        Literal["columns", "conllu", "json", "text"] | None,
-        arg(metavar="{columns,conllu,json,text}", help_behavior_hint=""),
-    ] = None,
+    format: options.TaggingFormat = None,
     top_k: options.TopK = None,
     settings: options.TaskSettings = (),
     explain: options.Switch = False,
@@ -42,7 +39,6 @@ def run(
         task: Name of the task (default: that of the model).
         input_file: Path or URL, as in s3://bucket/texts.tsv, of data in the task's format; labels are not needed.
             Tasks on texts also read plain text, a text per line, and - for stdin.
-        format: For tagging, how the input is written, if its name and lines do not say so.
         output: Path or URL of a file to write instead of stdout.
         top_k: Maximum number of classes, or of candidate answers, the most probable first; by default all.
         explain: Add the attribution of each word to the predicted label's logit, by integrated gradients.

@@ -15,9 +15,11 @@ def run(
     gold: Annotated[Positional[str], arg(metavar="GOLD")],
     /,
     *,
+    text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
     skip_bad_rows: options.SkipBadRows = False,
+    format: options.TaggingFormat = None,
     na_prob: options.OptionalPathOrUrl = None,
     settings: options.TaskSettings = (),
     flags: options.Flags,
@@ -38,9 +40,11 @@ def run(
     configured = options.configure(
         find_task(task)(),
         settings,
+        text_column=text_column,
         label_column=label_column,
         missing_labels=missing_labels,
         skip_bad_rows=skip_bad_rows,
+        format=format,
     )
     require(configured.libraries, extra="tasks", where=task)
     examples = list(configured.examples(to_path_or_url(gold)))

@@ -112,21 +112,50 @@ def read_arrow(
     file = file_range.file
     with open_arrow_source(file) as source:
         size, reported, row = source.size(), 0, 0
-        is_stream = source.read(len(_ARROW_FILE)) != _ARROW_FILE
-        source.seek(max(0, size - len(_END_OF_STREAM)))
-        if is_stream and source.read() != _END_OF_STREAM:  # a cut between two batches would pass for the end
-            raise EOFError("it does not end as an Arrow stream does")
-        source.seek(0)
-        reader = pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source)
-        _check_column(reader.schema, text_field, file)
-        numbers = range(0 if is_stream else reader.num_record_batches)
-        for batch in reader if is_stream else map(reader.get_batch, numbers):
+        schema, batches = _arrow_batches(source)
+        _check_column(schema, text_field, file)
+        for batch in batches:
             for start in range(0, batch.num_rows, batch_rows):
                 yield from _documents(batch.slice(start, batch_rows), text_field, file, row + start)
             row += batch.num_rows
             bar.advance(source.tell() - reported)
             reported = source.tell()
         bar.advance(size - reported)
+
+
+def _arrow_batches(source: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema and the batches of an Arrow file, in the stream format or the file format."""
+    is_stream = source.read(len(_ARROW_FILE)) != _ARROW_FILE
+    source.seek(max(0, source.size() - len(_END_OF_STREAM)))
+    if is_stream and source.read() != _END_OF_STREAM:  # a cut between two batches would pass for the end
+        raise EOFError("it does not end as an Arrow stream does")
+    source.seek(0)
+    if is_stream:
+        stream = pa.ipc.open_stream(source)
+        return stream.schema, iter(stream)
+    reader = pa.ipc.open_file(source)
+    return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+
+
+def read_schema(file: str) -> pa.Schema:
+    """Return the schema of a Parquet or Arrow file."""
+    if file.lower().endswith(".parquet"):
+        with open_parquet(file) as parquet:
+            return parquet.schema_arrow
+    with open_arrow_source(file) as source:
+        return _arrow_batches(source)[0]
+
+
+def read_batches(file: str, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of a Parquet or Arrow file, a number of rows at a time."""
+    if file.lower().endswith(".parquet"):
+        with open_parquet(file) as parquet:
+            yield from parquet.iter_batches(batch_rows, columns=columns)
+        return
+    with open_arrow_source(file) as source:
+        for batch in _arrow_batches(source)[1]:
+            for start in range(0, batch.num_rows, batch_rows):
+                yield batch.slice(start, batch_rows).select(columns)
 
 
 def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:

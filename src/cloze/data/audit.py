@@ -32,7 +32,7 @@ from cloze.data.audit_text import (
 )
 from cloze.data.dataset import REPORT_FILE, Dataset, Split, rename_keys
 from cloze.data.instances import DynamicInstances
-from cloze.data.masking import MaskingConfig
+from cloze.data.masking import MaskingConfig, describe_whole_words
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
@@ -139,6 +139,11 @@ def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress =
     other_digests = digest_sentences(other, other_lengths, progress, batch_tokens=config.batch_tokens)
     here, elsewhere = (lengths, digests), (other_lengths, other_digests)
     token_counts = documents.token_counts(dataset.vocab_size)
+    if config.masking.whole_word:
+        shares_V = token_counts / max(token_counts.sum(), 1)
+        has_words = documents.vocab_size_with_words is not None
+        if (words := describe_whole_words(tokenizer.tokens, shares_V, has_words=has_words)) is not None:
+            progress.note(words)
     by_count = np.argsort(-token_counts, kind="stable")
     ranks = log_bins(int((token_counts > 0).sum()))
     report = dataset.path / REPORT_FILE

@@ -80,24 +80,48 @@ def split_cells(text: str, separator: str, where: str, lines: Iterator[Line], *,
         position += 1
 
 
-def warn_of_quotation_marks(rows: Iterator[tuple[list[str], str]]) -> Iterator[tuple[list[str], str]]:
-    """Yield rows without quote parsing; warn at the end if some of their cells look as if they needed it."""
-    count = 0
-    first = ""
-    for cells, where in rows:
-        count += sum(map(_is_quoted, cells))
-        if count and not first:
-            first = where
-        yield cells, where
-    if count:
-        what = (
-            f"a cell in quotation marks, with doubled ones inside, is read as it is (the first of {count:,})"
+class QuotationMarks:
+    """The evidence that a table read without quote parsing needs it.
+
+    A program that quotes cells with a tab, a quotation mark or a line end, and Excel also those with a comma, leaves no
+    quotation mark outside of such cells; GLUE's files have them everywhere.
+    """
+
+    def __init__(self) -> None:
+        self._num_quoted = self._num_doubled = self._num_others = 0
+        self._first_quoted = self._first_doubled = ""
+        self._is_open = False
+
+    def watch(self, rows: Iterator[tuple[list[str], str]]) -> Iterator[tuple[list[str], str]]:
+        """Yield rows, and warn at the end if their cells look as if they were quoted."""
+        for cells, where in rows:
+            for cell in cells:
+                if '"' in cell:
+                    self._add(cell, where)
+            yield cells, where
+        if self._num_doubled or (self._num_quoted and not self._num_others):
+            if self._num_doubled:
+                first, count, how = self._first_doubled, self._num_doubled, ", with doubled ones inside,"
+            else:
+                first, count, how = self._first_quoted, self._num_quoted, ""
+            what = f"a cell in quotation marks{how} is read as it is (the first of {count:,})"
+            warnings.warn(DataWarning(f"{first}: {what}. {CALL_IT_CSV}"), stacklevel=2)
+
+    def _add(self, cell: str, where: str) -> None:
+        inner = cell[1:-1]
+        is_quoted = len(cell) > 1 and cell.startswith('"') and cell.endswith('"')
+        if is_quoted and '"' not in inner.replace('""', ""):
+            self._num_quoted += 1
+            self._first_quoted = self._first_quoted or where
+            if '""' in inner:
+                self._num_doubled += 1
+                self._first_doubled = self._first_doubled or where
+        else:
+            self._num_others += 1
+            self._is_open = self._is_open or (cell.startswith('"') and cell.count('"') % 2 == 1)
+
+    def remedy(self) -> str:
+        """Return the remedy for a row with too many or too few cells."""
+        return (
+            CALL_IT_CSV if self._is_open else "A tab parts two cells: replace those within a text by spaces"
         )
-        warnings.warn(DataWarning(f"{first}: {what}. {CALL_IT_CSV}"), stacklevel=2)
-
-
-def _is_quoted(cell: str) -> bool:
-    """Return whether a cell begins and ends with a quotation mark, and all between them are doubled."""
-    if not (cell.startswith('"') and cell.endswith('"') and '""' in cell[1:-1]):
-        return False
-    return '"' not in cell[1:-1].replace('""', "")

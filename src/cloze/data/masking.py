@@ -3,17 +3,20 @@
 Shapes: T tokens in the packed batch, B sequences, L tokens of the longest, P masked positions, W chosen words.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cloze.data.cleaning import is_without_spaces
 from cloze.data.hashing import mix, uniform
 
 Targets: TypeAlias = Literal["masked", "next", "previous"]
 """Predicted tokens: the masked ones, or at each position the next or the previous token."""
 
+_MIN_SHARE_WITHOUT_SPACES = 0.05
 _SELECT, _REPLACE, _RANDOM_TOKEN = 1, 2, 3  # keys of the random numbers of a token
 _LAST = np.uint64(2**64 - 1)
 
@@ -197,3 +200,23 @@ def _choose_words(
     is_chosen_BL = np.zeros(size_BL.shape, np.bool_)
     is_chosen_BL[np.repeat(sequence_W, size_W), np.repeat(head_W, size_W) + within_P] = True
     return is_chosen_BL
+
+
+def describe_whole_words(
+    tokens: Sequence[str], shares_V: npt.NDArray[np.floating], *, has_words: bool
+) -> str | None:
+    """Return what a whole word is in text without spaces between words; None if there is little of it.
+
+    Args:
+        tokens: the vocabulary.
+        shares_V: share of each token in the text.
+        has_words: whether a segmenter split the text into words.
+    """
+    without_spaces_V = np.array([is_without_spaces(token) for token in tokens])
+    share = float(shares_V[without_spaces_V].sum())
+    if has_words or share < _MIN_SHARE_WITHOUT_SPACES:
+        return None
+    return (
+        f"whole-word masking: {share:.0%} of the tokens are of scripts without spaces, where a word is one Chinese "
+        "character or all text between spaces. cloze corpus --segmenter takes words from a function"
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze import artifacts
+from cloze.data.accents import AccentCounts
 from cloze.data.dataset import rename_keys
 from cloze.data.input_shards import ReadingConfig, local_paths, plan_input_shards, read_documents
 from cloze.data.vocabulary import KIND
@@ -100,7 +101,10 @@ def extend_vocabulary(
             inputs, [tokenizer], reading=reading, workers=workers, progress=progress
         )
     if words is not None:
-        wanted = _read_words(words, tokenizer)
+        wanted, accents = _read_words(words, tokenizer)
+        remedy = "The text is read so, too; cloze vocab --keep-accents or --cased learns a vocabulary that keeps them"
+        for line in accents.describe(remedy):
+            progress.note(line)
     elif number is not None:
         wanted = _most_frequent(counts, tokenizer, number)
     old_tokens = set(tokenizer.tokens)
@@ -125,8 +129,10 @@ def extend_vocabulary(
     )
 
 
-def _read_words(file: Path, tokenizer: Tokenizer) -> list[str]:
-    """Read one word per line, normalized as by the tokenizer."""
+def _read_words(file: Path, tokenizer: Tokenizer) -> tuple[list[str], AccentCounts]:
+    """Read one word per line, normalized as by the tokenizer, and count the letters that this changes."""
+    is_stripped = tokenizer.lowercase and tokenizer.strip_accents is not False
+    accents = AccentCounts()
     settings = word_settings(tokenizer)
     words: dict[str, None] = {}
     for input_shard in plan_input_shards([file], ReadingConfig(text_format="lines")):
@@ -138,9 +144,11 @@ def _read_words(file: Path, tokenizer: Tokenizer) -> list[str]:
                 remedy = "Give one word per line; the tokenizer always splits at spaces and punctuation"
                 raise InputError(what, where=document.where, remedy=remedy)
             words[word] = None
+            if is_stripped:
+                accents += AccentCounts.of_words([(document.lines[0].strip(), 1)])
     if not words:
         raise InputError("no word in it", where=file)
-    return list(words)
+    return list(words), accents
 
 
 def _most_frequent(counts: Mapping[str, int], tokenizer: Tokenizer, number: int) -> list[str]:

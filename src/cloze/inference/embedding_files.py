@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow
 import pyarrow.parquet
 
-from cloze.data.files import STDIN, is_compressed, read_lines
-from cloze.data.tables import check_is_text, count_rows, is_table, read_rows
+from cloze.data.files import STDIN, is_compressed
+from cloze.data.tables import count_rows, is_table, read_rows, read_texts_of_lines
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig, Vectors
 from cloze.parallel_map import Workers, map_ordered
@@ -157,8 +157,7 @@ def read_texts(path: PathOrUrl, text_column: str = "text") -> Iterator[str]:
         for row in read_rows(path, [text_column]):
             yield replace_lone_surrogates(row.text(text_column))
     else:
-        check_is_text(path)
-        for line, _ in read_lines(path):
+        for line, _ in read_texts_of_lines(path, text_column):
             yield line
 
 

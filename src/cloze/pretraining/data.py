@@ -13,11 +13,10 @@ from torch import Tensor
 
 from cloze import artifacts, file_io
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
-from cloze.data.cleaning import is_without_spaces
 from cloze.data.dataset import KIND, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances import DynamicInstances, InstanceSource, micro_batches, take
-from cloze.data.masking import Targets
+from cloze.data.masking import Targets, describe_whole_words
 from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
@@ -34,7 +33,6 @@ TARGETS_BY_ATTENTION: Mapping[AttendsTo, Targets] = MappingProxyType(
 )
 """The tokens that an encoder learns to predict, by those that it attends to."""
 _HELD_OUT_SEED = 0  # the same pairs and masks in every run over the same data
-_MIN_SHARE_WITHOUT_SPACES = 0.05
 _CAUSAL_PREDICTIONS = 8  # a causal encoder predicts every token, a bidirectional one about 15%
 
 
@@ -74,14 +72,9 @@ class PretrainingData:
 
     def describe_whole_words(self) -> str | None:
         """Return what a whole word is in text without spaces between words; None if there is little of it."""
-        without_spaces_V = np.array([is_without_spaces(token) for token in self.tokenizer.tokens])
-        share = float(np.exp(-self.unigram_nats.numpy())[without_spaces_V].sum())
-        if self.train.vocab_size_with_words is not None or share < _MIN_SHARE_WITHOUT_SPACES:
-            return None
-        return (
-            f"whole-word masking: {share:.0%} of the tokens are of scripts without spaces, where a word is one Chinese "
-            "character or all text between spaces. cloze corpus --segmenter takes words from a function"
-        )
+        shares_V = np.exp(-self.unigram_nats.numpy())
+        has_words = self.train.vocab_size_with_words is not None
+        return describe_whole_words(self.tokenizer.tokens, shares_V, has_words=has_words)
 
     @classmethod
     def load(cls, config: PretrainConfig, context: DistributedContext) -> "PretrainingData":

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cloze.data.tables import read_rows
+from cloze.data.tables import Row
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.multiple_choice import ChoiceQuestion, MultipleChoice
 from cloze.tasks.registry import register_task
@@ -21,6 +21,9 @@ class CODAH(MultipleChoice):
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
         """Read the rows of a table."""
-        for row in read_rows(path, _HEADER, header=_HEADER):
-            choices = [row.text(choice) for choice in _CHOICES]
-            yield ChoiceQuestion.from_row(row, "prompt", choices, "label" if labeled else None)
+
+        def choices_of(row: Row) -> list[str]:
+            return [row.text(choice) for choice in _CHOICES]
+
+        label = "label" if labeled else None
+        return self.read_table(path, _CHOICES, choices_of, prompt="prompt", label=label, header=_HEADER)

@@ -7,7 +7,7 @@ from cloze.data.tables import is_tsv
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task
-from cloze.tasks.texts import Columns, LabeledText, read_texts
+from cloze.tasks.texts import Columns, LabeledText
 
 _HEADER = ("source", "label", "mark", "sentence")
 
@@ -23,7 +23,7 @@ class CoLA(GlueClassification):
     metrics = ("matthews", "accuracy")
     libraries = ("sklearn",)
 
-    def rows(self, path: PathOrUrl, *, labeled: bool) -> Iterator[LabeledText]:
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table, with or without a header."""
         has_header = not is_tsv(path) or self.columns.text in next(read_lines(path), ("", ""))[0].split("\t")
-        return read_texts(path, self.columns, labeled=labeled, header=None if has_header else _HEADER)
+        return self.read_table(path, labeled=labeled, header=None if has_header else _HEADER)

@@ -215,7 +215,7 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
             what = f"{_count_columns(len(cells))}, the first line has {width}"
             remedy = _SEPARATOR_REMEDY
             if columns.tag is None:
-                remedy += f"; read plain text with --set {columns.task}.format=text"
+                remedy += "; read plain text with --format text"
             raise InputError(what, where=where, remedy=remedy)
         if not cells[columns.word].strip():
             raise InputError("the word is empty", where=where, remedy=_EMPTY_LINE_REMEDY)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from cloze.data.tables import Row, parse_rows
-from cloze.errors import InputError
+from cloze.data.tables import Row
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.multiple_choice import ChoiceQuestion, MultipleChoice
 from cloze.tasks.passage_ranking import PassageRanking
@@ -66,21 +65,16 @@ class CustomMultipleChoice(MultipleChoice):
     choice_columns: tuple[str, ...] = ()
     """One column per choice, as in TSV and CSV, instead of `choices_column`."""
     label_column: str = "label"
-    skip_bad_rows: bool = False
-    """Leave out and count rows that cannot be read, instead of refusing the file."""
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
         """Read the rows of a table."""
-        columns, label = self.choice_columns or (self.choices_column,), self.label_column if labeled else None
 
-        def parse(row: Row) -> ChoiceQuestion:
-            by_column = [row.text(column) for column in self.choice_columns]
-            choices = by_column or row.texts(self.choices_column)
-            return ChoiceQuestion.from_row(row, self.text_column, choices, label)
+        def choices_of(row: Row) -> list[str]:
+            return [row.text(column) for column in self.choice_columns] or row.texts(self.choices_column)
 
-        wanted = [*filter(None, (self.text_column, *columns, label))]
-        leave_out = (InputError,) if self.skip_bad_rows else ()
-        return parse_rows(path, wanted, parse, leave_out=leave_out)
+        columns = self.choice_columns or (self.choices_column,)
+        label = self.label_column if labeled else None
+        return self.read_table(path, columns, choices_of, prompt=self.text_column, label=label)
 
 
 @register_task("tagging")

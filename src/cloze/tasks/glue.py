@@ -5,20 +5,23 @@ They read the benchmark's own TSVs, without quote parsing, and JSON lines and Pa
 Source: Wang et al. 2018 (GLUE); gluebenchmark.com/tasks.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cloze.data.tables import as_text
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.labels import MissingLabelError
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
-from cloze.tasks.texts import Columns, LabeledText, read_texts
+from cloze.tasks.task import Task
+from cloze.tasks.texts import Columns, LabeledRows, LabeledText, read_texts
 
 ENTAILMENT = ("entailment", "not_entailment")
+_NO_LABEL = ("-", "-1")  # of MNLI's annotators, and of test sets on the Hugging Face Hub
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlueTexts:
+class GlueTexts(LabeledRows):
     """Mixin for tasks on texts with known columns."""
 
     columns: ClassVar[Columns]
@@ -26,7 +29,28 @@ class GlueTexts:
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table."""
-        return read_texts(path, self.columns, labeled=labeled)
+        return self.read_table(path, labeled=labeled)
+
+    def read_table(
+        self,
+        path: PathOrUrl,
+        *,
+        labeled: bool,
+        header: Sequence[str] | None = None,
+        skip_broken: bool = False,
+    ) -> Iterator[LabeledText]:
+        """Read the rows of a table; `header` and `skip_broken` are those of `parse_rows`."""
+        assert isinstance(self, Task)
+        examples = read_texts(
+            path,
+            self.columns,
+            labeled=labeled,
+            header=header,
+            skip_broken=skip_broken,
+            read_label=self.read_label,
+            leave_out=self.errors_left_out,
+        )
+        return self.with_plain_labels(examples) if labeled else examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +61,21 @@ class GlueClassification(GlueTexts, SequenceClassification):
 
     labels: tuple[str, ...] = ("0", "1")
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read the rows of a table, and replace the numbers of labels by their names."""
-        for example in self.rows(path, labeled=labeled):
-            yield replace(example, label=self._label_name(example.label))
-
-    def rows(self, path: PathOrUrl, *, labeled: bool) -> Iterator[LabeledText]:
-        """Read the rows of a table, with labels as in the file."""
-        return super().examples(path, labeled=labeled)
+    def check_label(self, label: str, where: str) -> str:
+        """Return the class of a label, which may be its number."""
+        if label in _NO_LABEL:
+            what = f"unknown label {label!r}, which stands for none"
+            raise MissingLabelError(what, where=where, remedy="--missing-labels drop leaves out such rows")
+        return super().check_label(self._label_name(label), where)
 
     def from_json(self, values: Mapping[str, Any]) -> ClassPrediction:
         """Read a label or its number; probabilities are optional."""
-        return super().from_json({**values, "label": self._label_name(as_text(values["label"]))})
+        label = as_text(values["label"])
+        return super().from_json(values if label is None else {**values, "label": self._label_name(label)})
 
-    def _label_name(self, label: str | None) -> str | None:
+    def _label_name(self, label: str) -> str:
         """Return the name of a label that may be its number in the data set."""
         names = type(self)().labels  # a model of another program may have another order
-        if label is None or label in names or not (label.isascii() and label.isdigit()):
+        if label in names or not (label.isascii() and label.isdigit()):
             return label
         return names[int(label)] if int(label) < len(names) else label

@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import Literal, TypeAlias
 
 from cloze.errors import DataWarning, InputError
@@ -46,7 +47,7 @@ def merge_labels(labels: Iterable[str]) -> dict[str, str]:
     ({'0.0': '0', '1.0': '1'}, {'True': 'true', 'false': 'false'}, {'1.0': '1.0', '1.1': '1.1'})
     """
     labels = sorted(set(labels), key=lambda label: (len(label), label))
-    is_whole = all(_NUMERAL.fullmatch(label) and float(label).is_integer() for label in labels)
+    is_whole = all(_NUMERAL.fullmatch(label) and not Decimal(label) % 1 for label in labels)
     names: dict[object, str] = {}
     for label in labels:  # the shortest spelling names a class
         name = label.lower() if label.lower() in _TRUTH_VALUES else label
@@ -64,7 +65,7 @@ def find_class(label: str, classes: Sequence[str]) -> str | None:
 
 def _value(label: str) -> object:
     if _NUMERAL.fullmatch(label):
-        return float(label)
+        return Decimal(label)  # a float has 16 digits, and some labels are longer numbers
     return label.lower() if label.lower() in _TRUTH_VALUES else label
 
 
@@ -77,8 +78,8 @@ def similar_classes(classes: Iterable[str]) -> list[list[str]]:
     groups: dict[object, list[str]] = {}
     for name in classes:
         key: object = " ".join(name.casefold().split())
-        with suppress(ValueError):
-            key = float(name)
+        with suppress(InvalidOperation):
+            key = number if (number := Decimal(name)).is_finite() else key
         groups.setdefault(key, []).append(name)
     return [group for group in groups.values() if len(group) > 1]
 

@@ -67,9 +67,10 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table; without labels also plain text, one text a line."""
         columns = Columns(self.text_column, self.pair_column, self.label_column, self.label_columns)
-        return read_texts(
+        examples = read_texts(
             path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
         )
+        return self.checked(examples)
 
     def read_label(self, row: Row, column: Column) -> str:
         """Return the labels of a row as one text."""

@@ -3,7 +3,8 @@
 Shapes: B examples, S sequences (one per choice), C choices of an example.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,16 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cloze.data.tables import Row
+from cloze.data.tables import Column, Row, parse_rows
 from cloze.errors import InputError
 from cloze.metrics.classification import accuracy, majority_accuracy
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
+from cloze.tasks.labels import MissingLabelError
 from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, cross_entropy, softmax
+from cloze.tasks.texts import LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
+
+_INDEX = re.compile(r"([0-9]+)(?:\.0+)?")  # programs that know missing numbers write 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +38,6 @@ class ChoiceQuestion:
     where: str
     """File and line."""
 
-    @classmethod
-    def from_row(cls, row: Row, prompt: str, choices: Sequence[str], label: str | None) -> "ChoiceQuestion":
-        """Return the example in a row; the index of the right choice is in the column `label`, if it is given.
-
-        Raises:
-            InputError: there are fewer than two choices, or the label is not the index of one.
-        """
-        if len(choices) < 2:
-            raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
-        if label is None:
-            return cls(row.text(prompt), tuple(choices), None, row.where)
-        index = row.required(label)
-        if not (index.isascii() and index.isdigit() and int(index) < len(choices)):
-            remedy = f"There are {len(choices)}, counted from 0"
-            raise InputError(f"label {index!r} is not the number of a choice", where=row.where, remedy=remedy)
-        return cls(row.text(prompt), tuple(choices), int(index), row.where)
-
 
 @dataclass(frozen=True, slots=True)
 class ChoicePrediction:
@@ -61,7 +49,7 @@ class ChoicePrediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultipleChoice(Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
+class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
     """A score for each choice, the product of a vector with the pooled [CLS]; a softmax over the choices.
 
     Source: Devlin et al. 2019, 4.4.
@@ -72,6 +60,47 @@ class MultipleChoice(Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
 
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""
+
+    def read_table(
+        self,
+        path: PathOrUrl,
+        columns: Sequence[Column],
+        choices_of: Callable[[Row], Sequence[str]],
+        *,
+        prompt: Column,
+        label: Column | None,
+        header: Sequence[str] | None = None,
+    ) -> Iterator[ChoiceQuestion]:
+        """Read the rows of a table.
+
+        Args:
+            path: a table.
+            columns: the columns of the choices.
+            choices_of: returns the choices of a row.
+            prompt: the column of the text.
+            label: the column of the index of the right choice; None for unlabeled data.
+            header: the names of the columns of a TSV whose first line is a row.
+
+        Raises:
+            InputError: a row has fewer than two choices, or a label that is not the index of one.
+        """
+
+        def parse(row: Row) -> ChoiceQuestion:
+            choices = tuple(choices_of(row))
+            if len(choices) < 2:
+                raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
+            index = None
+            if label is not None:
+                name = self.read_label(row, label)
+                if (number := _INDEX.fullmatch(name)) is None or int(number[1]) >= len(choices):
+                    what = f"label {name!r} is not the number of a choice"
+                    kind = MissingLabelError if name == "-1" else InputError  # -1 in test sets of the Hub
+                    raise kind(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
+                index = int(number[1])
+            return ChoiceQuestion(row.text(prompt), choices, index, row.where)
+
+        wanted = [prompt, *columns, *([] if label is None else [label])]
+        return parse_rows(path, wanted, parse, header=header, leave_out=self.errors_left_out)
 
     def split_group(self, example: ChoiceQuestion) -> Hashable:
         """Return prompt and choices, so that duplicates are all in the training or all in the dev data."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task
-from cloze.tasks.texts import Columns, LabeledText, read_texts
+from cloze.tasks.texts import Columns, LabeledText
 
 
 @register_task("qqp")
@@ -19,6 +19,6 @@ class QQP(GlueClassification):
     metrics = ("f1", "accuracy")
     libraries = ("sklearn",)
 
-    def rows(self, path: PathOrUrl, *, labeled: bool) -> Iterator[LabeledText]:
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table, without broken ones."""
-        return read_texts(path, self.columns, labeled=labeled, skip_broken=labeled)
+        return self.read_table(path, labeled=labeled, skip_broken=labeled)

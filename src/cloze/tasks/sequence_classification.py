@@ -4,6 +4,7 @@ Shapes: B sequences, C classes.
 """
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cloze.data.tables import as_text
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import METRICS, majority_accuracy
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
@@ -29,6 +30,8 @@ from cloze.tasks.task import (
 )
 from cloze.tasks.texts import LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
+
+_MANY_CLASSES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,12 @@ class SequenceClassification(TextTask[ClassPrediction]):
             where = examples[0].where.rpartition(":")[0]
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
-        warn_of_similar_classes(labels, examples[0].where.rpartition(":")[0])
+        where = examples[0].where.rpartition(":")[0]
+        warn_of_similar_classes(labels, where)
+        if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
+            what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
+            remedy = "Numbers are learned by the task regression; --label-column names another column"
+            warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
         task = replace(self, labels=labels, balanced=False)
         if self.balanced:
             counts = task.count_classes(task.with_class_labels(examples))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import ClassVar, Self
 
-from cloze.data.tables import is_table
+from cloze.data.tables import is_json, is_table
 from cloze.errors import InputError
 from cloze.metrics.squad import best_threshold, squad_v1_scores, squad_v2_question_scores, squad_v2_scores
 from cloze.remote_files import PathOrUrl
@@ -28,7 +28,7 @@ class Squad(SpanTask):
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[SpanQuestion]:
         """Read the questions of a file."""
-        if not labeled and is_table(path):
+        if not labeled and is_table(path) and not is_json(path):
             return read_question_rows(path)
         return read_questions(path, labeled=labeled, allows_no_answer=self.allows_no_answer)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cloze.data.tables import read_rows
+from cloze.data.tables import Row
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.multiple_choice import ChoiceQuestion, MultipleChoice
 from cloze.tasks.registry import register_task
@@ -25,7 +25,9 @@ class SWAG(MultipleChoice):
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
         """Read the rows of a table."""
-        for row in read_rows(path, ("sent1", "sent2", *_ENDINGS, *(["label"] if labeled else []))):
-            start = row.text("sent2")
-            choices = [f"{start} {row.text(ending)}".strip() for ending in _ENDINGS]
-            yield ChoiceQuestion.from_row(row, "sent1", choices, "label" if labeled else None)
+
+        def choices_of(row: Row) -> list[str]:
+            return [f"{row.text('sent2')} {row.text(ending)}".strip() for ending in _ENDINGS]
+
+        label = "label" if labeled else None
+        return self.read_table(path, ("sent2", *_ENDINGS), choices_of, prompt="sent1", label=label)

@@ -1,21 +1,22 @@
-"""Tagging schemes for entities: IOB1, IOB2, IOBES and BILOU, detection and conversion; and tags without a scheme."""
+"""Tagging schemes for entities: detection and conversion of IOB1, IOB2, IOBES, BILOU and BMES; and plain tags."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity, entities
 
-Scheme: TypeAlias = Literal["IOB2", "IOB1", "IOBES", "BILOU", "plain"]
+Scheme: TypeAlias = Literal["IOB2", "IOB1", "IOBES", "BILOU", "BMES", "plain"]
 """How tags mark the words of an entity.
 
 IOB2: B the first, I the others. IOB1: I all, but B the first where an entity of its type ends right before. IOBES: as
-IOB2, but E the last, and S a single one; BILOU calls them L and U. plain: each word has a tag of its own, such as a
-part of speech.
+IOB2, but E the last, and S a single one; BILOU calls them L and U; BMES has M for I. plain: each word has a tag of its
+own, such as a part of speech.
 """
 Stray: TypeAlias = Literal["refuse", "as-conlleval"]
 """Tags that no scheme allows, such as I after O, are an error, or are read as conlleval does."""
@@ -23,7 +24,8 @@ Stray: TypeAlias = Literal["refuse", "as-conlleval"]
 _MAX_STRAY_SHARE = 0.01
 """Share of entities that may begin with a needless B in IOB1; CoNLL-2003 has two."""
 _NO_TAG = re.compile(r"_?|-?\d+")  # a placeholder or a number, which plain tags are not taken to be
-_ENDS = {"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU"}
+_OTHER_CASE = re.compile(r"o|[bimeslu]-.+")
+_ENDS: Mapping[str, Scheme] = MappingProxyType({"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU"})
 
 
 @dataclass(slots=True)
@@ -49,8 +51,10 @@ class SchemeDetector:
     _num_not_iobes: int = 0
     """Tags that IOBES and BILOU do not allow there."""
     _first_not_iobes: tuple[str, str] | None = None
-    _with_ends: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By IOBES and BILOU, the first tag that only this scheme has, and file and line."""
+    _with_ends: dict[Scheme, tuple[str, str]] = field(default_factory=dict)
+    """By IOBES, BILOU and BMES, the first tag that only this scheme has, and file and line."""
+    _has_inner_i: bool = False
+    """Whether I is a tag, which BMES does not have."""
     _plain_tags: Counter[str] = field(default_factory=Counter)
     _first_plain: tuple[str, str] | None = None
     _has_entity_tag: bool = False
@@ -67,6 +71,9 @@ class SchemeDetector:
         before = "O"
         for word, tag in enumerate([*tags, "O"]):
             prefix, begins, is_iobes = _transition(before, tag)
+            if prefix == "M" and "BMES" not in self._with_ends:
+                self._with_ends["BMES"] = tag, where(word)
+            self._has_inner_i = self._has_inner_i or prefix == "I"
             if prefix in _ENDS and _ENDS[prefix] not in self._with_ends:
                 self._with_ends[_ENDS[prefix]] = tag, where(word)
             if begins:
@@ -83,7 +90,8 @@ class SchemeDetector:
         """Check that all tags are of entities, or all are plain."""
         for word, tag in enumerate(tags):
             if not self.is_plain and is_tag(tag):
-                self._has_entity_tag = True
+                # M alone may also be a part of speech
+                self._has_entity_tag = self._has_entity_tag or tag != "M"
             elif _NO_TAG.fullmatch(tag) and not (self.is_plain and tag.strip("_")):
                 self._refuse(tag, where(word))
             else:
@@ -110,18 +118,22 @@ class SchemeDetector:
         if self._first_plain is not None:
             if not self.is_plain and max(self._plain_tags.values()) == 1:  # words of a text are as different
                 self._refuse(*self._first_plain)
+            if not self.is_plain and all(_OTHER_CASE.fullmatch(tag) for tag in self._plain_tags):
+                self._refuse(*self._first_plain)
             return "plain"
         if self._with_ends:
+            if "BMES" in self._with_ends and not self._has_inner_i:
+                self._with_ends.pop("IOBES", None)  # which has E and S, too
             name, (tag, where) = list(self._with_ends.items())[-1]
-            if len(self._with_ends) > 1:
+            if len(self._with_ends) > 1 or (name == "BMES" and self._has_inner_i):
                 what = f"{tag} is a tag of {name}, and others are of another scheme"
                 raise InputError(what, where=where, remedy="Give tags in one scheme")
             if self._first_not_iobes is not None and self.stray == "refuse":
                 pair, where = self._first_not_iobes
-                ends = " and ".join(prefix for prefix in _ENDS if _ENDS[prefix] == name)
+                ends = "M" if name == "BMES" else " and ".join(p for p in _ENDS if _ENDS[p] == name)
                 what = f"{pair}: invalid in {name}, which tags with {ends} are in"
                 raise InputError(what, where=where, remedy=remedy)
-            return "BILOU" if name == "BILOU" else "IOBES"
+            return name
         with_i, with_b = self._num_beginnings["I"], self._num_beginnings["B"]
         if not with_i:
             return "IOB2"
@@ -161,11 +173,12 @@ def entities_to_tags(marked: Iterable[Entity], num_words: int, scheme: Scheme) -
     tags = ["O"] * num_words
     before = Entity("", 0, 0)
     last, single = "LU" if scheme == "BILOU" else "ES"
+    inner = "M" if scheme == "BMES" else "I"
     for entity in marked:
-        prefixes = ["I"] * (entity.end - entity.start)
+        prefixes = [inner] * (entity.end - entity.start)
         if scheme != "IOB1" or (before.type, before.end) == (entity.type, entity.start):
             prefixes[0] = "B"
-        if scheme in ("IOBES", "BILOU"):
+        if scheme in ("IOBES", "BILOU", "BMES"):
             prefixes[-1] = single if len(prefixes) == 1 else last
         tags[entity.start : entity.end] = [join_tag(prefix, entity.type) for prefix in prefixes]
         before = entity
@@ -186,7 +199,7 @@ def join_tag(prefix: str, type_: str) -> str:
 def is_tag(tag: str) -> bool:
     """Return whether a text is a tag of one of the schemes for entities."""
     prefix, hyphen, type_ = tag.partition("-")
-    return tag == "O" or (prefix in ("B", "I", *_ENDS) and bool(type_) == bool(hyphen))
+    return tag == "O" or (prefix in ("B", "I", "M", *_ENDS) and bool(type_) == bool(hyphen))
 
 
 @cache
@@ -195,6 +208,6 @@ def _transition(before: str, tag: str) -> tuple[str, bool, bool]:
     prefix_before, _, type_before = before.partition("-")
     prefix, _, type_ = tag.partition("-")
     continues = prefix_before != "O" and type_ == type_before
-    is_open = prefix_before in ("B", "I")
-    is_valid = (prefix in ("I", "E", "L") and continues) if is_open else prefix in ("O", "B", "S", "U")
+    is_open = prefix_before in ("B", "I", "M")
+    is_valid = (prefix in ("I", "M", "E", "L") and continues) if is_open else prefix in ("O", "B", "S", "U")
     return prefix, prefix != "O" and not continues, is_valid

@@ -10,12 +10,12 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from cloze.data.files import Line
-from cloze.data.tables import RawRow, json_lines, read_rows
+from cloze.data.files import Line, check_file
+from cloze.data.tables import BadRows, as_object, read_json, read_rows
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl
@@ -47,6 +47,7 @@ class JsonTagReader:
         language: of the texts, for sentence splitting.
         tags_field: the field with the tags of tokens; None: the only one that may be.
         tag_names: names of tags that are numbers, in their order.
+        skip_bad_rows: leave out rows that cannot be read, with a warning that counts them.
     """
 
     task: str
@@ -54,51 +55,52 @@ class JsonTagReader:
     language: str = "en"
     tags_field: str | None = None
     tag_names: tuple[str, ...] = ()
+    skip_bad_rows: bool = False
+    names_of_field: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of tags that are numbers, by the field with them, as a file has them."""
 
     def read_lines(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
         """Yield the texts of JSON lines, or of a file that is one list of objects."""
-        lines = iter(lines)
-        head = next((line for line in lines if line[0].strip()), ("", str(path)))
-        if head[0].lstrip().startswith("["):
-            text = "\n".join(line for line, _ in chain([head], lines))
-            try:
-                objects = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                remedy = "Give one object a line, or one list of objects"
-                raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
-            rows: Iterable[RawRow] = ((row, f"{path}: [{i}]") for i, row in enumerate(objects))
-        else:
-            rows = json_lines(chain([head], lines))
-        yield from self._read(path, rows)
+        yield from self._read(path, read_json(path, iter(lines)))
 
-    def read_parquet(self, path: PathOrUrl) -> Iterator[TaggedText]:
-        """Yield the texts of a Parquet file, which may name its tags as data sets of the Hugging Face Hub do."""
-        from cloze.data.arrow_files import open_parquet
+    def read_arrow(self, path: PathOrUrl) -> Iterator[TaggedText]:
+        """Yield the texts of a Parquet or Arrow file, which may name its tags as data sets of the Hub do."""
+        from cloze.data.arrow_files import read_schema
 
-        with open_parquet(str(path)) as file:
-            names = file.schema_arrow.names
-            metadata = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
-        reader, features = self, metadata.get("info", {}).get("features", {})
-        for field in filter(self._may_be_tags, names):
-            names_of_field = features.get(field, {}).get("feature", {}).get("names")
-            if names_of_field and not self.tag_names:
-                reader = replace(reader, tag_names=tuple(names_of_field))
-        wanted = [name for name in names if name in ("text", *_TOKENS, *_SPANS) or self._may_be_tags(name)]
+        check_file(path)
+        schema = read_schema(str(path))
+        metadata = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features, fields = (
+            metadata.get("info", {}).get("features", {}),
+            filter(self._may_be_tags, schema.names),
+        )
+        names = {name: _class_names(features.get(name)) for name in fields}
+        wanted = [name for name in schema.names if name in ("text", *_TOKENS, *_SPANS) or name in names]
+        reader = replace(self, names_of_field=names)
         rows = ((row.cells, row.where) for row in read_rows(path, wanted or ["tokens"]))
-        yield from reader._read(path, rows)  # type: ignore[arg-type]
+        yield from reader._read(path, rows)
 
     def _may_be_tags(self, name: str) -> bool:
         return name == self.tags_field if self.tags_field else _TAGS_NAME.fullmatch(name) is not None
 
-    def _read(self, path: PathOrUrl, rows: Iterable[RawRow]) -> Iterator[TaggedText]:
-        is_empty = True
+    def _read(self, path: PathOrUrl, rows: Iterable[tuple[Any, str]]) -> Iterator[TaggedText]:
+        """Yield the texts of rows. After the first bad one the others are only checked."""
+        errors, left_out = BadRows(), BadRows()
+        count = 0
         for row, where in rows:
-            is_empty = False
-            if not isinstance(row, Mapping):
-                raise InputError(f"{_shown(row)} is no JSON object", where=where)
-            yield self._parse(row, where)
-        if is_empty:
+            count += 1
+            try:
+                text = self._parse(_as_row(row, where), where)
+            except InputError as error:
+                (left_out if self.skip_bad_rows else errors).add(error)
+            else:
+                if not errors.count:
+                    yield text
+        if not count:
             raise InputError("holds no texts", where=path)
+        if errors.count or left_out.count == count:
+            raise (errors if errors.count else left_out).as_error()
+        left_out.warn(path, count)
 
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
         if isinstance(data := row.get("data"), Mapping):
@@ -117,7 +119,9 @@ class JsonTagReader:
         fields = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
         if len(fields) != 1:
             what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
-            remedy = f"Choose one of {', '.join(map(repr, row))} with --set {self.task}.tags_field=NAME"
+            remedy = (
+                f"Choose one of {', '.join(map(repr, fields or row))} with --set {self.task}.tags_field=NAME"
+            )
             raise InputError(what, where=where, remedy=remedy)
         tags = row[fields[0]]
         if len(tags) != num_tokens:
@@ -129,15 +133,14 @@ class JsonTagReader:
             return tag
         if not isinstance(tag, str | int) or isinstance(tag, bool):
             raise InputError(f"{field!r} holds {_shown(tag)}, not a tag", where=where)
-        if not self.tag_names:
+        names = self.tag_names or self.names_of_field.get(field, ())
+        if not names:
             remedy = f"""Give their names in order: --set '{self.task}.tag_names=["O", "B-PER", …]'"""
             raise InputError(f"{field!r} holds the number {tag}, not a tag", where=where, remedy=remedy)
-        if not 0 <= int(tag) < len(self.tag_names):
-            what = (
-                f"{field!r} holds the number {tag}, and {self.task}.tag_names has {len(self.tag_names)} names"
-            )
+        if not 0 <= int(tag) < len(names):
+            what = f"{field!r} holds the number {tag}, and there are {len(names)} names of tags"
             raise InputError(what, where=where, remedy="They count from 0")
-        return self.tag_names[int(tag)]
+        return names[int(tag)]
 
     def _annotations(self, row: Mapping[str, Any], where: str) -> list[Any] | None:
         """Return the spans of a task of Label Studio, which must have one annotation."""
@@ -196,6 +199,31 @@ class JsonTagReader:
             for first, last in pairwise([0, *sentence_ends])
         )
         return TaggedText(tuple(sentences), text)
+
+
+def _as_row(values: Any, where: str) -> Mapping[str, Any]:
+    """Return the object of a row, also of a list of a text and its entities, as spaCy's examples are."""
+    if isinstance(values, str) and values.lstrip().startswith("["):
+        try:
+            values = json.loads(values)
+        except (ValueError, RecursionError):
+            return as_object(values, where)
+    if (
+        isinstance(values, list)
+        and [type(value) for value in values] == [str, dict]
+        and "entities" in values[1]
+    ):
+        return {"text": values[0], "entities": values[1]["entities"]}
+    return as_object(values, where)
+
+
+def _class_names(feature: Any) -> tuple[str, ...]:
+    """Return the names of the classes in a feature of the library `datasets`, or in the feature of its items."""
+    if isinstance(feature, list):
+        return _class_names(feature[0]) if feature else ()
+    if not isinstance(feature, Mapping):
+        return ()
+    return tuple(feature.get("names") or ()) or _class_names(feature.get("feature"))
 
 
 def _only_text(data: Mapping[str, Any]) -> Any:

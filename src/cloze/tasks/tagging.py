@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.files import STDIN, read_lines
-from cloze.data.tables import is_parquet
+from cloze.data.tables import is_arrow
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.conll import Entity, entities, entity_scores
@@ -108,6 +108,8 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
     """Names of tags that JSON and Parquet have as numbers, in their order."""
     stray: Stray = "refuse"
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""
+    skip_bad_rows: bool = False
+    """Leave out and count the texts of JSON, Parquet and Arrow that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
@@ -118,9 +120,11 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[TaggedText]:
         """Read sentences or documents in columns, JSON or Parquet, or plain text if there are no tags."""
         schemes = self._scheme_detector()
-        reader = JsonTagReader(self.name, labeled, self.language, self.tags_field, self.tag_names)
-        if is_parquet(path):
-            yield from _check_tags(reader.read_parquet(path), schemes)
+        reader = JsonTagReader(
+            self.name, labeled, self.language, self.tags_field, self.tag_names, self.skip_bad_rows
+        )
+        if is_arrow(path):
+            yield from _check_tags(reader.read_arrow(path), schemes)
             return
         lines = read_lines(path)
         sample = list(islice(lines, SAMPLE_LINES))
@@ -130,15 +134,19 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
             path,
             [text for text, _ in sample],
             labeled=labeled,
-            task=self.name,
             labels=self.labels,
             columns=self.columns,
         )
+        if self.skip_bad_rows and shape != "json":
+            what = "rows are left out of JSON, Parquet and Arrow only"
+            raise InputError(what, where=path, remedy="Leave out --skip-bad-rows")
         if shape == "json":
             yield from _check_tags(reader.read_lines(path, lines), schemes)
         elif shape == "text":
             if labeled:
                 raise InputError("plain text has no tags", where=path, remedy="Give words with tags, or JSON")
+            if not sample:
+                raise InputError("contains no text", where=path)
             yield from (self.example(line) for line, _ in lines)
         else:
             tag = self.tag_column if labeled else None
@@ -246,7 +254,9 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
         # IOB1 data may hold no B of a type; there I begins an entity
         for label, index in [*index_of.items()]:
             prefix, _, type_ = label.partition("-")
-            if prefix == "I":
+            if prefix == "M":
+                index_of.setdefault(join_tag("I", type_), index)
+            if prefix in ("I", "M"):
                 index_of.setdefault(join_tag("B", type_), index)
         return index_of
 

@@ -13,7 +13,7 @@ from cloze.tasks.tag_schemes import is_tag
 
 TaggingFormat: TypeAlias = Literal["columns", "conllu", "json", "text"]
 
-_JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*("|$))')  # an object, or a list of objects
+_JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
 SAMPLE_LINES = 200
 """Lines that the format is detected from."""
 _MAX_COLUMNS = 4  # more words of equal number are a text, unless the last ones are tags
@@ -24,7 +24,6 @@ def detect_format(
     lines: Sequence[str],
     *,
     labeled: bool,
-    task: str = "tagging",
     labels: Collection[str] = (),
     columns: int | None = None,
 ) -> TaggingFormat:
@@ -34,7 +33,6 @@ def detect_format(
         path: the file.
         lines: its first lines.
         labeled: whether it must have tags, so that it is no plain text.
-        task: name of the task, for remedies.
         labels: the tags of the model, by which columns are recognized.
         columns: number of columns of the training data.
 
@@ -54,7 +52,7 @@ def detect_format(
         return "columns"
     if suffixes & {".tsv", ".csv"}:
         what = "neither words with tags nor plain text, but a table"
-        remedy = f"Write one text a line, or read each line as a text with --set {task}.format=text"
+        remedy = "Write one text a line, or read each line as a text with --format text"
         raise InputError(what, where=path, remedy=remedy)
     rows = [_split(line, content[0]) for line in content]
     widths = set(map(len, rows))
@@ -65,7 +63,7 @@ def detect_format(
     runs = [len(list(run)) for is_text, run in groupby(lines, lambda line: bool(line.strip())) if is_text]
     has_sentences = len(runs) > 1 and max(runs) > 1
     if is_named or (len(widths) == 1 and ("\t" in content[0] or (has_sentences and is_narrow))):
-        remedy = f"Say which with --set {task}.format=columns or --set {task}.format=text"
+        remedy = "Say which: --format columns or --format text"
         raise InputError("may be words in columns or plain text", where=path, remedy=remedy)
     return "text"
 

@@ -150,6 +150,14 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         return label
 
+    def with_plain_labels(self, examples: Iterator[ExampleT]) -> Iterator[ExampleT]:
+        """Return the labeled examples of a file with labels in one notation, which all of them together show.
+
+        Raises:
+            InputError: they may mean several things.
+        """
+        return examples
+
     def with_class_labels(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
         """Return the training examples with labels as `fit_labels` named them."""
         return list(examples)

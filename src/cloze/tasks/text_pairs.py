@@ -3,9 +3,12 @@
 Shapes: B pairs, C second texts and hard negatives, D hidden, N examples, M distinct second texts.
 """
 
+import re
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -14,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cloze.data.tables import Column, read_rows
-from cloze.errors import InputError
+from cloze.data.tables import Column, Row, as_text, parse_rows
+from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import TextFeature
 from cloze.tasks.registry import register_task
@@ -30,6 +33,8 @@ _ROWS_AT_ONCE = 1024
 _ALSO_CALLED: Mapping[str, Column] = MappingProxyType(  # by sentence-transformers
     {"text": ("text", "anchor"), "pair": ("pair", "positive")}
 )
+_NEGATIVE = re.compile(r"negative(_[0-9]+)?")
+_LABEL_COLUMNS = {"label", "score"}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,9 +51,9 @@ class PairVectors:
 
 @dataclass(frozen=True, slots=True)
 class TextTriplet(LabeledText):
-    """A pair, and a text that does not belong to the first one."""
+    """A pair, and texts that do not belong to the first one."""
 
-    negative: str | None = None
+    negatives: tuple[str, ...] = ()
 
 
 @register_task("text-pairs")
@@ -74,33 +79,56 @@ class TextPairs(VectorTask[PairVectors]):
     text_column: str = "text"
     pair_column: str = "pair"
     negative_column: str | None = None
-    """Column of hard negatives; None takes the column negative of data that have it. An empty cell is no text."""
+    """Column of hard negatives; None takes the columns negative, negative_1, negative_2, … of data that have them.
+
+    A cell is a text or a list of texts; an empty one is no text."""
+    skip_bad_rows: bool = False
+    """Leave out and count rows that cannot be read, instead of refusing the file."""
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table; in training data no text is empty."""
         text_column = _ALSO_CALLED.get(self.text_column, self.text_column)
         pair_column = _ALSO_CALLED.get(self.pair_column, self.pair_column)
-        negative_column = self.negative_column or "negative"
-        columns, optional = [text_column, pair_column], [negative_column]
-        if not labeled:
-            optional = []
-        elif self.negative_column is not None:
-            columns, optional = [*columns, negative_column], []
-        for row in read_rows(path, columns, optional=optional):
+        columns = [text_column, pair_column]
+        if labeled and self.negative_column is not None:
+            columns.append(self.negative_column)
+        labels: dict[str, set[str | None]] = {}
+
+        def is_negative(column: Column) -> bool:
+            if self.negative_column is not None:
+                return column == self.negative_column
+            return (
+                isinstance(column, str) and _NEGATIVE.fullmatch(column) is not None and column not in columns
+            )
+
+        def is_optional(column: str) -> bool:
+            return labeled and (is_negative(column) or (column in _LABEL_COLUMNS and column not in columns))
+
+        def parse(row: Row) -> TextTriplet:
             read = row.required if labeled else row.text
             text, pair = read(text_column), read(pair_column)
-            negative = None if row.cells.get(negative_column) is None else row.text(negative_column)
-            if negative == pair:
-                what = f"{pair!r} is in the columns {self.pair_column!r} and {negative_column!r}"
-                raise InputError(
-                    what, where=row.where, remedy="Give another negative, or leave its cell empty"
-                )
-            yield TextTriplet(text, pair, where=row.where, negative=negative or None)
+            negatives = [
+                text for column in filter(is_negative, row.cells) for text in _negatives(row, column)
+            ]
+            if pair in negatives:
+                what = f"{pair!r} is in the column {self.pair_column!r} and among the negatives"
+                remedy = "Give another negative, or leave its cell empty"
+                raise InputError(what, where=row.where, remedy=remedy)
+            for column in row.cells.keys() & _LABEL_COLUMNS:
+                labels.setdefault(str(column), set()).add(as_text(row.cells[column]))
+            return TextTriplet(text, pair, where=row.where, negatives=tuple(negatives))
+
+        leave_out = (InputError,) if self.skip_bad_rows else ()
+        yield from parse_rows(path, columns, parse, is_optional=is_optional, leave_out=leave_out)
+        for name, values in labels.items():
+            if len(values) > 1:
+                what = f"the column {name!r} is not used: in every row the two texts are taken to belong together"
+                remedy = "The tasks ranking and scored-pairs learn from it"
+                warnings.warn(DataWarning(f"{path}: {what}. {remedy}"), stacklevel=2)
 
     def texts(self, example: LabeledText) -> tuple[str, ...]:
-        """Return both texts, and the hard negative if there is one."""
-        negative = example.negative if isinstance(example, TextTriplet) else None
-        return (*super().texts(example), *([negative] if negative else []))
+        """Return both texts, and the hard negatives."""
+        return (*super().texts(example), *(example.negatives if isinstance(example, TextTriplet) else ()))
 
     def notes(self, examples: Sequence[LabeledText], tokenizer: Tokenizer) -> list[str]:
         """Return how many examples have a hard negative, if any."""
@@ -117,12 +145,13 @@ class TextPairs(VectorTask[PairVectors]):
 
     def targets(self, features: Sequence[TextFeature]) -> npt.NDArray[np.bool_]:
         """Return whether each first text [B] belongs to each second text and hard negative [C]."""
-        first_B, second_B, negatives = (
+        first_B, second_B, *negatives = (
             [tuple(f.sequences[side].input_ids) for f in features if side < len(f.sequences)]
-            for side in range(3)
+            for side in range(max(len(f.sequences) for f in features))
         )
         pairs = set(zip(first_B, second_B, strict=True))
-        return np.array([[(first, other) in pairs for other in second_B + negatives] for first in first_B])
+        others_C = list(chain(second_B, *negatives))
+        return np.array([[(first, other) in pairs for other in others_C] for first in first_B])
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed cross entropy of the right pairs, and the share that have the largest cosine."""
@@ -191,3 +220,10 @@ class TextPairs(VectorTask[PairVectors]):
             what = f"vectors of {lengths[0]} numbers and of {lengths[-1]}"
             raise InputError(what, where=path, remedy="Give the predictions of one model")
         return predictions
+
+
+def _negatives(row: Row, column: Column) -> list[str]:
+    """Return the texts of a cell of hard negatives."""
+    cell = row.cells[column]
+    texts = row.texts(column) if isinstance(cell, list) else [] if cell is None else [row.text(column)]
+    return [text for text in texts if text.strip()]

@@ -3,9 +3,10 @@
 Shapes: B sequences.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from torch import Tensor, nn
@@ -13,9 +14,11 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task import Outputs, Scores, TaskBatch
+from cloze.tasks.task import Outputs, Scores, Task, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
+
+_WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,8 @@ class ScoreScale:
     """Score that is 0 on the model's scale; by default the lowest of the training data."""
     maximum: float | None = None
     """Score that is 1 on the model's scale; by default the highest of the training data."""
+    decimal: Literal[".", ","] | None = None
+    """Decimal mark of the scores in files; None: a point, or a comma where all scores of a file show it."""
 
     def __post_init__(self) -> None:
         if self.minimum is not None and self.maximum is not None and self.minimum >= self.maximum:
@@ -48,8 +53,41 @@ class ScoreScale:
 
     def check_label(self, label: str, where: str) -> str:
         """Return a score as it is written; it must be a number."""
+        if self.decimal != "." and _WITH_COMMA.fullmatch(label):
+            return label
+        if self.decimal == ",":
+            label = label.replace(",", ".")
         parse_score(LabeledText("", label=label, where=where))
         return label
+
+    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Return examples with decimal points; commas are decimal if all scores are written so.
+
+        Raises:
+            InputError: some scores have points, or all commas may part thousands.
+        """
+        assert isinstance(self, Task)
+        examples = iter(examples)
+        before = []
+        for example in examples:
+            before.append(example)
+            if "," in (example.label or ""):
+                break
+        else:
+            return iter(before)
+        all_examples = [*before, *examples]
+        with_comma = [example for example in all_examples if "," in (example.label or "")]
+        if self.decimal is None:
+            remedy = f"Write them with a point, or say which the comma is: --set {self.name}.decimal=,"
+            where, label = with_comma[0].where, with_comma[0].label
+            pointed = next((example.label for example in all_examples if "." in (example.label or "")), None)
+            if pointed is not None:
+                what = f"score {label!r} has a comma, and others have a point, such as {pointed!r}"
+                raise InputError(what, where=where, remedy="Write all scores with a decimal point")
+            if all(len((example.label or "").partition(",")[2]) == 3 for example in with_comma):
+                what = f"score {label!r} may be a decimal or thousands"
+                raise InputError(what, where=where, remedy=remedy)
+        return (replace(example, label=(example.label or "").replace(",", ".")) for example in all_examples)
 
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
         """Refuse examples whose score is missing or no number."""

@@ -4,6 +4,7 @@ Shapes: B sequences.
 """
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.files import read_lines
-from cloze.data.tables import Column, Row, check_is_text, is_table, parse_rows
-from cloze.errors import InputError
+from cloze.data.tables import Column, NoColumnError, Row, is_table, parse_rows, read_texts_of_lines
+from cloze.errors import DataWarning, InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
 from cloze.remote_files import PathOrUrl
@@ -26,6 +26,7 @@ from cloze.tasks.task import Array, Task, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
+_NO_TEXTS = PLACEHOLDERS - {"NA", "None"} | {""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +96,13 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomTexts:
-    """Mixin for tasks on custom tables: the columns are settings."""
+class LabeledRows:
+    """Mixin for tasks on tables with labels: settings for rows that cannot be used."""
 
-    text_column: str = "text"
-    pair_column: str | None = None
-    """Column of the second text, for tasks on pairs."""
-    label_column: str = "label"
     missing_labels: MissingLabels = "refuse"
     """Refuse rows whose label is empty or a placeholder such as nan, or drop and count them."""
     skip_bad_rows: bool = False
     """Leave out and count rows that cannot be read, instead of refusing the file."""
-
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read the rows of a table; without labels and pairs also the lines of plain text."""
-        columns = Columns(self.text_column, self.pair_column, self.label_column)
-        return read_texts(
-            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
-        )
 
     @property
     def errors_left_out(self) -> tuple[type[InputError], ...]:
@@ -126,20 +116,70 @@ class CustomTexts:
         assert isinstance(self, Task)
         labels: Sequence[str] | None = getattr(self, "labels", None)  # None for numbers
         value = row.cells[column]
+        if isinstance(value, list):
+            what = f"{row.names.get(column, column)!r} is a list"
+            raise InputError(what, where=row.where, remedy="The task multi-label learns lists of labels")
         is_null = value is None or (isinstance(value, float) and math.isnan(value))
         label = "" if is_null else row.text(column).strip()
         if not label or (label in PLACEHOLDERS and label not in (labels or ())):
-            name = " or ".join([column] if isinstance(column, str) else column)
+            name = row.names.get(column, column)
             what = (
                 f"the cell {name!r} is empty"
                 if not label
                 else f"{name!r} is {label!r}, a placeholder and not a label"
             )
             remedy = "--missing-labels drop leaves out such rows"
-            if label and labels is not None:
+            if label and labels == ():
                 remedy += f'; if it is a class, name all: --set {self.name}.labels=["…", "{label}"]'
             raise MissingLabelError(what, where=row.where, remedy=remedy)
         return self.check_label(label, row.where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomTexts(LabeledRows):
+    """Mixin for tasks on custom tables: the columns are settings."""
+
+    text_column: str = "text"
+    pair_column: str | None = None
+    """Column of the second text, for tasks on pairs."""
+    label_column: str = "label"
+
+    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
+        """Read the rows of a table; without labels and pairs also the lines of plain text."""
+        assert isinstance(self, Task)
+        columns = Columns(self.text_column, self.pair_column, self.label_column)
+        examples = read_texts(
+            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
+        )
+        examples = self.checked(examples)
+        return self.with_plain_labels(examples) if labeled else examples
+
+    def checked(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Yield the examples of a table, and warn of labeled ones without a text.
+
+        The error for a missing column says which flag names another.
+        """
+        assert isinstance(self, Task)
+        no_texts: list[str] = []
+        try:
+            for example in examples:
+                texts = [example.text] if example.pair is None else [example.text, example.pair]
+                if example.label is not None and any(text.strip() in _NO_TEXTS for text in texts):
+                    no_texts.append(example.where)
+                yield example
+        except NoColumnError as error:
+            flags = {
+                self.pair_column: f"--set {self.name}.pair_column=NAME",
+                self.label_column: "--label-column NAME",
+                self.text_column: "--text-column NAME",
+            }
+            if isinstance(error.column, str) and error.column in flags:
+                error.remedy = f"{error.remedy}; say which it is with {flags[error.column]}"
+            raise
+        if no_texts:
+            what = "a text is empty or a placeholder such as nan, and read as it is"
+            warning = f"{no_texts[0]}: {what} (the first of {len(no_texts):,})"
+            warnings.warn(DataWarning(warning), stacklevel=2)
 
 
 def read_texts(
@@ -150,15 +190,15 @@ def read_texts(
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
     read_label: Callable[[Row, Column], str] = Row.required,
-    leave_out: tuple[type[InputError], ...] = (),
+    leave_out: tuple[type[InputError], ...] | None = None,
 ) -> Iterator[LabeledText]:
     """Read the rows of a table; without labels and pairs also the lines of plain text.
 
     `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label.
     """
     if not (labeled or columns.pair or is_table(path)):
-        check_is_text(path)
-        yield from (LabeledText(line, where=where) for line, where in read_lines(path))
+        lines = read_texts_of_lines(path, columns.text)
+        yield from (LabeledText(line, where=where) for line, where in lines)
         return
     wanted = [columns.text]
     if columns.pair is not None:
@@ -188,7 +228,8 @@ def parse_score(example: LabeledText) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(f"score {example.label!r} is not a number", where=example.where)
+        remedy = "Write finite numbers without units, as in 4.5"
+        raise InputError(f"score {example.label!r} is not a number", where=example.where, remedy=remedy)
     return score
 
 

@@ -1,0 +1,161 @@
+"""Inputs that are not what their name or their first lines say: each is told, and its remedy works."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloze.errors import DataWarning, InputError
+from cloze.inference.embedding_files import read_texts
+from cloze.tasks.custom import Classification, CustomTagging, Regression
+from cloze.tasks.data import read_examples
+from cloze.tasks.task import AnyTask
+
+FILMS = "text\tlabel\n" + "".join(f"film {i}\tgood\nbook {i}\tbad\n" for i in range(15))
+
+
+def _write(tmp_path: Path, name: str, content: str) -> Path:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "name"),
+    [
+        (
+            '{"text": "a film"}\n{"text": "a book"}\n',
+            "JSON lines, not plain text. Call the file .jsonl",
+            "b.jsonl",
+        ),
+        (
+            "id,text\n1,a film\n2,a book\n",
+            "the first line names the columns of a table, .* Call the file .csv",
+            "b.csv",
+        ),
+        ("id\ttext\n1\ta film\n2\ta book\n", "names the columns .* Call the file .tsv", "b.tsv"),
+        ('"id";"text"\n1;a film\n2;a book\n', "names the columns .* Call the file .csv", "b.csv"),
+    ],
+)
+def test_a_table_called_text_is_refused_and_the_remedy_works(
+    tmp_path: Path, content: str, message: str, name: str
+) -> None:
+    path = _write(tmp_path, "a.txt", content)
+    for read in (
+        lambda path: list(Classification().examples(path, labeled=False)),
+        lambda path: list(read_texts(path)),
+    ):
+        with pytest.raises(InputError, match=rf"a\.txt:1: .*{message}"):
+            read(path)
+    assert [e.text for e in Classification().examples(_write(tmp_path, name, content), labeled=False)] == [
+        "a film",
+        "a book",
+    ]
+
+
+def test_columns_without_names_are_no_plain_text(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a.txt", "1\ta film\n2\ta book\n")
+    with pytest.raises(InputError, match=r"a\.txt:1: columns with tabs .* Call the file \.tsv, with names"):
+        list(Classification().examples(path, labeled=False))
+    for content in (
+        "a film, text\nmore text, here\n",
+        "a\tfilm\nbook\n",
+        "text\nmore\n",
+        "{a} film\n",
+        "\n\n",
+    ):
+        path = _write(tmp_path, "b.txt", content)
+        assert len(list(Classification().examples(path, labeled=False))) == 2 - (content[0] == "{")
+
+
+@pytest.mark.parametrize("task", [Classification(labels=("x", "y")), CustomTagging(labels=("O", "B-X"))])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, name: str) -> None:
+    _write(tmp_path, name, "")
+    with pytest.raises(InputError, match=rf"{name}: contains no text"):
+        list(task.examples(tmp_path / name, labeled=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", FILMS + FILMS, r"a\.tsv:32: this row has the names of the columns, .* Remove this line"),
+        ("a.tsv", FILMS + "\ufeff" + FILMS, r"a\.tsv:32: this row has the names"),
+        ("a.csv", "Text,label\na,x\n", "Did you mean 'Text'\\? .*; say which it is with --text-column NAME"),
+        ("a.csv", "a film,good\na book,bad\n", "There are 'a film', 'good'; say which it is with --text"),
+        ("a.csv", "text,stars\na,1\nb,2\n", "no column 'label'.*; say which it is with --label-column NAME"),
+        ("a.csv", "text,label,label\na,x,x\n", "two columns are called 'label'. Rename one of them"),
+        (
+            "a.csv",
+            "text,label,\na,x,\n",
+            "column 3 has no name. Name it in the first line, or remove the sep",
+        ),
+        ("a.jsonl", '{"text": "a", "label": ["x", "y"]}\n', "'label' is a list. The task multi-label learns"),
+        ("a.jsonl", '{"text": {"en": "a"}, "label": 1}\n', "not a text. Choose a column of texts"),
+        (
+            "a.jsonl",
+            '{"text": null, "label": 1}\n{"text": "a", "label": 1}\n',
+            "--skip-bad-rows leaves out such",
+        ),
+    ],
+)
+def test_tables_are_refused_with_a_way_on(tmp_path: Path, name: str, content: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        list(Classification().examples(_write(tmp_path, name, content)))
+
+
+def test_blanks_around_names_of_columns_are_not_a_part_of_them(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a.csv", "text, label \na, x\n")
+    assert [(example.text, example.label) for example in Classification().examples(path)] == [("a", "x")]
+
+
+def test_long_numbers_are_different_classes(tmp_path: Path) -> None:
+    rows = [{"text": f"film {i}", "label": 10**17 + i % 2} for i in range(20)]
+    path = _write(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    task, _, _ = read_examples(Classification(), path, path)
+    assert task.labels == ("100000000000000000", "100000000000000001")
+
+
+def _warnings(task: AnyTask, path: Path) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_examples(task, path, path)
+    return [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
+
+
+def test_texts_that_are_placeholders_are_told(tmp_path: Path) -> None:
+    (warning, _) = _warnings(Classification(), _write(tmp_path, "a.tsv", FILMS + "nan\tgood\n\tbad\n"))
+    assert (
+        "a.tsv:32: a text is empty or a placeholder such as nan, and read as it is (the first of 2)"
+        in warning
+    )
+    assert _warnings(Classification(), _write(tmp_path, "a.tsv", FILMS)) == []
+
+
+def test_a_class_for_every_example_is_told(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a.tsv", "text\tlabel\n" + "".join(f"film {i}\t{i / 7:.3f}\n" for i in range(30)))
+    (warning,) = _warnings(Classification(), path)
+    assert (
+        "30 classes in 30 examples: most have one example. Numbers are learned by the task regression"
+        in warning
+    )
+    assert _warnings(Regression(), path) == []
+
+
+SPACY: list[Any] = [["Ada lives in Oslo", {"entities": [[0, 3, "PER"], [13, 17, "LOC"]]}]]
+
+
+@pytest.mark.parametrize(
+    "content", [json.dumps(SPACY * 2), (json.dumps(SPACY[0]) + "\n") * 2], ids=["list", "lines"]
+)
+def test_examples_of_spacy_are_read(tmp_path: Path, content: str) -> None:
+    examples = list(CustomTagging().examples(_write(tmp_path, "a.json", content)))
+    assert [example.sentences[0].tags for example in examples] == [("B-PER", "O", "O", "B-LOC")] * 2
+
+
+def test_tags_in_lower_case_are_no_plain_tags(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a.conll", "ada b-per\nran o\n\nbo b-per\nran o\n")
+    with pytest.raises(InputError, match=r"a\.conll:1: 'b-per' is not a tag\. Tags are O, .*scheme=plain"):
+        list(CustomTagging().examples(path))
+    assert len(list(CustomTagging(scheme="plain").examples(path))) == 2
