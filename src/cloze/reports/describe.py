@@ -14,6 +14,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.model_paths import find_bundled, follow_pointer
 from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
+from cloze.models.encoder import get_encoder_class
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
 from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
@@ -76,7 +77,7 @@ def _verify(directory: Path, kind: str | None = None) -> int:
 
 def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     config = load_config(directory)
-    weights, formats = read_weight_headers(directory)
+    weights, formats = read_weight_headers(directory, get_encoder_class(config).names)
     head = read_json(directory / CONFIG_FILE).get("architectures")
     facts: dict[str, Any] = {
         "model": head[0] if isinstance(head, list) and head else "BertModel",
