@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 import transformers
 
@@ -16,8 +17,11 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load
 from cloze.inference.next_sentence import NextSentence
-from cloze.inference.predictor import TextClassifier
+from cloze.inference.predictor import Predictor, QuestionAnswerer, TextClassifier
+from cloze.inference.span_scores import span_scores
+from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
+from cloze.tasks.conll import Sentence, TaggedText
 from tiny_models import SPECIAL
 
 pytestmark = pytest.mark.protected
@@ -36,7 +40,29 @@ def write_distilbert(directory: Path) -> torch.nn.Module:
     return transformers.DistilBertForMaskedLM(config)
 
 
-WRITERS: Mapping[str, Callable[[Path], torch.nn.Module]] = {"distilbert": write_distilbert}
+def write_roberta(directory: Path) -> torch.nn.Module:
+    library = tokenizers.ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    library.train_from_iterator([*TEXTS * 5, "café 学"], vocab_size=290, special_tokens=special)
+    library.save_model(str(directory))
+    transformers.RobertaTokenizerFast.from_pretrained(directory).save_pretrained(directory)
+    for name in ("vocab.json", "merges.txt"):
+        (directory / name).unlink(missing_ok=True)
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 28}
+    config = transformers.RobertaConfig(
+        vocab_size=library.get_vocab_size(),
+        max_position_embeddings=34,
+        type_vocab_size=1,
+        initializer_range=0.3,
+        **sizes,
+    )
+    return transformers.RobertaForMaskedLM(config)
+
+
+WRITERS: Mapping[str, Callable[[Path], torch.nn.Module]] = {
+    "distilbert": write_distilbert,
+    "roberta": write_roberta,
+}
 
 
 @pytest.fixture(scope="module", params=WRITERS)
@@ -115,7 +141,7 @@ def test_finetuned_evaluated_served_and_exported(
     served = ServedModel.load("tuned", run, device="cpu")
     assert {"predict", "embed"} <= set(served.abilities)
     assert not {"fill", "next-sentence"} & set(served.abilities)
-    checkpoint = next((run / "checkpoints").iterdir())
+    checkpoint = resolve_checkpoint(run)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     with torch.inference_mode():
@@ -125,3 +151,34 @@ def test_finetuned_evaluated_served_and_exported(
 
     assert main(["export", str(run), "-o", str(tmp_path / "graph"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outputs"] == ["logits"]
+
+
+@pytest.mark.filterwarnings("ignore:.*no pooler")
+def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
+    published: tuple[Path, Any, Any], tmp_path: Path
+) -> None:
+    directory, _, tokenizer = published
+    sizes = {"num_labels": 3, "id2label": {0: "O", 1: "B-X", 2: "I-X"}}
+    for name, settings in (("QuestionAnswering", {}), ("TokenClassification", sizes)):
+        config = transformers.AutoConfig.from_pretrained(directory, **settings)
+        torch.manual_seed(2)
+        theirs = getattr(transformers, f"AutoModelFor{name}").from_config(config).eval()
+        theirs.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+        if name == "QuestionAnswering":
+            answerer = QuestionAnswerer.load(tmp_path / name, device="cpu")
+            scores = span_scores(answerer, "was it good", TEXTS[0])
+            batch = tokenizer("was it good", TEXTS[0], return_tensors="pt", return_offsets_mapping=True)
+            spans = [tuple(span) for span in batch.pop("offset_mapping")[0].tolist()]
+            of_text = [place for place, text in enumerate(batch.sequence_ids()) if text == 1]
+            with torch.inference_mode():
+                expected = theirs(**batch)
+            assert list(scores.offsets) == [spans[place] for place in of_text]
+            assert scores.start_logits == pytest.approx(expected.start_logits[0, of_text].tolist(), abs=1e-5)
+        else:
+            tagger = Predictor.load(tmp_path / name, "tagging", device="cpu")
+            words = TEXTS[0].removesuffix(".").split()
+            [feature] = tagger.features(TaggedText((Sentence(tuple(words)),)))
+            # every word is tokenized as after a space
+            text = " " * (directory.name.startswith("roberta")) + " ".join(words)
+            assert feature.input_ids.tolist() == tokenizer(text).input_ids

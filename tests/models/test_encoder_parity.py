@@ -35,6 +35,7 @@ class Family(NamedTuple):
 
 FAMILIES = {
     "distilbert": Family("DistilBert"),
+    "roberta": Family("Roberta"),
 }
 CASES = [(model_type, head) for model_type, family in FAMILIES.items() for head in family.heads]
 

@@ -28,6 +28,7 @@ from cloze.models.heads import (
     ModelWithHead,
     ModelWithOutputLayer,
 )
+from cloze.models.roberta import RobertaModel
 
 Precision: TypeAlias = Literal["float32", "float16", "int8"]
 """Of the weights; int8 applies to matrices and embeddings, whose products are summed in 32 bits."""
@@ -213,8 +214,10 @@ def _encode_bert(graph: GraphBuilder, encoder: BertModel) -> str:
     positions_L = graph.add("Range", graph.constant(0), length, graph.constant(1))
     sum_BLD = graph.gather("word_embeddings", embeddings.word_embeddings.weight, "input_ids")
     if embeddings.has_token_types:
-        types = embeddings.token_type_embeddings.weight
-        sum_BLD = graph.add("Add", sum_BLD, graph.gather("token_type_embeddings", types, "token_type_ids"))
+        types, rows = embeddings.token_type_embeddings.weight, "token_type_ids"
+        if len(types) == 1:  # for both texts of a pair
+            rows = graph.add("Mul", rows, graph.constant(0))
+        sum_BLD = graph.add("Add", sum_BLD, graph.gather("token_type_embeddings", types, rows))
     positions = embeddings.position_embeddings.weight[embeddings.first_position :]
     sum_BLD = graph.add("Add", sum_BLD, graph.gather("position_embeddings", positions, positions_L))
     hidden_BLD = graph.layer_norm("embeddings.layer_norm", sum_BLD, embeddings.layer_norm)
@@ -226,7 +229,7 @@ def _encode_bert(graph: GraphBuilder, encoder: BertModel) -> str:
 
 
 _ENCODERS: Mapping[type[Encoder], Callable[[GraphBuilder, Any], str]] = MappingProxyType(
-    {BertModel: _encode_bert, DistilBertModel: _encode_bert}
+    {BertModel: _encode_bert, DistilBertModel: _encode_bert, RobertaModel: _encode_bert}
 )
 """The functions from the inputs to the last layer of an encoder."""
 

@@ -91,8 +91,8 @@ class Encoder(nn.Module):
     @classmethod
     def has_published_pooler(cls) -> bool:
         """Whether transformers has the pooler in the encoder; else it is a part of the heads that read it."""
-        entry = dict(cls.weight_mapping())["bert.pooler.weight"]
-        return entry[0].startswith(cls.names.prefix)
+        (name, *_) = dict(cls.weight_mapping()).get("bert.pooler.weight", (cls.names.prefix,))
+        return name.startswith(cls.names.prefix)
 
     @property
     def is_causal(self) -> bool:

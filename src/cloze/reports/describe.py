@@ -104,6 +104,7 @@ def _tokenizer_facts(directory: Path) -> dict[str, Any]:
     tokenizer = Tokenizer.load(directory)
     unused = sum(token.startswith("[unused") for token in tokenizer.tokens)
     return {
+        **({} if tokenizer.kind == "WordPiece" else {"tokenizer": tokenizer.kind}),
         "word pieces": tokenizer.vocab_size,
         "of them unused": unused,
         "case": "lower-cased" if tokenizer.lowercase else "kept",
