@@ -1,7 +1,7 @@
 """Tokenizers of other kinds than WordPiece: ids, offsets, pairs and lengths equal those of transformers."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +29,28 @@ ROLES = {
 }
 
 
-def byte_level(directory: Path) -> tokenizers.Tokenizer:
+def byte_level(special: Sequence[str] = SPECIAL) -> tokenizers.Tokenizer:
     """As RoBERTa: two separators between the texts of a pair, one segment, no spaces in offsets."""
     library = tokenizers.Tokenizer(models.BPE())
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=SPECIAL, initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=list(special), initial_alphabet=alphabet)
     library.train_from_iterator(TEXTS, trainer)
     library.decoder = tokenizers.decoders.ByteLevel()
-    library.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    library.post_processor = processors.RobertaProcessing(
+        (special[2], 2), (special[0], 0), add_prefix_space=False
+    )
     return library
 
 
-def unigram(directory: Path) -> tokenizers.Tokenizer:
+def unigram(special: Sequence[str] = SPECIAL) -> tokenizers.Tokenizer:
     """As SentencePiece writes it: words begin with a mark, and the second text is another segment."""
     library = tokenizers.Tokenizer(models.Unigram())
     library.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Lowercase(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
     )
     library.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=SPECIAL, unk_token="<unk>")
+    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=list(special), unk_token="<unk>")
     library.train_from_iterator(TEXTS * 4, trainer)
     library.decoder = tokenizers.decoders.Metaspace()
     library.post_processor = processors.TemplateProcessing(
@@ -59,11 +61,11 @@ def unigram(directory: Path) -> tokenizers.Tokenizer:
     return library
 
 
-KINDS: Mapping[str, Callable[[Path], tokenizers.Tokenizer]] = {"BPE": byte_level, "Unigram": unigram}
+KINDS: Mapping[str, Callable[..., tokenizers.Tokenizer]] = {"BPE": byte_level, "Unigram": unigram}
 
 
 def write(directory: Path, kind: str, **config: Any) -> Path:
-    library = KINDS[kind](directory)
+    library = KINDS[kind]()
     library.enable_truncation(5)
     library.enable_padding()
     library.save(str(directory / "tokenizer.json"))
@@ -162,12 +164,19 @@ def test_saved_and_loaded_again(ours: Tokenizer, tmp_path: Path) -> None:
     assert theirs.mask_token == ours.special_token("mask") == "<mask>"
 
 
-def test_roles_of_special_tokens_map_and_missing_ones(tmp_path: Path) -> None:
+def test_special_tokens_that_no_file_names_have_the_usual_names(tmp_path: Path) -> None:
+    """As in the directory of roberta-base."""
     write(tmp_path, "BPE")
-    (tmp_path / "tokenizer_config.json").write_text("{}")
-    with pytest.raises(InputError, match="names no cls_token"):
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 512}')
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.roles == {role.removesuffix("_token"): token for role, token in ROLES.items()}
+
+
+def test_roles_of_special_tokens_map_and_missing_ones(tmp_path: Path) -> None:
+    byte_level(["<a>", "<p>", "<b>", "<c>"]).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: names no cls_token"):
         Tokenizer.load(tmp_path)
-    roles = {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": "<pad>"}
+    roles = {"bos_token": "<a>", "eos_token": {"content": "<b>"}, "pad_token": "<p>"}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles))
     tokenizer = Tokenizer.load(tmp_path)
     assert (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id) == (0, 2, 1)

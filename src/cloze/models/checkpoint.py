@@ -330,9 +330,8 @@ def load_labels(directory: Path) -> tuple[str, ...]:
 
 
 def _config_to_json(config: BertConfig) -> dict[str, Any]:
-    hidden_act: Any = _HUGGING_FACE_ACTIVATIONS[config.hidden_act]
-    table = dataclasses.replace(config, hidden_act="gelu").to_json()
-    table[config.json_names.get("hidden_act", "hidden_act")] = hidden_act
+    table = config.to_json()
+    table[config.json_names.get("hidden_act") or "hidden_act"] = _HUGGING_FACE_ACTIVATIONS[config.hidden_act]
     model_type = get_model_type(config)
     if config.attends_to == "all":
         table.pop("attends_to", None)

@@ -43,7 +43,7 @@ class SpanFeature:
     """`[CLS] question [SEP] window [SEP]`, and the answer's tokens."""
 
     input_ids: Integers
-    token_type_ids: Integers
+    token_type_ids: npt.NDArray[np.int8]
     context: Context
     window: slice
     """Tokens of the paragraph."""
@@ -129,19 +129,22 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         front_length = num_special - 1 + len(kept)
         answer = context.token_span(example.answers[0]) if example.answers else None
         size = max_seq_length - num_special - len(kept)
-        return [
-            SpanFeature(
-                *(
-                    np.array(ids, np.int32)
-                    for ids in tokenizer.join(kept, context.input_ids[window].tolist())
-                ),
-                context,
-                window,
-                _target(answer, window, front_length),
-                is_truncated=len(kept) < len(query),
+        features = []
+        for window in sliding_windows(len(context.input_ids), size, self.doc_stride):
+            input_ids, token_type_ids = tokenizer.join(kept, context.input_ids[window].tolist())
+            target = _target(answer, window, front_length)
+            is_truncated = len(kept) < len(query)
+            features.append(
+                SpanFeature(
+                    np.array(input_ids, np.int32),
+                    np.array(token_type_ids, np.int8),
+                    context,
+                    window,
+                    target,
+                    is_truncated,
+                )
             )
-            for window in sliding_windows(len(context.input_ids), size, self.doc_stride)
-        ]
+        return features
 
     def batch(self, features: Sequence[SpanFeature]) -> TaskBatch:
         """Pack windows in the given order."""

@@ -34,6 +34,14 @@ _ROLES: Mapping[SpecialRole, tuple[str, ...]] = {
     "mask": ("mask_token",),
 }
 """The keys of tokenizer_config.json for each role, the first that is there counts."""
+_USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]"),
+    "unk": ("<unk>", "[UNK]"),
+    "cls": ("<s>", "[CLS]"),
+    "sep": ("</s>", "[SEP]"),
+    "mask": ("<mask>", "[MASK]"),
+}
+"""Special tokens where no file names them, as in the published RoBERTa: transformers knows them by its class."""
 _SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
 """What the tokens that begin a word begin with, by the pre-tokenizer."""
 _REPEATED_GROUP = re.compile(r"\)[+*{]")
@@ -162,8 +170,8 @@ class LibraryTokenizer(Tokenizer):
                 (Path(directory) / name).write_text(text, encoding="utf-8", newline="\n")
 
     @property
-    def google_tokenizer(self) -> GoogleTokenizer:  # type: ignore[override]
-        """None: Google's tokenizer is WordPiece.
+    def google_tokenizer(self) -> GoogleTokenizer:
+        """Refuse: Google's tokenizer is WordPiece.
 
         Raises:
             InputError: always.
@@ -235,6 +243,7 @@ def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) 
     roles: dict[SpecialRole, str] = {}
     for role, keys in _ROLES.items():
         values = [settings[key] for key in keys if settings.get(key)]
+        values += [token for token in _USUAL[role] if token in tokens]
         if values:
             roles[role] = str(values[0]["content"] if isinstance(values[0], dict) else values[0])
     where = directory / TOKENIZER_CONFIG_FILE
