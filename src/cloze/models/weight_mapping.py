@@ -177,11 +177,11 @@ class HuggingFaceNames:
     """How transformers names the classes and weights of a family of models."""
 
     family: str = "Bert"
-    """What the names of its classes begin with, as in BertForMaskedLM."""
+    """The first part of the names of its classes, as in BertForMaskedLM."""
     prefix: str = "bert."
-    """What the names of the encoder's weights begin with in files of models with a head."""
+    """The prefix of the encoder's weights in files of models with a head."""
     bare: tuple[str, ...] = ("embeddings.", "encoder.", "pooler.")
-    """What they begin with in files of the encoder alone."""
+    """The first parts of their names in files of the encoder alone."""
     words: str = "embeddings.word_embeddings.weight"
     """The word embeddings, without the prefix."""
     heads: Entries = HEADS

@@ -112,7 +112,7 @@ def encode_text(
     if pair is None:
         windows = half_overlapping_windows(encoding.input_ids[1:-1], max_seq_length - 2)
         return [_add_special_tokens(tokenizer, window, None, is_truncated=False) for window in windows]
-    a, b = (tokenizer.encode(each).input_ids[1:-1] for each in (text, pair))
+    a, b = (tokenizer.encode(part).input_ids[1:-1] for part in (text, pair))
     size = max_seq_length - tokenizer.template(is_pair=True).num_special
     shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
     kept = shorter[: size // 2]

@@ -43,7 +43,7 @@ _USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
 }
 """Special tokens where no file names them, as in the published RoBERTa: transformers knows them by its class."""
 _SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
-"""What the tokens that begin a word begin with, by the pre-tokenizer."""
+"""The first character of tokens that begin a word, by the pre-tokenizer."""
 _REPEATED_GROUP = re.compile(r"\)[+*{]")
 _REMEDY = "Copy or write it again"
 
@@ -238,14 +238,14 @@ def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) 
     """Return the special tokens by their roles.
 
     Raises:
-        InputError: there is none for [CLS], [SEP] or padding, or it is not in the vocabulary.
+        InputError: no file names one for [CLS], [SEP] or padding, or it is not in the vocabulary.
     """
     roles: dict[SpecialRole, str] = {}
     for role, keys in _ROLES.items():
         values = [settings[key] for key in keys if settings.get(key)]
         values += [token for token in _USUAL[role] if token in tokens]
         if values:
-            roles[role] = str(values[0]["content"] if isinstance(values[0], dict) else values[0])
+            roles[role] = str(values[0].get("content") if isinstance(values[0], dict) else values[0])
     where = directory / TOKENIZER_CONFIG_FILE
     for role in ("cls", "sep", "pad"):
         if role not in roles:

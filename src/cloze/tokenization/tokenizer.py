@@ -74,7 +74,7 @@ class Encoding:
 
 
 SpecialRole: TypeAlias = Literal["pad", "unk", "cls", "sep", "mask"]
-"""What a special token is for."""
+"""The purpose of a special token."""
 _SPECIAL: Mapping[SpecialRole, str] = MappingProxyType(
     {"pad": PAD, "unk": UNK, "cls": CLS, "sep": SEP, "mask": MASK}
 )
@@ -332,7 +332,7 @@ class Tokenizer:
         return Encoding(
             template.join([segment.ids[:n] for segment, n in zip(segments, lengths, strict=True)], int),
             template.token_type_ids(lengths),
-            template.join([each[:n] for each, n in zip(offsets, lengths, strict=True)], lambda _: (0, 0)),
+            template.join([spans[:n] for spans, n in zip(offsets, lengths, strict=True)], lambda _: (0, 0)),
             template.join(
                 [segment.tokens[:n] for segment, n in zip(segments, lengths, strict=True)],
                 self.tokens.__getitem__,
