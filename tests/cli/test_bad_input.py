@@ -419,7 +419,7 @@ CASES = {
     "a size that is a string": bad_model(set_config(hidden_size="16"), "copy/config.json", "hidden_size"),
     "a config that is not JSON": bad_model(written("config.json", "{,"), "copy/config.json: not a JSON file"),
     "another kind of model": bad_model(
-        set_config(model_type="roberta"), "copy/config.json: model_type 'roberta', cloze reads 'bert'"
+        set_config(model_type="electra"), "copy/config.json: model_type 'electra', cloze reads bert, "
     ),
     "weights that are not numbers": bad_model(
         fill_pooler("nan"), "copy/model.safetensors: the weight bert.pooler.dense.bias holds NaN"

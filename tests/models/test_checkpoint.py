@@ -210,7 +210,7 @@ def test_damaged_checkpoint_without_manifest_is_refused(external, damage, messag
         ({"num_attention_heads": 7}, "hidden_size = 44 is not a multiple of num_attention_heads = 7"),
         ({"hidden_size": "44"}, "hidden_size must be of type int"),
         ({"hidden_act": "relu"}, "hidden_act = 'relu' is not a choice"),
-        ({"model_type": "roberta"}, "model_type 'roberta', cloze reads 'bert'"),
+        ({"model_type": "electra"}, "model_type 'electra', cloze reads bert, "),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"vocab_size": 98}, "vocab.txt: 99 tokens, config.json says vocab_size = 98"),
     ],

@@ -6,8 +6,14 @@ import pytest
 import torch
 
 from cloze.data.batch import collate
+from cloze.export.graph import build_graph
+from cloze.export.onnx import compare_with_torch
+from cloze.export.padded_outputs import padded_outputs
 from cloze.models.batch import pack_padded, to_device
 from cloze.models.encoder import encoders, register_encoder
+from cloze.models.external_weights import load_external_model
+from model_heads import HEADS
+from tiny_models import SPECIAL, write_checkpoint
 
 pytestmark = pytest.mark.protected
 
@@ -75,3 +81,34 @@ def test_packing_order_does_not_change_outputs(encoder):
 def test_duplicate_model_type_is_refused():
     with pytest.raises(ValueError, match="'bert' is registered twice"):
         register_encoder("bert")(torch.nn.Linear)
+
+
+@pytest.fixture(params=HEADS)
+def model(request, encoder, randomize):
+    model = HEADS[request.param].build(encoder).eval()
+    randomize(model)
+    return model
+
+
+def test_weights_of_every_head_survive_saving_and_loading(model, ragged, tmp_path):
+    labels = [f"class {number}" for number in range(getattr(model, "num_labels", 0))]
+    tokens = [*SPECIAL, *(f"w{number}" for number in range(98))]
+    write_checkpoint(tmp_path / "model", model, tokens, labels=labels)
+    again = load_external_model(tmp_path / "model").model
+    found = padded_outputs(again, *ragged)
+    for output, values in padded_outputs(model, *ragged).items():
+        assert torch.equal(found[output], values)
+
+
+def test_graph_of_every_head_equals_torch(model):
+    checks = compare_with_torch(build_graph(model).SerializeToString(), model)
+    assert 0 < max(check.largest_difference for check in checks) < 1e-4
+    assert max(check.largest_value for check in checks) > 0.1
+
+
+def test_every_matrix_of_a_layer_is_trained_by_muon(encoder):
+    matrices = {id(matrix.parameter): matrix for matrix in encoder.hidden_matrices()}
+    for parameter in encoder.layers.parameters():
+        assert (id(parameter) in matrices) == (parameter.ndim == 2)
+    for parameter, num_parts in matrices.values():
+        assert parameter.shape[0] % num_parts == 0

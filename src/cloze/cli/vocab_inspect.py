@@ -57,7 +57,7 @@ def run(
     from cloze.tokenization.tokenizer import Tokenizer
 
     directories = [vocabulary, *beside]
-    tokenizers = [Tokenizer.load(directory) for directory in directories]
+    tokenizers = [Tokenizer.load_wordpiece(directory) for directory in directories]
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
     if corpus:
         counts = count_input_words(

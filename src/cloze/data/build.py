@@ -229,9 +229,11 @@ def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> To
     if dataset is None:
         if vocabulary is None:
             raise InputError("no vocabulary was given", where="--vocab", remedy="Name its directory")
-        return Tokenizer.load(vocabulary)
+        return Tokenizer.load_wordpiece(vocabulary)
     tokenizer = Tokenizer.load(dataset)
-    if vocabulary is not None and hash_tokenizer(Tokenizer.load(vocabulary)) != hash_tokenizer(tokenizer):
+    if vocabulary is not None and hash_tokenizer(Tokenizer.load_wordpiece(vocabulary)) != hash_tokenizer(
+        tokenizer
+    ):
         remedy = "Leave --vocab out to take that of the data set"
         raise InputError(f"is not the vocabulary of {dataset}", where=vocabulary, remedy=remedy)
     return tokenizer

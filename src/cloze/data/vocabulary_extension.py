@@ -94,7 +94,7 @@ def extend_vocabulary(
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[vocabulary, words, *local_paths(inputs)])
     if (words is None) == (number is None):
         raise InputError("one of --words FILE and --add N is needed", remedy="See cloze vocab extend --help")
-    tokenizer = Tokenizer.load(vocabulary)
+    tokenizer = Tokenizer.load_wordpiece(vocabulary)
     counts: Mapping[str, int] = {}
     if inputs:
         (counts,) = count_input_words(

@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
-from cloze.models.bert import BertConfig, BertLayer
+from cloze.models.bert import BertConfig, BertEmbeddings, BertLayer, BertModel
+from cloze.models.distilbert import DistilBertModel
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.heads import (
     BertForFeatureExtraction,
@@ -27,6 +28,7 @@ from cloze.models.heads import (
     ModelWithHead,
     ModelWithOutputLayer,
 )
+from cloze.models.roberta import RobertaModel
 
 Precision: TypeAlias = Literal["float32", "float16", "int8"]
 """Of the weights; int8 applies to matrices and embeddings, whose products are summed in 32 bits."""
@@ -142,14 +144,17 @@ def build_graph(model: Encoder | ModelWithHead, *, precision: Precision = "float
     """Return a model as a graph with the outputs of `padded_outputs`; at padding they have no meaning.
 
     Args:
-        model: a `BertModel`, a head on one, or a `SentenceEncoder`.
+        model: an encoder, a head on one, or a `SentenceEncoder`.
         precision: of its weights; inputs and outputs are the same in each.
 
     Raises:
-        ValueError: the head or its pooling has no graph.
+        ValueError: the encoder, the head or its pooling has no graph.
     """
-    graph = GraphBuilder(precision)
-    hidden_BLD = _encode(graph, get_encoder(model))
+    graph, encoder = GraphBuilder(precision), get_encoder(model)
+    write_encoder = _ENCODERS.get(type(encoder))  # not of a subclass, which may compute something else
+    if write_encoder is None:
+        raise ValueError(f"no graph of a {type(encoder).__name__}")
+    hidden_BLD = write_encoder(graph, encoder)
     write = next((write for kind, write in _HEADS.items() if isinstance(model, kind)), None)
     if write is None:
         raise ValueError(f"no graph of a {type(model).__name__}")
@@ -178,7 +183,7 @@ _HEADS: Mapping[type[nn.Module], Callable[[GraphBuilder, Any, str], dict[str, st
     {
         Encoder: lambda graph, model, hidden: {
             "last_hidden_state": hidden,
-            "pooler_output": _pooled(graph, model, hidden),
+            **({"pooler_output": _pooled(graph, model, hidden)} if model.has_published_pooler() else {}),
         },
         SentenceEncoder: lambda graph, model, hidden: {"sentence_embedding": _pool(graph, model, hidden)},
         BertForFeatureExtraction: lambda graph, model, hidden: {"last_hidden_state": hidden},
@@ -196,23 +201,37 @@ _HEADS: Mapping[type[nn.Module], Callable[[GraphBuilder, Any, str], dict[str, st
 """The functions from the last layer to the outputs of a model, by name."""
 
 
-def _encode(graph: GraphBuilder, encoder: Encoder) -> str:
-    """Return the last layer, [B, L, D]."""
-    embeddings = encoder.embeddings
+def _encode_bert(graph: GraphBuilder, encoder: BertModel) -> str:
+    """Return the last layer, [B, L, D].
+
+    Raises:
+        ValueError: the tokens do not attend to all others.
+    """
+    if encoder.config.attends_to != "all":
+        raise ValueError("a model whose tokens do not attend to all others has no graph")
+    embeddings: BertEmbeddings = encoder.embeddings
     length = graph.add("Squeeze", graph.add("Shape", "input_ids", start=1, end=2))
     positions_L = graph.add("Range", graph.constant(0), length, graph.constant(1))
-    words_BLD = graph.gather("word_embeddings", embeddings.word_embeddings.weight, "input_ids")
-    types_BLD = graph.gather(
-        "token_type_embeddings", embeddings.token_type_embeddings.weight, "token_type_ids"
-    )
-    positions_LD = graph.gather("position_embeddings", embeddings.position_embeddings.weight, positions_L)
-    sum_BLD = graph.add("Add", graph.add("Add", words_BLD, types_BLD), positions_LD)
+    sum_BLD = graph.gather("word_embeddings", embeddings.word_embeddings.weight, "input_ids")
+    if embeddings.has_token_types:
+        types, rows = embeddings.token_type_embeddings.weight, "token_type_ids"
+        if len(types) == 1:  # for both texts of a pair
+            rows = graph.add("Mul", rows, graph.constant(0))
+        sum_BLD = graph.add("Add", sum_BLD, graph.gather("token_type_embeddings", types, rows))
+    positions = embeddings.position_embeddings.weight[embeddings.first_position :]
+    sum_BLD = graph.add("Add", sum_BLD, graph.gather("position_embeddings", positions, positions_L))
     hidden_BLD = graph.layer_norm("embeddings.layer_norm", sum_BLD, embeddings.layer_norm)
     is_real_B11L = graph.add("Unsqueeze", graph.is_real_BL, graph.constant([1, 2]))
     for number, layer in enumerate(encoder.layers):
         assert isinstance(layer, BertLayer)
         hidden_BLD = _layer(graph, f"layers.{number}", layer, hidden_BLD, is_real_B11L, encoder.config)
     return hidden_BLD
+
+
+_ENCODERS: Mapping[type[Encoder], Callable[[GraphBuilder, Any], str]] = MappingProxyType(
+    {BertModel: _encode_bert, DistilBertModel: _encode_bert, RobertaModel: _encode_bert}
+)
+"""The functions from the inputs to the last layer of an encoder."""
 
 
 def _layer(
@@ -257,7 +276,7 @@ def _activation(graph: GraphBuilder, values: str, config: BertConfig) -> str:
 
 def _pooled(graph: GraphBuilder, encoder: Encoder, hidden_BLD: str) -> str:
     return graph.add(
-        "Tanh",
+        encoder.pooler_activation,
         graph.dense("pooler", graph.add("Gather", hidden_BLD, graph.constant(0), axis=1), encoder.pooler),
     )
 

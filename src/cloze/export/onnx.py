@@ -16,7 +16,6 @@ from cloze.errors import InputError, RunError
 from cloze.export.graph import INPUTS, OPSET, Precision, build_graph
 from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.bert import BertConfig
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
@@ -136,8 +135,6 @@ def _load(checkpoint: Path) -> tuple[ExternalModel, Encoder | ModelWithHead, int
     """Return the contents of a directory, the model to export, and its maximum length in tokens."""
     external = load_external_model(checkpoint)
     encoder = get_encoder(external.model)
-    if type(encoder.config) is not BertConfig or encoder.config.attends_to != "all":
-        raise InputError("a model whose tokens do not attend to all others has no graph", where=checkpoint)
     if external.unexpected_keys:
         what = f"the weight {external.unexpected_keys[0]} belongs to a model without a graph"
         raise InputError(what, where=checkpoint)

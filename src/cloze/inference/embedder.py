@@ -30,7 +30,6 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.tasks.batches import batch_by_length
-from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.training.precision import autocast, resolve_device, resolve_dtype
@@ -274,7 +273,7 @@ class Embedder(LoadedModel):
         token_ids = [flat_ids[end - length : end] for length, end in zip(lengths, ends, strict=True)]
         for i, text in enumerate(texts):
             # `ids` takes special tokens as plain text
-            if self.tokenizer.added_tokens or any(token in text for token in SPECIAL_TOKENS):
+            if self.tokenizer.may_have_special_tokens(text):
                 token_ids[i] = np.array(self.tokenizer.encode(text).input_ids[1:-1], np.uint32)
         return token_ids
 
@@ -350,6 +349,7 @@ class Embedder(LoadedModel):
         """Return the words of a text with their vectors, from those of its tokens without [CLS] and [SEP], [L, D]."""
         count = len(hidden)
         starts_word_L = ~self.tokenizer.is_continuation[encoding.input_ids[1 : count + 1]]
+        starts_word_L[:1] = True  # byte-level tokenizers mark the space before a word alone
         first_W = np.flatnonzero(starts_word_L)
         offsets_L2 = np.array(encoding.offsets[1 : count + 1]).reshape(-1, 2) - len(self.prompt)
         starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]

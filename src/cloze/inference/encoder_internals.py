@@ -21,7 +21,10 @@ from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class InputEmbeddings:
-    """The input of the first layer and the three embeddings it is made of, each [T, D] in float32 on the CPU."""
+    """The input of the first layer and the three embeddings it is made of, each [T, D] in float32 on the CPU.
+
+    Those that the encoder does not have are 0.
+    """
 
     word: Tensor
     segment: Tensor
@@ -38,14 +41,13 @@ def input_embeddings(model: Encoder, encoding: Encoding) -> InputEmbeddings:
         Devlin et al. 2019, figure 2.
     """
     batch = batch_of(model, encoding)
-    tables = model.embeddings
-    embeddings = (
-        tables.word_embeddings(batch.input_ids),
-        tables.token_type_embeddings(batch.token_type_ids),
-        tables.position_embeddings(batch.position_ids),
-        tables(batch),
+    normalized_TD = model.embeddings(batch)
+    parts = {name: part_TD.float().cpu() for name, part_TD in model.embeddings.look_up(batch).items()}
+    zeros_TD = torch.zeros(normalized_TD.shape)
+    return InputEmbeddings(
+        **{name: parts.get(name, zeros_TD) for name in ("word", "segment", "position")},
+        normalized=normalized_TD.float().cpu(),
     )
-    return InputEmbeddings(*(each_TD.float().cpu() for each_TD in embeddings))
 
 
 @dataclass(frozen=True, slots=True)

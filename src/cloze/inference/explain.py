@@ -20,8 +20,7 @@ from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.special_tokens import CONTINUATION, MASK
-from cloze.tokenization.tokenizer import Encoding
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 _ROUNDING = 1e-5  # of logits in float32
 
@@ -207,6 +206,7 @@ class PendingExplanation:
     """
 
     example: LabeledText
+    tokenizer: Tokenizer
     encoding: Encoding
     explained: str
     path: EmbeddingPath
@@ -247,26 +247,27 @@ class PendingExplanation:
             baseline_ids,
             lambda logits: logits[:, logit],
         )
-        return cls(example, encoding, explained, path)
+        return cls(example, tokenizer, encoding, explained, path)
 
     def finish(self, attributions: Attributions, steps: int) -> Explanation:
         """Return the attributions by word: those of its tokens add up."""
         words: list[ExplainedWord] = []
         encoding = self.encoding
-        for token, token_type, (start, end), attribution in zip(
-            encoding.tokens, encoding.token_type_ids, encoding.offsets, attributions.tokens, strict=True
+        pair_start = len(encoding) if encoding.pair_start is None else encoding.pair_start
+        for place, (token_id, (start, end), attribution) in enumerate(
+            zip(encoding.input_ids, encoding.offsets, attributions.tokens, strict=True)
         ):
             if start == end:
                 continue
-            text, segment = (self.example.pair, "B") if token_type else (self.example.text, "A")
+            text, segment = (self.example.text, "A") if place < pair_start else (self.example.pair, "B")
             assert text is not None
-            if token.startswith(CONTINUATION) and words and words[-1].segment == segment:
+            if self.tokenizer.is_continuation[token_id] and words and words[-1].segment == segment:
                 start, attribution = words[-1].start, words.pop().attribution + attribution
             words.append(ExplainedWord(text[start:end], segment, start, end, attribution))
         return Explanation(
             explained=self.explained,
             output=attributions.output,
-            baseline=MASK,
+            baseline=self.tokenizer.special_token("mask"),
             baseline_output=attributions.baseline_output,
             convergence_gap=attributions.convergence_gap,
             steps=steps,

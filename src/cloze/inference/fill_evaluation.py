@@ -7,7 +7,6 @@ from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl
-from cloze.tokenization.special_tokens import MASK
 
 _TOP = 5
 
@@ -24,15 +23,16 @@ def evaluate_fill(
         InputError: there is no such table, or a text has not exactly one [MASK] or too many tokens for the model.
     """
     tokenizer = fill_mask.tokenizer
+    mask = tokenizer.special_token("mask")
     ranks: list[int | None] = []
     answers: Counter[tuple[int, ...]] = Counter()
     with progress.bar("filling in", total=count_rows(path), unit="texts") as bar:
         for row in read_rows(path, ["text", "answer"]):
             text = row.required("text")
-            if text.count(MASK) != 1:
-                what = f"{text.count(MASK)} times {MASK} in {text!r}"
-                raise InputError(what, where=row.where, remedy=f"Write {MASK} once, in place of the answer")
-            _, *answer, _ = tokenizer.encode(row.required("answer")).input_ids
+            if text.count(mask) != 1:
+                what = f"{text.count(mask)} times {mask} in {text!r}"
+                raise InputError(what, where=row.where, remedy=f"Write {mask} once, in place of the answer")
+            answer = tokenizer.word_ids([row.required("answer")])[0].tolist()
             answers[tuple(answer)] += 1
             try:
                 probabilities_V = fill_mask.probabilities(text)[0]

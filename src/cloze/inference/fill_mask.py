@@ -52,7 +52,7 @@ class FillMask(LoadedModel):
         top_k = min(check_integer(top_k, "top_k"), self.tokenizer.vocab_size)
         top = self.probabilities(text).topk(top_k)
         return [
-            [Candidate(self.tokenizer.tokens[i], p) for i, p in zip(ids, probabilities, strict=True)]
+            [Candidate(self.tokenizer.text_of(i), p) for i, p in zip(ids, probabilities, strict=True)]
             for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
         ]
 
@@ -68,6 +68,7 @@ class FillMask(LoadedModel):
         encoding, batch = encode_untruncated(self.model, self.tokenizer, text)
         positions = [i for i, token_id in enumerate(encoding.input_ids) if token_id == self.tokenizer.mask_id]
         if not positions:
-            raise InputError(f"no [MASK] in {text!r}", remedy="Write [MASK] in place of a word")
+            mask = self.tokenizer.special_token("mask")
+            raise InputError(f"no {mask} in {text!r}", remedy=f"Write {mask} in place of a word")
         logits_PV: Tensor = self.model(batch, torch.tensor(positions, device=batch.input_ids.device))
         return logits_PV[:, : self.tokenizer.vocab_size].float().softmax(-1)

@@ -17,7 +17,7 @@ from cloze.hub import name_of_snapshot
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import KIND, load_config, load_model, save_model, verify_checkpoint
-from cloze.models.encoder import Encoder, get_encoder
+from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
 from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
@@ -50,8 +50,17 @@ class Checkpoint:
     def weights(self) -> dict[str, Tensor]:
         """The weights by their Hugging Face names."""
         verify_checkpoint(self.directory)
-        load_config(self.directory)  # a directory without a model is reported as such, not as missing weights
-        return load_weights(self.directory)
+        # a directory without a model is reported as such, not as missing weights
+        return load_weights(self.directory, self.encoder_class.names)
+
+    @cached_property
+    def encoder_class(self) -> type[Encoder]:
+        """The class of the encoder."""
+        return get_encoder_class(load_config(self.directory))
+
+    def has_weight(self, name: str) -> bool:
+        """Whether the files hold a weight of a head, by its name in cloze."""
+        return all(external in self.weights for external in dict(self.encoder_class.names.heads)[name])
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

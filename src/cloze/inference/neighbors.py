@@ -19,7 +19,7 @@ from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, Vectors
 from cloze.inference.embedding_files import read_texts
 from cloze.remote_files import PathOrUrl
-from cloze.tokenization.special_tokens import SPECIAL_TOKENS, UNUSED
+from cloze.tokenization.special_tokens import UNUSED
 
 _NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 _MIN_COSINE = 0.99  # of a text's vector and its row, which may be computed in bfloat16 and stored as float16
@@ -167,9 +167,8 @@ def neighbors_in_table(
     tokenizer = embedder.tokenizer
     target = _combine(embedder, [query, *plus], minus, of_words=True)
     excluded = {i for text in (query, *plus, *minus) for i in tokenizer.encode(text).input_ids}
-    excluded |= {
-        i for i, token in enumerate(tokenizer.tokens) if token in SPECIAL_TOKENS or UNUSED.fullmatch(token)
-    }
+    excluded |= tokenizer.special_ids
+    excluded |= {i for i, token in enumerate(tokenizer.tokens) if UNUSED.fullmatch(token)}
     table_VD = embedder.model.embeddings.word_embeddings.weight.detach().float().cpu().numpy()
     ids = [i for i in range(tokenizer.vocab_size) if i not in excluded]
     nearest = _nearest(iter([table_VD[ids]]), target, top_k, "the table of word embeddings")

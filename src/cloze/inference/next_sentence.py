@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from cloze.arguments import check_text
+from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
 from cloze.models.heads import BertForNextSentencePrediction
 from cloze.tokenization.tokenizer import Tokenizer
@@ -24,8 +25,18 @@ class NextSentence(LoadedModel):
 
     @classmethod
     def load(cls, directory: Path | str | Checkpoint, *, device: str = "auto") -> "NextSentence":
-        """Load a pre-trained checkpoint, or the best one of a run."""
+        """Load a pre-trained checkpoint, or the best one of a run.
+
+        Raises:
+            InputError: there is no such model, or it was not pre-trained on pairs of sentences.
+        """
         checkpoint = Checkpoint.open(directory)
+        family = checkpoint.encoder_class.names.family
+        if family != "Bert" and not checkpoint.has_weight("next_sentence.bias"):
+            what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"
+            raise InputError(
+                what, where=checkpoint.directory, remedy="Give a BERT with its next-sentence head"
+            )
         return cls(*load(checkpoint, BertForNextSentencePrediction, device=device), checkpoint.directory)
 
     @torch.inference_mode()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,9 @@ from cloze.models.weight_mapping import BERT, Entries
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BertConfig:
     """The architecture, with BERT-base as defaults and the names of transformers."""
+
+    json_names: ClassVar[Mapping[str, str | None]] = MappingProxyType({})
+    """Fields whose names in config.json differ; None for one that the file does not have."""
 
     vocab_size: int = 30_522
     """Tokens in the vocabulary; the released uncased models have 30,522."""
@@ -52,6 +55,17 @@ class BertConfig:
     """Added to the variance in LayerNorm."""
     attends_to: AttendsTo = "all"
     """The tokens that each token attends to: all of its sequence, or itself and those on one side (section 5.1)."""
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the fields in config.json, without checking them."""
+        names = {field.name: cls.json_names.get(field.name, field.name) for field in fields(cls)}
+        return {field: table[name] for field, name in names.items() if name is not None and name in table}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table of config.json."""
+        names = {field.name: self.json_names.get(field.name, field.name) for field in fields(self)}
+        return {name: getattr(self, field) for field, name in names.items() if name is not None}
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -102,25 +116,45 @@ SIZES: Mapping[str, BertConfig] = MappingProxyType(
 class BertEmbeddings(nn.Module):
     """The sum of token, segment and position embeddings, normalized (figure 2 of the paper).
 
+    A subclass may leave segments out, or number positions from another row of their table.
+
     Source:
         Devlin et al. 2019, 3 and figure 2; google-research/bert modeling.py:385, 428 @eedf571.
     """
 
+    has_token_types: ClassVar[bool] = True
+    """Whether there are segment embeddings."""
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.word_embeddings = _table(config.vocab_size, config.hidden_size)
-        self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
-        self.position_embeddings = _table(config.max_position_embeddings, config.hidden_size)
+        if self.has_token_types:
+            self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
+        self.first_position = self.position_offset(config)
+        num_positions = config.max_position_embeddings + self.first_position
+        self.position_embeddings = _table(num_positions, config.hidden_size)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self._dropout_prob = config.hidden_dropout_prob
 
+    @classmethod
+    def position_offset(cls, config: BertConfig) -> int:
+        """Return the row of the first position."""
+        return 0
+
+    def look_up(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the embeddings that are summed, [T, D] each."""
+        parts = {"word": self.word_embeddings(batch.input_ids)}
+        if self.has_token_types:
+            parts["segment"] = self.token_type_embeddings(batch.token_type_ids)
+        parts["position"] = self.position_embeddings(batch.position_ids + self.first_position)
+        return parts
+
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return [T, D]."""
-        hidden_TD = (
-            self.word_embeddings(batch.input_ids)
-            + self.token_type_embeddings(batch.token_type_ids)
-            + self.position_embeddings(batch.position_ids)
-        )
+        parts = iter(self.look_up(batch).values())
+        hidden_TD = next(parts)
+        for part_TD in parts:
+            hidden_TD = hidden_TD + part_TD
         hidden_TD = dropout(self.layer_norm(hidden_TD), self._dropout_prob if self.training else 0.0)
         device = hidden_TD.device.type
         # in the dtype of autocast, or each layer would convert its input and output
@@ -193,12 +227,13 @@ class BertModel(Encoder):
     """BERT with its pooler: the result of pre-training and the start of every task."""
 
     config_class: ClassVar[type[BertConfig]] = BertConfig
+    embeddings_class: ClassVar[type[BertEmbeddings]] = BertEmbeddings
 
     def __init__(self, config: BertConfig, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         check_type(config, BertConfig, "config", remedy="Give a cloze.BertConfig")
         self.config = config
-        self.embeddings = BertEmbeddings(config)
+        self.embeddings = self.embeddings_class(config)
         self.layers = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
         initialize_weights(self, config.initializer_range, generator)
@@ -235,10 +270,8 @@ class BertModel(Encoder):
             hidden_TD = layer(hidden_TD, batch)
             if output_hidden_states:
                 hidden_states.append(hidden_TD)
-        starts, ends = batch.cu_seqlens[:-1], batch.cu_seqlens[1:]
-        # [CLS]; in a causal encoder only the last token has attended to all others
-        pooled_BD = self.pooler(hidden_TD.index_select(0, ends - 1 if self.is_causal else starts)).tanh()
-        return EncoderOutput(hidden_TD, pooled_BD, tuple(hidden_states) if output_hidden_states else ())
+        kept = tuple(hidden_states) if output_hidden_states else ()
+        return EncoderOutput(hidden_TD, self.pool(hidden_TD, batch), kept)
 
 
 @torch.no_grad()
@@ -264,7 +297,8 @@ def initialize_weights(
             limit = 2 * initializer_range
             nn.init.trunc_normal_(inner.weight, std=initializer_range, a=-limit, b=limit, generator=generator)
         if isinstance(inner, nn.Linear):
-            inner.bias.zero_()
+            if inner.bias is not None:
+                inner.bias.zero_()
         elif isinstance(inner, nn.LayerNorm):
             inner.reset_parameters()
 

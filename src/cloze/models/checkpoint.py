@@ -3,6 +3,7 @@
 Checkpoints of cloze have a manifest, against which their files are verified.
 """
 
+import copy
 import dataclasses
 import json
 import warnings
@@ -20,7 +21,14 @@ from cloze.config import from_dict
 from cloze.errors import InputError, RunError
 from cloze.file_io import read_json
 from cloze.models.bert import BertConfig, initialize_weights
-from cloze.models.encoder import Encoder, build_encoder, get_config_class, get_encoder, get_model_type
+from cloze.models.encoder import (
+    Encoder,
+    build_encoder,
+    encoders,
+    get_config_class,
+    get_encoder,
+    get_model_type,
+)
 from cloze.models.weight_files import WEIGHTS_FILE, load_weights
 from cloze.models.weight_mapping import BERT, HEADS, HUGGING_FACE, MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
@@ -54,11 +62,10 @@ _MAX_VALUES = dict.fromkeys((*_REQUIRED_KEYS, "type_vocab_size"), 10_000_000) | 
 _MAX_PARAMETERS = 4_000_000_000
 _NO_CHECKPOINT = "Give the directory of a checkpoint"
 
-_POOLER = ("bert.pooler.dense.bias", "bert.pooler.dense.weight")
 _POOLER_SEED = 12345
 _MAX_NAME = 100  # characters of a weight's name in a message
 
-_CLASSIFIERS = (["BertForSequenceClassification"], ["BertForTokenClassification"])
+_CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
 
 _CAUSAL_MODEL_TYPE = "one-way-bert"
 """The model type of a BERT whose tokens attend to one side. Other programs refuse it, instead of attending to both.
@@ -93,14 +100,15 @@ def save_model(
         RunError: the disk is full or cannot be written.
         ValueError: the tokenizer has more tokens than the model has embeddings.
     """
-    encoder = get_encoder(model)
+    encoder, class_name = get_encoder(model), type(model).__name__
     config = encoder.config
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(f"{tokenizer.vocab_size} tokens, the model has {config.vocab_size} embeddings")
-    table = _config_to_json(config) | {
-        "architectures": [getattr(model, "architecture", type(model).__name__)],
+    table = _config_to_json(config)
+    table |= {
+        "architectures": [encoder.names.architecture(getattr(model, "architecture", class_name))],
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-        "pad_token_id": tokenizer.pad_id,
+        "pad_token_id": table.get("pad_token_id", tokenizer.pad_id),
     }
     if labels:
         table["id2label"] = {str(number): label for number, label in enumerate(labels)}
@@ -109,7 +117,9 @@ def save_model(
         table["problem_type"] = problem_type
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
     if weights:
-        save_weights(mapping_of(encoder).to_external(named_weights(model)), directory / WEIGHTS_FILE)
+        saved = {name: weight for name, weight in named_weights(model).items() if _is_saved(name, model)}
+        external = mapping_of(encoder).to_external(saved)
+        save_weights(encoder.names.to_class(external, class_name), directory / WEIGHTS_FILE)
     dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)
 
 
@@ -160,12 +170,13 @@ def load_model(
         encoder = build_encoder(config)
         model = encoder if head is None else head(encoder)
     where = directory / WEIGHTS_FILE
-    weights = load_weights(directory) if weights is None else weights
+    weights = load_weights(directory, encoder.names) if weights is None else weights
     _, unexpected = assign_weights(model, weights, mapping_of(encoder), where=where)
     has_head = any(not name.startswith("bert.") for name in named_weights(model))
     for name in unexpected:
         # the encoder, and one head of pre-training, can be loaded without the other heads
-        if name.startswith("bert.") or (has_head and not name.startswith("cls.")):
+        is_of_encoder = name.startswith(encoder.names.prefix)
+        if is_of_encoder or (has_head and not encoder.names.is_pretraining_head(name)):
             what = f"unexpected weight {name}: a {type(model).__name__} of this config has none"
             raise InputError(what, where=where)
     return model
@@ -197,9 +208,10 @@ def assign_weights(
     shapes = {name: weight.shape for name, weight in named_weights(model).items()}
     expected = mapping.external_shapes(shapes)
     external = {name: weights[name] for name in sorted(expected) if name in weights}
-    missing = sorted(name for name in _POOLER if name in expected and name not in weights)
+    pooler_weights = _pooler_weights(model, mapping)
+    missing = sorted(name for name in pooler_weights if name not in weights)
     # a file with one of the pooler's weights is damaged
-    lacks_pooler = isinstance(model, Encoder) and len(missing) == len(_POOLER)
+    lacks_pooler = isinstance(model, Encoder) and len(missing) == len(pooler_weights)
     if not (new_pooler or lacks_pooler or not getattr(model, "uses_pooler", True)):
         missing = []
     # one zero that is repeated: memory is allocated after all shapes are checked
@@ -214,13 +226,14 @@ def assign_weights(
             what, remedy = f"the weight {name} holds NaN or infinite values", "Use an earlier checkpoint"
             raise InputError(what, where=where, remedy=remedy)
     if missing:
-        config = get_encoder(model).config
-        if lacks_pooler and not new_pooler:
+        encoder = get_encoder(model)
+        if lacks_pooler and not new_pooler and encoder.has_published_pooler():
             warnings.warn(f"{where}: no pooler: it starts with random weights", stacklevel=2)
-        pooler = nn.Linear(config.hidden_size, config.hidden_size)
-        initialize_weights(pooler, config.initializer_range, torch.Generator().manual_seed(_POOLER_SEED))
-        parts = pooler.state_dict().items()
-        assigned |= {f"bert.pooler.{part}": v for part, v in parts if f"bert.pooler.dense.{part}" in missing}
+        pooler = copy.deepcopy(encoder.pooler).to_empty(device="cpu")
+        generator = torch.Generator().manual_seed(_POOLER_SEED)
+        initialize_weights(pooler, encoder.config.initializer_range, generator)
+        new = {f"bert.pooler.{part}": weight for part, weight in pooler.state_dict().items()}
+        assigned |= {name: w for name, w in new.items() if mapping.external_names(name)[0] in missing}
     prefix = "bert." if isinstance(model, Encoder) else ""
     model.load_state_dict(
         {name.removeprefix(prefix): weight.float() for name, weight in assigned.items()}, assign=True
@@ -234,10 +247,12 @@ def _explain(error: InputError, model: nn.Module, expected: set[str], names: set
     remedy = "Configuration and weights belong to different models"
     if not isinstance(error, MissingWeightsError):
         return error.what, error.remedy or remedy
-    encoder_names = {name for name in expected if name.startswith("bert.")} - set(_POOLER)
+    prefix = get_encoder(model).names.prefix
+    encoder_names = {name for name in expected if name.startswith(prefix) and ".pooler." not in name}
     if encoder_names <= names and not isinstance(model, Encoder):
         remedy = f"Give a model with the head of {type(model).__name__}"
-    others = sorted(names - expected, key=lambda name: (name.startswith("cls."), name))
+    is_pretraining = get_encoder(model).names.is_pretraining_head
+    others = sorted(names - expected, key=lambda name: (is_pretraining(name), name))
     if not others:
         return error.what, remedy
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
@@ -268,16 +283,17 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     model_type = table.get("model_type", "bert")
     config_class = get_config_class("bert" if model_type == _CAUSAL_MODEL_TYPE else str(model_type))
     if config_class is None:
-        raise InputError(f"model_type {model_type!r}, cloze reads 'bert'", where=where)
+        known = ", ".join(sorted(encoders()))
+        raise InputError(f"model_type {model_type!r}, cloze reads {known}", where=where)
     if table.get("is_decoder"):
         what = "is_decoder is true: a causal model"
         raise InputError(what, where=where, remedy="cloze reads encoders")
     if table.get("position_embedding_type", "absolute") != "absolute":
         raise InputError("position_embedding_type must be 'absolute'", where=where)
-    if missing := [key for key in _REQUIRED_KEYS if key not in table]:
+    required = [config_class.json_names.get(key, key) for key in _REQUIRED_KEYS]
+    if missing := [key for key in required if key not in table]:
         raise InputError(f"{missing[0]} is missing", where=where)
-    fields = {field.name for field in dataclasses.fields(config_class)}
-    values = {key: value for key, value in table.items() if key in fields}
+    values = config_class.from_json(table)
     if "hidden_act" in values:
         values["hidden_act"] = _ACTIVATIONS.get(str(values["hidden_act"]), values["hidden_act"])
     config: BertConfig = from_dict(config_class, values, where=where)
@@ -303,7 +319,8 @@ def load_labels(directory: Path) -> tuple[str, ...]:
     labels = table.get("id2label")
     if labels is None:
         # transformers does not write the default names of two classes
-        is_classifier = table.get("architectures") in _CLASSIFIERS
+        architectures = table.get("architectures") or [""]
+        is_classifier = isinstance(architectures, list) and str(architectures[0]).endswith(_CLASSIFIERS)
         return ("LABEL_0", "LABEL_1") if is_classifier else ()
     numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else ["0"]
     if not isinstance(labels, dict) or set(labels) != set(numbers):
@@ -313,11 +330,11 @@ def load_labels(directory: Path) -> tuple[str, ...]:
 
 
 def _config_to_json(config: BertConfig) -> dict[str, Any]:
-    table = dataclasses.asdict(config)
-    table["hidden_act"] = _HUGGING_FACE_ACTIVATIONS[config.hidden_act]
+    table = config.to_json()
+    table[config.json_names.get("hidden_act") or "hidden_act"] = _HUGGING_FACE_ACTIVATIONS[config.hidden_act]
     model_type = get_model_type(config)
     if config.attends_to == "all":
-        del table["attends_to"]
+        table.pop("attends_to", None)
     elif model_type == "bert":
         model_type = _CAUSAL_MODEL_TYPE
     return {"model_type": model_type, **table}
@@ -343,5 +360,20 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
 
 def mapping_of(encoder: Encoder) -> WeightMapping:
     """Return the names of an encoder's weights, and of those of heads, in model.safetensors."""
-    entries = encoder.weight_mapping()
-    return HUGGING_FACE if entries is BERT else WeightMapping(HUGGING_FACE.name, (*entries, *HEADS))
+    entries, heads = encoder.weight_mapping(), encoder.names.heads
+    if entries is BERT and heads is HEADS:
+        return HUGGING_FACE
+    return WeightMapping(HUGGING_FACE.name, (*entries, *heads))
+
+
+def _pooler_weights(model: nn.Module, mapping: WeightMapping) -> list[str]:
+    """Return the names of the pooler's weights in a file."""
+    names = [name for name in named_weights(model) if name.startswith("bert.pooler.")]
+    return [external for name in names for external in mapping.external_names(name)]
+
+
+def _is_saved(name: str, model: nn.Module) -> bool:
+    """Whether a weight is written; a pooler that belongs to heads is written with those that read it."""
+    is_pooler = name.startswith("bert.pooler.")
+    uses_pooler = getattr(model, "uses_pooler", False)
+    return not is_pooler or uses_pooler or get_encoder(model).has_published_pooler()

@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +15,16 @@ from torch import Tensor, nn
 import cloze.models
 from cloze.data.batch import PackedBatch
 from cloze.models.batch import pack_padded
+from cloze.models.weight_mapping import BERT_NAMES, Entries, HuggingFaceNames
 
 if TYPE_CHECKING:
     from cloze.models.bert import BertConfig
-    from cloze.models.weight_mapping import Entries
 
 EncoderClass = TypeVar("EncoderClass", bound="type[Encoder]")
+
+_POOLER_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"Tanh": torch.tanh, "Relu": torch.relu}
+)
 
 
 class EncoderOutput(NamedTuple):
@@ -29,7 +33,7 @@ class EncoderOutput(NamedTuple):
     sequence_output: Tensor
     """The last layer, a vector for each token: T_i in the paper."""
     pooled_output: Tensor
-    """A vector for each sequence: tanh of a dense layer on [CLS], or on the last token of a causal encoder."""
+    """A vector for each sequence: a dense layer and tanh on [CLS], or on the last token of a causal encoder."""
     hidden_states: tuple[Tensor, ...]
     """The embeddings and the output of every layer where requested, else empty."""
 
@@ -49,6 +53,10 @@ class Encoder(nn.Module):
     """
 
     config_class: ClassVar[type["BertConfig"]]
+    names: ClassVar[HuggingFaceNames] = BERT_NAMES
+    """The names of its classes, heads and files in transformers."""
+    pooler_activation: ClassVar[Literal["Tanh", "Relu"]] = "Tanh"
+    """The function after the dense layer `pooler`, by its name in ONNX."""
     token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
     """The `named_outputs` that have a value for each token; the others have one for each sequence."""
     config: "BertConfig"
@@ -57,7 +65,7 @@ class Encoder(nn.Module):
     pooler: nn.Linear
 
     @classmethod
-    def weight_mapping(cls) -> "Entries":
+    def weight_mapping(cls) -> Entries:
         """Return the names of the weights, prefixed with `bert.`, and their names in model.safetensors."""
         raise NotImplementedError
 
@@ -73,6 +81,18 @@ class Encoder(nn.Module):
     def hidden_matrices(self) -> list[HiddenMatrix]:
         """Return the matrices of the layers, which Muon trains."""
         return [HiddenMatrix(parameter) for parameter in self.layers.parameters() if parameter.ndim == 2]
+
+    def pool(self, hidden_TD: Tensor, batch: PackedBatch) -> Tensor:
+        """Return a vector for each sequence, [B, D], from [CLS], or from the last token of a causal encoder."""
+        # in a causal encoder only the last token has attended to all others
+        tokens_B = batch.cu_seqlens[1:] - 1 if self.is_causal else batch.cu_seqlens[:-1]
+        return _POOLER_ACTIVATIONS[self.pooler_activation](self.pooler(hidden_TD.index_select(0, tokens_B)))
+
+    @classmethod
+    def has_published_pooler(cls) -> bool:
+        """Whether transformers has the pooler in the encoder; else it is a part of the heads that read it."""
+        (name, *_) = dict(cls.weight_mapping()).get("bert.pooler.weight", (cls.names.prefix,))
+        return name.startswith(cls.names.prefix)
 
     @property
     def is_causal(self) -> bool:
@@ -114,7 +134,8 @@ class Encoder(nn.Module):
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the outputs by their names in transformers."""
         output = self.encode(batch)
-        return {"last_hidden_state": output.sequence_output, "pooler_output": output.pooled_output}
+        pooled = {"pooler_output": output.pooled_output} if self.has_published_pooler() else {}
+        return {"last_hidden_state": output.sequence_output, **pooled}
 
 
 ENCODERS: dict[str, type[Encoder]] = {}
@@ -155,6 +176,11 @@ def get_model_type(config: "BertConfig") -> str:
     return next(name for name, encoder in ENCODERS.items() if encoder.config_class is type(config))
 
 
+def get_encoder_class(config: "BertConfig") -> type[Encoder]:
+    """Return the encoder with this config class."""
+    return ENCODERS[get_model_type(config)]
+
+
 def build_encoder(config: "BertConfig", *, generator: torch.Generator | None = None) -> Encoder:
     """Return a new encoder of a config.
 
@@ -162,7 +188,7 @@ def build_encoder(config: "BertConfig", *, generator: torch.Generator | None = N
         config: decides the class.
         generator: for the initial weights; None takes torch's default generator.
     """
-    constructor: Any = ENCODERS[get_model_type(config)]
+    constructor: Any = get_encoder_class(config)
     encoder: Encoder = constructor(config, generator=generator)
     return encoder
 

@@ -22,7 +22,7 @@ from cloze.models.checkpoint import (
     save_model,
     verify_checkpoint,
 )
-from cloze.models.encoder import build_encoder
+from cloze.models.encoder import build_encoder, get_encoder_class
 from cloze.models.heads import (
     BertForMaskedLM,
     BertForMultipleChoice,
@@ -113,7 +113,11 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
     if tokenizer.vocab_size > config.vocab_size:
         what = f"{tokenizer.vocab_size:,} tokens, the configuration says vocab_size = {config.vocab_size:,}"
         raise InputError(what, where=directory, remedy="The files belong to different models")
-    weights = read_bundle(source) if is_google else load_weights_or_pickle(directory)
+    weights = (
+        read_bundle(source)
+        if is_google
+        else load_weights_or_pickle(directory, get_encoder_class(config).names)
+    )
     with torch.device("meta"):  # shapes only: the file has the values
         encoder = build_encoder(config)
         mapping = GOOGLE if is_google else mapping_of(encoder)
@@ -143,12 +147,13 @@ def _find_head(
     (classifier,) = mapping.external_names("classifier.weight")
     if classifier not in weights:
         return lambda encoder: encoder, 0
-    if architectures == ["BertForMultipleChoice"]:
+    architecture = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    if architecture.endswith("ForMultipleChoice"):
         return BertForMultipleChoice, 0
     num_labels = (*weights[classifier].shape, 0)[0]
     if not 0 < num_labels <= _MAX_LABELS:
         raise InputError(f"a classifier of {num_labels:,} labels", where=where)
-    is_tagger = architectures == ["BertForTokenClassification"]
+    is_tagger = architecture.endswith("ForTokenClassification")
     head_class = BertForTokenClassification if is_tagger else BertForSequenceClassification
     return partial(head_class, num_labels=num_labels), num_labels
 

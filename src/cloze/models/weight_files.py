@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.models.weight_mapping import normalize_hugging_face_names
+from cloze.models.weight_mapping import BERT_NAMES, HuggingFaceNames, normalize_hugging_face_names
 
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
@@ -24,7 +24,7 @@ _STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")
 _DAMAGED = "The file is damaged: copy it again or write a new one"
 
 
-def load_weights(directory: Path) -> dict[str, Tensor]:
+def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[str, Tensor]:
     """Read all weights from safetensors, by today's names of transformers.
 
     Raises:
@@ -37,24 +37,26 @@ def load_weights(directory: Path) -> dict[str, Tensor]:
     if missing := sorted(indexed - set(weights)):
         where = directory / WEIGHTS_INDEX_FILE
         raise InputError(f"the weight {missing[0]} is in none of its files", where=where)
-    return normalize_hugging_face_names(weights, where=directory)
+    return normalize_hugging_face_names(weights, names, where=directory)
 
 
-def load_weights_or_pickle(directory: Path) -> dict[str, Tensor]:
+def load_weights_or_pickle(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[str, Tensor]:
     """Read all weights from safetensors or, if there are none, from pytorch_model.bin.
 
     Raises:
         InputError: a file is missing or damaged, or pytorch_model.bin holds more than tensors.
     """
     if any((directory / name).exists() for name in (WEIGHTS_FILE, WEIGHTS_INDEX_FILE)):
-        return load_weights(directory)
+        return load_weights(directory, names)
     if not (directory / TORCH_WEIGHTS_FILE).exists():
         what = f"no weights here: neither {WEIGHTS_FILE} nor {TORCH_WEIGHTS_FILE}"
         raise InputError(what, where=directory)
-    return normalize_hugging_face_names(_load_pickle(directory / TORCH_WEIGHTS_FILE), where=directory)
+    return normalize_hugging_face_names(_load_pickle(directory / TORCH_WEIGHTS_FILE), names, where=directory)
 
 
-def read_weight_headers(directory: Path) -> tuple[dict[str, Tensor], set[str]]:
+def read_weight_headers(
+    directory: Path, names: HuggingFaceNames = BERT_NAMES
+) -> tuple[dict[str, Tensor], set[str]]:
     """Read the headers alone: weights on the device meta, by today's names of transformers, and the dtypes.
 
     Raises:
@@ -73,7 +75,7 @@ def read_weight_headers(directory: Path) -> tuple[dict[str, Tensor], set[str]]:
             raise InputError("no such file", where=file) from None
         except (SafetensorError, OSError) as error:
             raise InputError(f"cannot be read: {error}", where=file, remedy=_DAMAGED) from error
-    return normalize_hugging_face_names(shapes, where=directory), dtypes
+    return normalize_hugging_face_names(shapes, names, where=directory), dtypes
 
 
 def weight_files(directory: Path) -> tuple[list[Path], set[str]]:

@@ -7,9 +7,10 @@ concatenated along the first axis. `{i}` is the number of a layer.
 import re
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 import torch
@@ -163,6 +164,69 @@ HEADS: Entries = (
 )
 """The weights of heads."""
 
+_BERT_COPIES: Mapping[str, str] = MappingProxyType(
+    {
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuggingFaceNames:
+    """How transformers names the classes and weights of a family of models."""
+
+    family: str = "Bert"
+    """The first part of the names of its classes, as in BertForMaskedLM."""
+    prefix: str = "bert."
+    """The prefix of the encoder's weights in files of models with a head."""
+    bare: tuple[str, ...] = ("embeddings.", "encoder.", "pooler.")
+    """The first parts of their names in files of the encoder alone."""
+    words: str = "embeddings.word_embeddings.weight"
+    """The word embeddings, without the prefix."""
+    heads: Entries = HEADS
+    copies: Mapping[str, str] = field(default_factory=lambda: _BERT_COPIES)
+    """Copies of tied weights that a file may hold, and the weights to which they are tied."""
+    renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """For heads, by their class here, the beginnings of names that differ from those in the tables, and the others."""
+
+    def architecture(self, class_name: str) -> str:
+        """Return the class in transformers of an encoder or head of cloze."""
+        if self.family != "Bert" and class_name == "BertForPreTraining":
+            class_name = "BertForMaskedLM"  # no other family has both heads
+        return (
+            f"{self.family}{class_name.removeprefix('Bert')}" if class_name.startswith("Bert") else class_name
+        )
+
+    def is_pretraining_head(self, external_name: str) -> bool:
+        """Whether a weight belongs to a head of pre-training, which other models leave out."""
+        heads = (names for name, names in self.heads if name.startswith(("masked_lm.", "next_sentence.")))
+        return external_name.startswith("cls.") or any(external_name in names for names in heads)
+
+    def to_class(self, weights: Mapping[str, Tensor], class_name: str) -> dict[str, Tensor]:
+        """Return weights by the names that a class of cloze has in files."""
+        renamed = self.renamed.get(class_name, {})
+        return {_replace_prefix(name, renamed): weight for name, weight in weights.items()}
+
+    def from_class(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the weights of a file by the names in the tables."""
+        for renamed in self.renamed.values():
+            prefixes = tuple(renamed.values())
+            if all(any(name.startswith(prefix) for name in weights) for prefix in prefixes):
+                others = {name: w for name, w in weights.items() if not name.startswith(tuple(renamed))}
+                back = {new: old for old, new in renamed.items()}
+                taken = {name: w for name, w in weights.items() if name.startswith(prefixes)}
+                return others | {_replace_prefix(name, back): weight for name, weight in taken.items()}
+        return dict(weights)
+
+
+def _replace_prefix(name: str, prefixes: Mapping[str, str]) -> str:
+    old = next((prefix for prefix in prefixes if name.startswith(prefix)), "")
+    return f"{prefixes.get(old, '')}{name.removeprefix(old)}"
+
+
+BERT_NAMES = HuggingFaceNames()
+
 HUGGING_FACE = WeightMapping("Hugging Face", (*BERT, *HEADS))
 """model.safetensors as transformers, sentence-transformers and TEI read it."""
 
@@ -194,50 +258,51 @@ GOOGLE = WeightMapping(
 """The TensorFlow checkpoints of google-research/bert, without optimizer slots and `global_step`."""
 
 
-_OTHER_MODELS = frozenset({"albert", "distilbert", "electra", "ernie", "nezha", "roberta", "xlm_roberta"})
+_MODELS = frozenset({"albert", "bert", "distilbert", "electra", "ernie", "nezha", "roberta", "xlm_roberta"})
 """Prefixes of models that have an embedding table of the same name."""
-_WORD_EMBEDDINGS = re.compile(r"((?:[^.]+\.)*?)(?:bert\.)?embeddings\.word_embeddings\.weight")
 
 
-def _wrapper_prefix(names: Collection[str]) -> str:
-    """Return what stands before the names of BERT's weights, as in "module." and "_orig_mod."; empty in doubt."""
-    prefixes = [match[1] for match in map(_WORD_EMBEDDINGS.fullmatch, names) if match]
-    if len(prefixes) != 1 or _OTHER_MODELS & set(prefixes[0].split(".")):
+def _wrapper_prefix(external_names: Collection[str], names: HuggingFaceNames) -> str:
+    """Return what stands before the names of the weights, as in "module." and "_orig_mod."; empty in doubt."""
+    pattern = re.compile(rf"((?:[^.]+\.)*?)(?:{re.escape(names.prefix)})?{re.escape(names.words)}")
+    prefixes = [match[1] for match in map(pattern.fullmatch, external_names) if match]
+    if len(prefixes) != 1 or (_MODELS - {names.prefix[:-1]}) & set(prefixes[0].split(".")):
         return ""
-    is_unambiguous = len({name.removeprefix(prefixes[0]) for name in names}) == len(names)
+    is_unambiguous = len({name.removeprefix(prefixes[0]) for name in external_names}) == len(external_names)
     return prefixes[0] if is_unambiguous else ""
 
 
 def normalize_hugging_face_names(
-    external: Mapping[str, Tensor], *, where: Path | None = None
+    external: Mapping[str, Tensor], names: HuggingFaceNames = BERT_NAMES, *, where: Path | None = None
 ) -> dict[str, Tensor]:
     """Return weights by today's names of transformers.
 
-    LayerNorm's `gamma` and `beta` become `weight` and `bias`, and the names of a bare encoder get the prefix `bert.`.
-    Copies of tied weights (the output matrix and its bias) and position ids are removed. The prefix that a wrapper of
-    the model gave to its names is left out, with a warning.
+    LayerNorm's `gamma` and `beta` become `weight` and `bias`, and the names of a bare encoder get the prefix of its
+    family, such as `bert.`. Copies of tied weights (the output matrix and its bias) and position ids are removed. The
+    prefix that a wrapper of the model gave to its names is left out, with a warning.
 
     Raises:
-        InputError: the output matrix differs from the word embeddings, to which BERT ties it.
+        InputError: the output matrix differs from the word embeddings, to which the model ties it.
     """
-    if prefix := _wrapper_prefix(external):
+    if prefix := _wrapper_prefix(external, names):
         warnings.warn(f"{where}: names of weights begin with {prefix!r}, which is left out", stacklevel=2)
         external = {name.removeprefix(prefix): weight for name, weight in external.items()}
     is_bare = any(name.startswith("embeddings.") for name in external)
-    output = external.get("cls.predictions.decoder.weight")
-    embeddings = external.get("bert.embeddings.word_embeddings.weight")
-    if output is not None and embeddings is not None:
-        is_same = output.dtype == embeddings.dtype and output.shape == embeddings.shape
+    for copy, original in names.copies.items():
+        output, tied = external.get(copy), external.get(original)
+        if output is None or tied is None or not copy.endswith(".weight"):
+            continue
+        is_same = output.dtype == tied.dtype and output.shape == tied.shape
         # on the device meta only shapes are known
-        if not is_same or not (output.is_meta or torch.equal(output, embeddings)):
-            what = "cls.predictions.decoder.weight differs from the word embeddings, to which BERT ties it"
+        if not is_same or not (output.is_meta or torch.equal(output, tied)):
+            what = f"{copy} differs from the word embeddings, to which the model ties it"
             raise InputError(what, where=where)
     weights = {}
     for name, weight in external.items():
-        if name.startswith("cls.predictions.decoder.") or name.endswith("embeddings.position_ids"):
+        if name in names.copies or name.endswith("embeddings.position_ids"):
             continue
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-        if is_bare and name.startswith(("embeddings.", "encoder.", "pooler.")):
-            name = f"bert.{name}"
+        if is_bare and name.startswith(names.bare):
+            name = f"{names.prefix}{name}"
         weights[name] = weight
-    return weights
+    return names.from_class(weights)

@@ -42,7 +42,7 @@ def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progre
         raise InputError(what, where=config.init, remedy=remedy)
     check_lengths(config, model.config)
     model = _with_dropout_of(config.model, model)
-    rows = map_added_tokens(Tokenizer.load(checkpoint), tokenizer, where=config.data)
+    rows = map_added_tokens(Tokenizer.load_wordpiece(checkpoint), tokenizer, where=config.data)
     if rows:
         resize_token_embeddings(model, rows)
         progress.note(

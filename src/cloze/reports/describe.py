@@ -15,6 +15,7 @@ from cloze.file_io import read_json
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer
 from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
+from cloze.models.encoder import get_encoder_class
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
 from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
@@ -77,7 +78,7 @@ def _verify(directory: Path, kind: str | None = None) -> int:
 
 def _checkpoint_facts(directory: Path) -> dict[str, Any]:
     config = load_config(directory)
-    weights, formats = read_weight_headers(directory)
+    weights, formats = read_weight_headers(directory, get_encoder_class(config).names)
     head = read_json(directory / CONFIG_FILE).get("architectures")
     name = name_of_snapshot(directory)
     facts: dict[str, Any] = {
@@ -106,6 +107,7 @@ def _tokenizer_facts(directory: Path) -> dict[str, Any]:
     tokenizer = Tokenizer.load(directory)
     unused = sum(token.startswith("[unused") for token in tokenizer.tokens)
     return {
+        **({} if tokenizer.kind == "WordPiece" else {"tokenizer": tokenizer.kind}),
         "word pieces": tokenizer.vocab_size,
         "of them unused": unused,
         "case": "lower-cased" if tokenizer.lowercase else "kept",

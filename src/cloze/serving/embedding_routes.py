@@ -35,7 +35,6 @@ from cloze.serving.schema import (
     TruncationOptions,
 )
 from cloze.serving.served_model import ServedModel
-from cloze.tokenization.tokenizer import Tokenizer
 
 
 class EmbedRequest(TextsRequest, TruncationOptions):
@@ -218,7 +217,7 @@ class Token(BaseModel):
 
 def tokenize(served: ServedModel, request: TokenizeRequest) -> list[list[dict[str, Any]]]:
     """Return the tokens of each text."""
-    tokenizer, special_ids = served.tokenizer, _special_ids(served.tokenizer)
+    tokenizer, special_ids = served.tokenizer, served.tokenizer.special_ids
     ends = slice(None) if request.add_special_tokens is not False else slice(1, -1)
     tokenized = []
     for text in as_list(request.inputs):
@@ -250,7 +249,7 @@ def decode(served: ServedModel, request: DecodeRequest) -> list[str]:
     """Return the text of each list of token ids."""
     tokenizer, ids = served.tokenizer, request.ids
     lists: Any = ids if isinstance(ids[0], list) else [ids]
-    skipped = _special_ids(tokenizer) if request.skip_special_tokens is not False else frozenset()
+    skipped = tokenizer.special_ids if request.skip_special_tokens is not False else frozenset()
     if any(i >= tokenizer.vocab_size for ids in lists for i in ids):
         raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
     return [tokenizer.decode([i for i in ids if i not in skipped]) for ids in lists]
@@ -298,12 +297,6 @@ def _label_scores(prediction: Any) -> list[dict[str, Any]]:
         return [{"label": "score", "score": prediction}]
     ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
     return [{"label": label, "score": score} for label, score in ranked]
-
-
-def _special_ids(tokenizer: Tokenizer) -> frozenset[int]:
-    return frozenset(
-        (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id)
-    )
 
 
 ROUTES = (

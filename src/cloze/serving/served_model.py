@@ -62,9 +62,9 @@ class ServedModel:
         embedder = Embedder.load(checkpoint, unnormalized, device=device)
         fill_mask = next_sentence = None
         is_bidirectional = embedder.model.config.attends_to == "all"  # else its head predicts the next token
-        if is_bidirectional and any(name.startswith("cls.predictions.") for name in checkpoint.weights):
+        if is_bidirectional and checkpoint.has_weight("masked_lm.bias"):
             fill_mask = FillMask.load(checkpoint, device=device)
-        if any(name.startswith("cls.seq_relationship.") for name in checkpoint.weights):
+        if checkpoint.has_weight("next_sentence.bias"):
             next_sentence = NextSentence.load(checkpoint, device=device)
         predictor = _load_predictor(checkpoint, device=device)
         for head in (fill_mask, next_sentence, predictor):

@@ -20,7 +20,6 @@ from cloze.tasks.span import SpanQuestion
 from cloze.tasks.span_decoding import Answer
 from cloze.tasks.tagging import PredictedEntity
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.special_tokens import MASK
 
 
 class FillRequest(TextsRequest):
@@ -32,7 +31,8 @@ class FillRequest(TextsRequest):
 async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> list[list[list[Candidate]]]:
     """Return the most probable tokens for each [MASK] of each text."""
     texts = as_list(request.inputs)
-    candidates = request.top_k * sum(text.count(MASK) for text in texts)
+    mask = served.tokenizer.special_token("mask")
+    candidates = request.top_k * sum(text.count(mask) for text in texts)
     if candidates > MAX_CANDIDATES:
         what = f"{candidates:,} candidates requested, at most {MAX_CANDIDATES:,} are returned"
         raise InputError(what, where="inputs", remedy="Ask for fewer texts, [MASK]s or a lower top_k")

@@ -112,9 +112,8 @@ def encode_text(
     if pair is None:
         windows = half_overlapping_windows(encoding.input_ids[1:-1], max_seq_length - 2)
         return [_add_special_tokens(tokenizer, window, None, is_truncated=False) for window in windows]
-    a_end = encoding.token_type_ids.count(0) - 1
-    a, b = encoding.input_ids[1:a_end], encoding.input_ids[a_end + 1 : -1]
-    size = max_seq_length - 3
+    a, b = (tokenizer.encode(part).input_ids[1:-1] for part in (text, pair))
+    size = max_seq_length - tokenizer.template(is_pair=True).num_special
     shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
     kept = shorter[: size // 2]
     is_truncated = len(kept) < len(shorter)
@@ -137,7 +136,7 @@ def encode_choices(
     ]
     if long_texts == "truncate" or not any(sequence.is_truncated for sequence in sequences):
         return [sequences]
-    size = max_seq_length - 3
+    size = max_seq_length - tokenizer.template(is_pair=True).num_special
     prompt_ids, *choice_ids = (tokenizer.encode(text).input_ids[1:-1] for text in (prompt, *choices))
     max_choice = max(size // 2, size - len(prompt_ids))
     windows = half_overlapping_windows(prompt_ids, size - min(max(map(len, choice_ids)), max_choice))
@@ -154,12 +153,7 @@ def _add_special_tokens(
     tokenizer: Tokenizer, a: list[int], b: list[int] | None, *, is_truncated: bool
 ) -> TextSequence:
     """Put [CLS] and [SEP] around the tokens of one text or two."""
-    input_ids = [tokenizer.cls_id, *a, tokenizer.sep_id]
-    token_type_ids = [0] * len(input_ids)
-    if b is not None:
-        input_ids += [*b, tokenizer.sep_id]
-        token_type_ids += [1] * (len(b) + 1)
-    return TextSequence(input_ids, token_type_ids, is_truncated)
+    return TextSequence(*tokenizer.join(a, b), is_truncated)
 
 
 def half_overlapping_windows(ids: list[int], size: int) -> list[list[int]]:

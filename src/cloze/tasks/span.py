@@ -24,8 +24,6 @@ from cloze.training.metric_sums import MetricSums
 
 Integers: TypeAlias = npt.NDArray[np.int32]
 
-_NUM_SPECIAL_TOKENS = 3  # [CLS] and two [SEP]
-
 
 @dataclass(frozen=True, slots=True)
 class SpanQuestion:
@@ -45,6 +43,7 @@ class SpanFeature:
     """`[CLS] question [SEP] window [SEP]`, and the answer's tokens."""
 
     input_ids: Integers
+    token_type_ids: npt.NDArray[np.int8]
     context: Context
     window: slice
     """Tokens of the paragraph."""
@@ -125,27 +124,33 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
             query = tokenizer.google_tokenizer.ids(example.question)
         else:
             query = tokenizer.encode(example.question).input_ids[1:-1]
-        kept = query[: min(self.max_query_length, max_seq_length - _NUM_SPECIAL_TOKENS - 1)]
-        front = np.array([tokenizer.cls_id, *kept, tokenizer.sep_id], np.int32)
-        end = np.array([tokenizer.sep_id], np.int32)
+        num_special = tokenizer.template(is_pair=True).num_special
+        kept = query[: min(self.max_query_length, max_seq_length - num_special - 1)]
+        front_length = num_special - 1 + len(kept)
         answer = context.token_span(example.answers[0]) if example.answers else None
-        size = max_seq_length - _NUM_SPECIAL_TOKENS - len(kept)
-        return [
-            SpanFeature(
-                np.concatenate([front, context.input_ids[window], end]),
-                context,
-                window,
-                _target(answer, window, len(front)),
-                is_truncated=len(kept) < len(query),
+        size = max_seq_length - num_special - len(kept)
+        features = []
+        for window in sliding_windows(len(context.input_ids), size, self.doc_stride):
+            input_ids, token_type_ids = tokenizer.join(kept, context.input_ids[window].tolist())
+            target = _target(answer, window, front_length)
+            is_truncated = len(kept) < len(query)
+            features.append(
+                SpanFeature(
+                    np.array(input_ids, np.int32),
+                    np.array(token_type_ids, np.int8),
+                    context,
+                    window,
+                    target,
+                    is_truncated,
+                )
             )
-            for window in sliding_windows(len(context.input_ids), size, self.doc_stride)
-        ]
+        return features
 
     def batch(self, features: Sequence[SpanFeature]) -> TaskBatch:
         """Pack windows in the given order."""
         batch = collate(
             [feature.input_ids for feature in features],
-            [np.arange(feature.num_tokens) >= feature.first_token for feature in features],
+            [feature.token_type_ids for feature in features],
         )
         targets = np.array([feature.target for feature in features])
         return TaskBatch.extend(batch, targets=targets, counts=tuple(f.num_tokens for f in features))

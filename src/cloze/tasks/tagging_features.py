@@ -90,7 +90,7 @@ def pack(features: Sequence[TaggingFeature]) -> TaskBatch:
 
 def _tokenize(words: Sequence[str], tokenizer: Tokenizer) -> tuple[Integers, Integers]:
     """Return the tokens of all words, [P], and the index of each word's first token."""
-    ids, lengths = tokenizer.ids(words)
+    ids, lengths = tokenizer.word_ids(words)
     ids_P = ids.astype(np.int64)
     if not lengths.all():
         ids_P = np.insert(ids_P, np.cumsum(lengths)[lengths == 0], tokenizer.unk_id)

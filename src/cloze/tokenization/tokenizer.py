@@ -6,12 +6,13 @@ rare Unicode, is `cloze.tokenization.google_tokenizer`.
 """
 
 import json
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from cloze.file_io import disk_errors, read_json
 from cloze.model_paths import resolve_checkpoint
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from cloze.tokenization.template import Template
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.vocabulary import (
     check_vocabulary,
@@ -38,6 +40,7 @@ from cloze.tokenization.word_cache import WordCache
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 ADDED_TOKENS_FILE = "added_tokens.json"
 """Tokens beyond `vocab.txt`, in directories of transformers without a `tokenizer.json`."""
 _ADDED_TOKENS_KEY = "added_tokens_decoder"
@@ -63,13 +66,22 @@ class Encoding:
     token_type_ids: list[int]
     offsets: list[tuple[int, int]]
     tokens: list[str]
+    pair_start: int | None = None
+    """The first token of the second text of a pair."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
 
 
-def _id_of(token: str) -> "cached_property[int]":
-    return cached_property(lambda tokenizer: tokenizer.tokens.index(token))
+SpecialRole: TypeAlias = Literal["pad", "unk", "cls", "sep", "mask"]
+"""The purpose of a special token."""
+_SPECIAL: Mapping[SpecialRole, str] = MappingProxyType(
+    {"pad": PAD, "unk": UNK, "cls": CLS, "sep": SEP, "mask": MASK}
+)
+
+
+def _id_of(role: SpecialRole) -> "cached_property[int]":
+    return cached_property(lambda tokenizer: tokenizer.tokens.index(tokenizer.special_token(role)))
 
 
 class AddedToken(NamedTuple):
@@ -158,13 +170,12 @@ class Tokenizer:
     def load(cls, directory: Path | str) -> "Tokenizer":
         """Load a tokenizer from a directory of cloze or of any BERT tool, or that of a bundled model by its name.
 
-        Reads `tokenizer.json` if it exists, else `vocab.txt`. As in transformers, case, accents and Chinese characters
-        in `tokenizer_config.json` take precedence. With `vocab.txt` alone, text is lower-cased if no token has a
-        capital letter.
+        Reads `tokenizer.json` if it exists, else `vocab.txt`; one of another kind than BERT's is a `LibraryTokenizer`.
+        As in transformers, case, accents and Chinese characters in `tokenizer_config.json` take precedence. With
+        `vocab.txt` alone, text is lower-cased if no token has a capital letter.
 
         Raises:
-            InputError: the files are missing or damaged, the vocabulary lacks special tokens, or the tokenizer is
-                of another kind.
+            InputError: the files are missing or damaged, or the vocabulary lacks special tokens.
         """
         directory = resolve_checkpoint(check_path(directory, "directory"), files="tokenizer")
         if directory.is_file():
@@ -180,6 +191,12 @@ class Tokenizer:
         if library_json is None and not (directory / VOCAB_FILE).exists():
             what = f"no tokenizer: neither {TOKENIZER_FILE} nor {VOCAB_FILE}"
             raise InputError(what, where=directory, remedy="Give the directory of a vocabulary or of a model")
+        if library_json is not None and not _is_bert(library_json):
+            from cloze.tokenization.library_tokenizer import LibraryTokenizer  # a subclass of this
+
+            roles = _read_if_exists(directory / SPECIAL_TOKENS_FILE) or {}
+            parse = LibraryTokenizer.parse
+            return parse(library_json, roles | config, directory, model_max_length=model_max_length)
         try:
             if library_json is not None:
                 settings = _parse_library_json(library_json, file)
@@ -196,6 +213,22 @@ class Tokenizer:
         if not (directory / MANIFEST).exists():
             warn_of_missing_tokens(len(settings["tokens"]), directory)
         return cls(**settings, model_max_length=model_max_length)
+
+    @classmethod
+    def load_wordpiece(cls, directory: Path | str) -> "Tokenizer":
+        """Load a tokenizer for building a vocabulary or a data set.
+
+        Raises:
+            InputError: as `load`, and for a tokenizer of another kind than BERT's.
+        """
+        tokenizer = cls.load(directory)
+        if type(tokenizer) is not Tokenizer:
+            what = (
+                f"a tokenizer of the kind {tokenizer.kind}: vocabularies and data sets are BERT's WordPiece"
+            )
+            remedy = "Give the vocabulary of a BERT, or one that cloze vocab learned"
+            raise InputError(what, where=directory, remedy=remedy)
+        return tokenizer
 
     def save(self, directory: Path | str) -> None:
         """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into an existing directory."""
@@ -226,8 +259,36 @@ class Tokenizer:
         """Number of tokens."""
         return len(self.tokens)
 
-    pad_id, unk_id, cls_id, sep_id, mask_id = map(_id_of, SPECIAL_TOKENS)
+    pad_id, unk_id, cls_id, sep_id, mask_id = map(_id_of, _SPECIAL)
     """Ids of the special tokens."""
+
+    @property
+    def kind(self) -> str:
+        """WordPiece; another one is of `LibraryTokenizer`."""
+        return "WordPiece"
+
+    def special_token(self, role: SpecialRole) -> str:
+        """Return a special token, such as [MASK]."""
+        return _SPECIAL[role]
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids of [PAD], [UNK], [CLS], [SEP] and [MASK]."""
+        return frozenset((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id))
+
+    def may_have_special_tokens(self, text: str) -> bool:
+        """Whether `encode` may find special or added tokens in a text, which `ids` takes as plain text."""
+        return bool(self.added_tokens) or any(token in text for token in SPECIAL_TOKENS)
+
+    def template(self, *, is_pair: bool) -> Template:
+        """Return the special tokens around a text or around a pair."""
+        return self._templates[is_pair]
+
+    def join(self, ids: Sequence[int], pair_ids: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
+        """Put special tokens around the token ids of a text or a pair; return `input_ids` and `token_type_ids`."""
+        template = self.template(is_pair=pair_ids is not None)
+        texts = [ids] if pair_ids is None else [ids, pair_ids]
+        return template.join(texts, int), template.token_type_ids(list(map(len, texts)))
 
     @property
     def added_words(self) -> list[str]:
@@ -259,19 +320,25 @@ class Tokenizer:
             self._backend.encode(replace_lone_surrogates(text), add_special_tokens=False) for text in texts
         ]
         lengths = [len(segment) for segment in segments]
+        template = self.template(is_pair=pair is not None)
         if max_length is not None:
-            max_length, num_special = check_integer(max_length, "max_length", minimum=0), len(segments) + 1
+            max_length = check_integer(max_length, "max_length", minimum=0)
+            num_special = template.num_special
             if max_length < num_special:
                 what = f"max_length {max_length} has no room for the {num_special} special tokens"
                 raise InputError(what, where="max_length")
             lengths = _truncate_longest_first(lengths, max_length - num_special)
-        encoding = Encoding([self.cls_id], [0], [(0, 0)], [CLS])
-        for index, (segment, length) in enumerate(zip(segments, lengths, strict=True)):
-            encoding.input_ids.extend([*segment.ids[:length], self.sep_id])
-            encoding.token_type_ids.extend([index] * (length + 1))
-            encoding.offsets.extend([*segment.offsets[:length], (0, 0)])
-            encoding.tokens.extend([*segment.tokens[:length], SEP])
-        return encoding
+        offsets = map(self._offsets, texts, segments)
+        return Encoding(
+            template.join([segment.ids[:n] for segment, n in zip(segments, lengths, strict=True)], int),
+            template.token_type_ids(lengths),
+            template.join([spans[:n] for spans, n in zip(offsets, lengths, strict=True)], lambda _: (0, 0)),
+            template.join(
+                [segment.tokens[:n] for segment, n in zip(segments, lengths, strict=True)],
+                self.tokens.__getitem__,
+            ),
+            None if pair is None else len(template.special_ids[0] + template.special_ids[1]) + lengths[0],
+        )
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Tokenize many texts at once, without [CLS] and [SEP], as for a corpus.
@@ -283,12 +350,20 @@ class Tokenizer:
         Shapes: ids [T] of all texts end to end; lengths [number of texts], which sum to T.
         """
         texts = check_texts(texts)
-        if not self.added_words:
+        if self._caches_words:
             return self._word_cache.ids(texts)
         texts = [replace_lone_surrogates(text) for text in texts]
         ids = [text.ids for text in self._corpus_backend.encode_batch(texts, add_special_tokens=False)]
         lengths = np.array([len(text_ids) for text_ids in ids], np.int64)
         return np.fromiter(chain.from_iterable(ids), np.uint32, int(lengths.sum())), lengths
+
+    def word_ids(self, words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """Tokenize the words of a text; returns as `ids`."""
+        return self.ids(words)
+
+    def text_of(self, token_id: int) -> str:
+        """Return the text of a token, for people to read."""
+        return self.tokens[token_id]
 
     def starts(self, text: str) -> list[int]:
         """Return the first character of each token that `ids` returns for a text."""
@@ -342,6 +417,23 @@ class Tokenizer:
         )
         backend.decoder = decoders.WordPiece(prefix=CONTINUATION)
         return backend
+
+    @cached_property
+    def _templates(self) -> tuple[Template, Template]:
+        """The templates of one text and of two."""
+        cls, sep = (self.cls_id,), (self.sep_id,)
+        pair = Template((cls, sep, sep), ((0,), (0,), (1,)), (0, 1))
+        return Template((cls, sep), ((0,), (0,)), (0,)), pair
+
+    def _offsets(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
+        """Return the characters of each token of a text."""
+        offsets: list[tuple[int, int]] = encoding.offsets
+        return offsets
+
+    @property
+    def _caches_words(self) -> bool:
+        """Whether `ids` caches words, which a tokenizer with added words cannot."""
+        return not self.added_words
 
     @cached_property
     def _corpus_backend(self) -> tokenizers.Tokenizer:
@@ -414,6 +506,15 @@ def _read_vocabulary_settings(directory: Path, config: dict[str, Any], added_fil
         "strip_accents": None,
         "tokenize_chinese_chars": True,
     }
+
+
+def _is_bert(library: dict[str, Any]) -> bool:
+    """Whether a `tokenizer.json` describes BERT's kind of tokenizer."""
+    parts = (("model", "WordPiece"), ("normalizer", "BertNormalizer"), ("pre_tokenizer", "BertPreTokenizer"))
+    tables = ((library.get(name) or {}, kind) for name, kind in parts)
+    return all(
+        not isinstance(table, dict) or table.get("type", "WordPiece") == kind for table, kind in tables
+    )
 
 
 def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:

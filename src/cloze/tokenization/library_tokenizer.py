@@ -1,0 +1,276 @@
+"""Tokenizers of any kind in tokenizer.json, such as byte-level BPE, for models that other programs trained."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from cloze.arguments import check_integers
+from cloze.errors import InputError
+from cloze.file_io import disk_errors
+from cloze.tokenization.google_tokenizer import GoogleTokenizer
+from cloze.tokenization.special_tokens import CONTINUATION
+from cloze.tokenization.template import Template
+from cloze.tokenization.tokenizer import (
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    SpecialRole,
+    Tokenizer,
+)
+from cloze.tokenization.vocabulary import count_embeddings
+
+_ROLES: Mapping[SpecialRole, tuple[str, ...]] = {
+    "pad": ("pad_token",),
+    "unk": ("unk_token",),
+    "cls": ("cls_token", "bos_token"),
+    "sep": ("sep_token", "eos_token"),
+    "mask": ("mask_token",),
+}
+"""The keys of tokenizer_config.json for each role, the first that is there counts."""
+_USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]"),
+    "unk": ("<unk>", "[UNK]"),
+    "cls": ("<s>", "[CLS]"),
+    "sep": ("</s>", "[SEP]"),
+    "mask": ("<mask>", "[MASK]"),
+}
+"""Special tokens where no file names them, as in the published RoBERTa: transformers knows them by its class."""
+_SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
+"""The first character of tokens that begin a word, by the pre-tokenizer."""
+_REPEATED_GROUP = re.compile(r"\)[+*{]")
+_REMEDY = "Copy or write it again"
+
+
+@dataclass(frozen=True)
+class LibraryTokenizer(Tokenizer):
+    """A tokenizer that the library `tokenizers` reads, with the methods of `Tokenizer`."""
+
+    library_json: str = field(default="", repr=False)
+    """The contents of tokenizer.json."""
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    """Those of tokenizer_config.json."""
+    roles: Mapping[SpecialRole, str] = field(default_factory=dict, hash=False)
+    """The special tokens."""
+
+    @classmethod
+    def parse(
+        cls, library: dict[str, Any], settings: Mapping[str, Any], directory: Path, *, model_max_length: int
+    ) -> "LibraryTokenizer":
+        """Build the tokenizer of a directory.
+
+        Args:
+            library: the contents of tokenizer.json.
+            settings: those of special_tokens_map.json and tokenizer_config.json.
+            directory: their directory.
+            model_max_length: positions of the model.
+
+        Raises:
+            InputError: the library cannot read it, or it lacks [CLS], [SEP] or a place for them.
+        """
+        file = directory / TOKENIZER_FILE
+        for pattern in _regular_expressions(library):
+            if _REPEATED_GROUP.search(pattern):
+                what = f"the regular expression {pattern!r} repeats a group, which may take without end"
+                raise InputError(what, where=file, remedy="Use another tokenizer")
+        library_json = json.dumps(library, ensure_ascii=False)
+        try:
+            backend = tokenizers.Tokenizer.from_str(library_json)
+        except Exception as error:  # the library raises no other class
+            raise InputError(f"damaged ({error})", where=file, remedy=_REMEDY) from error
+        by_id = {number: token for token, number in backend.get_vocab(with_added_tokens=True).items()}
+        size = max(by_id, default=-1) + 1
+        if not by_id or size > max(len(by_id), count_embeddings(directory) or 0):
+            raise InputError("the ids of the vocabulary have gaps or repeat", where=file, remedy=_REMEDY)
+        normalizer = backend.normalizer
+        tokenizer = cls(
+            tuple(by_id.get(number, "") for number in range(size)),
+            lowercase=normalizer is not None and normalizer.normalize_str("A").strip("▁ ") == "a",
+            model_max_length=model_max_length,
+            library_json=library_json,
+            settings=settings,
+            roles=_find_roles(settings, set(by_id.values()), directory),
+        )
+        tokenizer._check_template(file)
+        return tokenizer
+
+    @property
+    def kind(self) -> str:
+        """The model of the library: BPE, Unigram, WordPiece or WordLevel."""
+        return str(json.loads(self.library_json)["model"].get("type", "of another kind"))
+
+    def special_token(self, role: SpecialRole) -> str:
+        """Return a special token.
+
+        Raises:
+            InputError: the tokenizer has none for this role.
+        """
+        if role not in self.roles:
+            remedy = f"Name it as {_ROLES[role][0]} in {TOKENIZER_CONFIG_FILE}"
+            raise InputError(f"the tokenizer has no {role} token", where="tokenizer", remedy=remedy)
+        return self.roles[role]
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids of the special tokens."""
+        return frozenset(
+            number for number, token in self._backend.get_added_tokens_decoder().items() if token.special
+        )
+
+    def may_have_special_tokens(self, text: str) -> bool:
+        """Whether `encode` may find special tokens in a text, which `ids` takes as plain text."""
+        return any(self.tokens[number] in text for number in self.special_ids)
+
+    @cached_property
+    def is_continuation(self) -> npt.NDArray[np.bool_]:
+        """Whether each token continues a word: it does not begin with the mark of a space, where there is one."""
+        marker = self._space_marker
+        if marker is None:
+            prefix = json.loads(self.library_json)["model"].get("continuing_subword_prefix") or CONTINUATION
+            return np.array([token.startswith(prefix) for token in self.tokens])
+        special = self.special_ids
+        return np.array(
+            [not token.startswith(marker) and i not in special for i, token in enumerate(self.tokens)]
+        )
+
+    def word_ids(self, words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """Tokenize the words of a text, each as after a space."""
+        is_byte_level = self._space_marker == _SPACE_MARKERS["ByteLevel"]
+        return self.ids([f" {word}" for word in words] if is_byte_level else words)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Join tokens to text.
+
+        Raises:
+            InputError: an id is no integer, or not in the vocabulary.
+        """
+        numbers = check_integers(ids, "ids", minimum=0, maximum=self.vocab_size - 1)
+        text: str = self._backend.decode(numbers, skip_special_tokens=False)
+        return text
+
+    def text_of(self, token_id: int) -> str:
+        """Return the text of a token, with the space that it begins with."""
+        return self.decode([token_id]) or self.tokens[token_id]
+
+    def save(self, directory: Path | str) -> None:
+        """Write `tokenizer.json` and `tokenizer_config.json` into an existing directory."""
+        settings = {**self.settings, "model_max_length": self.model_max_length}
+        files = {
+            TOKENIZER_FILE: self.library_json + "\n",
+            TOKENIZER_CONFIG_FILE: json.dumps(settings, indent=2, ensure_ascii=False) + "\n",
+        }
+        with disk_errors(Path(directory)):
+            for name, text in files.items():
+                (Path(directory) / name).write_text(text, encoding="utf-8", newline="\n")
+
+    @property
+    def google_tokenizer(self) -> GoogleTokenizer:
+        """Refuse: Google's tokenizer is WordPiece.
+
+        Raises:
+            InputError: always.
+        """
+        what = f"a tokenizer of the kind {self.kind}, not Google's"
+        raise InputError(what, where="tokenizer", remedy="Leave out the setting `original`")
+
+    def build_backend(self) -> tokenizers.Tokenizer:
+        """Return the tokenizer of the library, without truncation and padding."""
+        backend = tokenizers.Tokenizer.from_str(self.library_json)
+        backend.no_truncation()
+        backend.no_padding()
+        return backend
+
+    @cached_property
+    def _backend(self) -> tokenizers.Tokenizer:
+        return self.build_backend()
+
+    @property
+    def _caches_words(self) -> bool:
+        return False
+
+    def _offsets(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
+        """Return the characters of each token, without the white space that it begins with."""
+        offsets = []
+        for start, end in encoding.offsets:
+            covered = text[start:end]
+            offsets.append((end - len(covered.lstrip()) if covered.strip() else start, end))
+        return offsets
+
+    @cached_property
+    def _space_marker(self) -> str | None:
+        types = set(_types(json.loads(self.library_json).get("pre_tokenizer")))
+        return next((marker for kind, marker in _SPACE_MARKERS.items() if kind in types), None)
+
+    @cached_property
+    def _templates(self) -> tuple[Template, Template]:
+        """The templates of one text and of two, read off encodings."""
+        return _read_template(self._backend.encode("a"), 1), _read_template(self._backend.encode("a", "a"), 2)
+
+    def _check_template(self, file: Path) -> None:
+        for template in self._templates:
+            if len(template.special_ids[0]) != 1 or len(template.special_ids[-1]) != 1:
+                what = "does not put one special token before a text and one after it"
+                raise InputError(what, where=file, remedy="Use the tokenizer of an encoder")
+
+
+def _read_template(encoding: tokenizers.Encoding, num_texts: int) -> Template:
+    """Return the special tokens that the library put around texts."""
+    ids: list[list[int]] = [[] for _ in range(num_texts + 1)]
+    types: list[list[int]] = [[] for _ in range(num_texts + 1)]
+    text_types = [0] * num_texts
+    place = 0
+    for token_id, type_id, text in zip(encoding.ids, encoding.type_ids, encoding.sequence_ids, strict=True):
+        if text is None:
+            ids[place].append(token_id)
+            types[place].append(type_id)
+        else:
+            place, text_types[text] = text + 1, type_id
+    return Template(tuple(map(tuple, ids)), tuple(map(tuple, types)), tuple(text_types))
+
+
+def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) -> dict[SpecialRole, str]:
+    """Return the special tokens by their roles.
+
+    Raises:
+        InputError: no file names one for [CLS], [SEP] or padding, or it is not in the vocabulary.
+    """
+    roles: dict[SpecialRole, str] = {}
+    for role, keys in _ROLES.items():
+        values = [settings[key] for key in keys if settings.get(key)]
+        values += [token for token in _USUAL[role] if token in tokens]
+        if values:
+            roles[role] = str(values[0].get("content") if isinstance(values[0], dict) else values[0])
+    where = directory / TOKENIZER_CONFIG_FILE
+    for role in ("cls", "sep", "pad"):
+        if role not in roles:
+            raise InputError(f"names no {_ROLES[role][0]}", where=where, remedy=_REMEDY)
+    for role, token in roles.items():
+        if token not in tokens:
+            raise InputError(f"the {role} token {token!r} is not in the vocabulary", where=where)
+    return roles
+
+
+def _regular_expressions(value: Any) -> Iterator[str]:
+    """Yield the regular expressions in a part of tokenizer.json; the vocabulary has none."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "Regex" and isinstance(inner, str):
+                yield inner
+            elif key not in ("vocab", "merges"):
+                yield from _regular_expressions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _regular_expressions(inner)
+
+
+def _types(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield str(value.get("type"))
+        for inner in value.get("pretokenizers") or ():
+            yield from _types(inner)

@@ -1,0 +1,52 @@
+"""The special tokens around one text or two."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The special tokens before the first text, and after each text, with their segments.
+
+    >>> pair = Template(((101,), (102,), (102,)), ((0,), (0,), (1,)), (0, 1))
+    >>> pair.join([[7, 8], [9]], lambda token_id: token_id)
+    [101, 7, 8, 102, 9, 102]
+    >>> pair.token_type_ids([2, 1])
+    [0, 0, 0, 0, 1, 1]
+    """
+
+    special_ids: tuple[tuple[int, ...], ...]
+    special_types: tuple[tuple[int, ...], ...]
+    text_types: tuple[int, ...]
+    """The segment of each text."""
+
+    @property
+    def num_special(self) -> int:
+        """The number of special tokens."""
+        return sum(map(len, self.special_ids))
+
+    def join(self, texts: Sequence[Sequence[Value]], special: Callable[[int], Value]) -> list[Value]:
+        """Put special tokens around the values of texts.
+
+        Args:
+            texts: a value for each token of each text.
+            special: returns the value of a special token by its id.
+        """
+        joined = list(map(special, self.special_ids[0]))
+        for values, ids in zip(texts, self.special_ids[1:], strict=True):
+            joined += [*values, *map(special, ids)]
+        return joined
+
+    def token_type_ids(self, lengths: Sequence[int]) -> list[int]:
+        """Return the segment of every token.
+
+        Args:
+            lengths: of each text, in tokens.
+        """
+        types = list(self.special_types[0])
+        for length, text_type, after in zip(lengths, self.text_types, self.special_types[1:], strict=True):
+            types += [*([text_type] * length), *after]
+        return types

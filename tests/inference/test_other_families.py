@@ -1,0 +1,184 @@
+"""Models of other families than BERT, as transformers publishes them, in every use."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.inference.embedder import Embedder
+from cloze.inference.fill_mask import FillMask
+from cloze.inference.loading import load
+from cloze.inference.next_sentence import NextSentence
+from cloze.inference.predictor import Predictor, QuestionAnswerer, TextClassifier
+from cloze.inference.span_scores import span_scores
+from cloze.model_paths import resolve_checkpoint
+from cloze.serving.served_model import ServedModel
+from cloze.tasks.conll import Sentence, TaggedText
+from tiny_models import SPECIAL
+
+pytestmark = pytest.mark.protected
+
+WORDS = ("a", "good", "fine", "bad", "poor", "day", "film", "was", "it", "the", ".", "##s")
+TEXTS = ("it was a good day.", "the film", "a bad film.")
+
+
+def write_distilbert(directory: Path) -> torch.nn.Module:
+    tokens = [*SPECIAL, *WORDS]
+    (directory / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    tokenizer = transformers.DistilBertTokenizer(str(directory / "vocab.txt"))
+    tokenizer.save_pretrained(directory)
+    sizes = {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 28, "max_position_embeddings": 32}
+    config = transformers.DistilBertConfig(vocab_size=len(tokens), initializer_range=0.3, **sizes)
+    return transformers.DistilBertForMaskedLM(config)
+
+
+def write_roberta(directory: Path) -> torch.nn.Module:
+    library = tokenizers.ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    library.train_from_iterator([*TEXTS * 5, "café 学"], vocab_size=290, special_tokens=special)
+    library.save_model(str(directory))
+    transformers.RobertaTokenizerFast.from_pretrained(directory).save_pretrained(directory)
+    for name in ("vocab.json", "merges.txt"):
+        (directory / name).unlink(missing_ok=True)
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 28}
+    config = transformers.RobertaConfig(
+        vocab_size=library.get_vocab_size(),
+        max_position_embeddings=34,
+        type_vocab_size=1,
+        initializer_range=0.3,
+        **sizes,
+    )
+    return transformers.RobertaForMaskedLM(config)
+
+
+WRITERS: Mapping[str, Callable[[Path], torch.nn.Module]] = {
+    "distilbert": write_distilbert,
+    "roberta": write_roberta,
+}
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def published(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
+    """Return the directory of a masked-word model, the model and its tokenizer, of transformers."""
+    directory = tmp_path_factory.mktemp(request.param)
+    torch.manual_seed(1)
+    model = WRITERS[request.param](directory).eval()
+    model.save_pretrained(directory)
+    return directory, model, transformers.AutoTokenizer.from_pretrained(directory)
+
+
+def test_masked_words_equal_transformers(published: tuple[Path, Any, Any]) -> None:
+    directory, model, tokenizer = published
+    text = f"it was a {tokenizer.mask_token} day."
+    batch = tokenizer(text, return_tensors="pt")
+    [position] = (batch.input_ids[0] == tokenizer.mask_token_id).nonzero().flatten().tolist()
+    with torch.inference_mode():
+        expected = model(batch.input_ids).logits[0, position].softmax(-1)
+    probabilities = FillMask.load(directory, device="cpu").probabilities(text)
+    torch.testing.assert_close(probabilities[0], expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:.*no pooler")
+def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
+    directory, model, tokenizer = published
+    batch = tokenizer(list(TEXTS), return_tensors="pt", padding=True)
+    with torch.inference_mode():
+        hidden = model.base_model(batch.input_ids, batch.attention_mask).last_hidden_state
+    mask = batch.attention_mask[..., None]
+    expected = (hidden * mask).sum(1) / mask.sum(1)
+    np.testing.assert_allclose(Embedder.load(directory, device="cpu")(TEXTS), expected, atol=1e-5)
+    encoder, ours = load(directory, device="cpu")
+    assert type(encoder).__name__ == type(model.base_model).__name__
+    assert ours.encode(TEXTS[0]).input_ids == tokenizer(TEXTS[0]).input_ids
+
+
+def test_next_sentence_is_one_clear_line(
+    published: tuple[Path, Any, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match="not pre-trained on pairs of sentences"):
+        NextSentence.load(published[0])
+    assert main(["next", "-m", str(published[0]), "a", "b"]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert "Give a BERT with its next-sentence head" in error
+
+
+@pytest.mark.filterwarnings("ignore:.*no pooler")
+def test_finetuned_evaluated_served_and_exported(
+    published: tuple[Path, Any, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, data, run = published[0], tmp_path / "data.tsv", tmp_path / "run"
+    rows = [f"a {word} {what}\t{word in ('good', 'fine')}" for word in WORDS[1:5] for what in ("day", "film")]
+    data.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    command = ["finetune", "classification", "-m", str(directory), "-d", str(data), "--dev", str(data)]
+    flags = [
+        "--epochs",
+        "30",
+        "--learning-rate",
+        "3e-3",
+        "--batch-size",
+        "4",
+        "--set",
+        "device=cpu",
+        "-o",
+        str(run),
+    ]
+    assert main([*command, *flags]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", "classification", "-m", str(run), "-d", str(data), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] >= 0.75
+
+    ours = TextClassifier.load(run, device="cpu")
+    [prediction] = ours(["a poor day"])
+    served = ServedModel.load("tuned", run, device="cpu")
+    assert {"predict", "embed"} <= set(served.abilities)
+    assert not {"fill", "next-sentence"} & set(served.abilities)
+    checkpoint = resolve_checkpoint(run)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    with torch.inference_mode():
+        logits = theirs(tokenizer("a poor day", return_tensors="pt").input_ids).logits
+    probabilities = dict(zip(theirs.config.id2label.values(), logits[0].softmax(-1).tolist(), strict=True))
+    assert prediction.probabilities == pytest.approx(probabilities, abs=1e-5)
+
+    assert main(["export", str(run), "-o", str(tmp_path / "graph"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"] == ["logits"]
+
+
+@pytest.mark.filterwarnings("ignore:.*no pooler")
+def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
+    published: tuple[Path, Any, Any], tmp_path: Path
+) -> None:
+    directory, _, tokenizer = published
+    sizes = {"num_labels": 3, "id2label": {0: "O", 1: "B-X", 2: "I-X"}}
+    for name, settings in (("QuestionAnswering", {}), ("TokenClassification", sizes)):
+        config = transformers.AutoConfig.from_pretrained(directory, **settings)
+        torch.manual_seed(2)
+        theirs = getattr(transformers, f"AutoModelFor{name}").from_config(config).eval()
+        theirs.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+        if name == "QuestionAnswering":
+            answerer = QuestionAnswerer.load(tmp_path / name, device="cpu")
+            scores = span_scores(answerer, "was it good", TEXTS[0])
+            batch = tokenizer("was it good", TEXTS[0], return_tensors="pt", return_offsets_mapping=True)
+            spans = [tuple(span) for span in batch.pop("offset_mapping")[0].tolist()]
+            of_text = [place for place, text in enumerate(batch.sequence_ids()) if text == 1]
+            with torch.inference_mode():
+                expected = theirs(**batch)
+            assert list(scores.offsets) == [spans[place] for place in of_text]
+            assert scores.start_logits == pytest.approx(expected.start_logits[0, of_text].tolist(), abs=1e-5)
+        else:
+            tagger = Predictor.load(tmp_path / name, "tagging", device="cpu")
+            words = TEXTS[0].removesuffix(".").split()
+            [feature] = tagger.features(TaggedText((Sentence(tuple(words)),)))
+            # every word is tokenized as after a space
+            text = " " * (directory.name.startswith("roberta")) + " ".join(words)
+            assert feature.input_ids.tolist() == tokenizer(text).input_ids

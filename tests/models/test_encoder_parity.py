@@ -1,0 +1,117 @@
+"""Encoders of other families against transformers: every head, both ways, and the same outputs."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import transformers
+from torch import nn
+
+from cloze.export.padded_outputs import padded_outputs
+from cloze.models.bert import BertConfig
+from cloze.models.checkpoint import load_model
+from cloze.models.encoder import Encoder, encoders
+from cloze.models.external_weights import load_external_model
+from model_heads import HEADS
+from tiny_models import SPECIAL, write_checkpoint
+
+pytestmark = pytest.mark.protected
+
+TOKENS = [*SPECIAL, *(f"w{number}" for number in range(98))]
+ALL_HEADS = ("encoder", "masked words", "classes", "regression", "tags", "answers", "choices")
+
+
+class Family(NamedTuple):
+    """A family of encoders in transformers."""
+
+    classes: str
+    """What the names of its classes begin with."""
+    heads: tuple[str, ...] = ALL_HEADS
+
+
+FAMILIES = {
+    "distilbert": Family("DistilBert"),
+    "roberta": Family("Roberta"),
+}
+CASES = [(model_type, head) for model_type, family in FAMILIES.items() for head in family.heads]
+
+
+def build(model_type: str, config: BertConfig) -> Encoder:
+    encoder_class = encoders()[model_type]
+    return encoder_class(encoder_class.config_class(**asdict(config)))
+
+
+def inputs_of(theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name: str) -> dict[str, torch.Tensor]:
+    input_ids, mask, token_type_ids = ragged
+    inputs = {"input_ids": input_ids, "attention_mask": mask.long()}
+    if hasattr(theirs.config, "type_vocab_size"):
+        inputs["token_type_ids"] = token_type_ids % theirs.config.type_vocab_size
+    return {key: values[None] for key, values in inputs.items()} if name == "choices" else inputs
+
+
+def compare(ours: Any, theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name: str) -> None:
+    with torch.inference_mode():
+        expected = theirs.eval()(**inputs_of(theirs, ragged, name))
+    found, mask = padded_outputs(ours, *ragged), ragged[1]
+    assert set(found) == set(expected) - {"hidden_states", "attentions"}
+    for output, values in found.items():
+        rows = mask if values.dim() > 1 and values.shape[:2] == mask.shape else ...
+        wanted = expected[output].reshape(values.shape)
+        assert wanted[rows].std() > 1e-3
+        torch.testing.assert_close(values[rows], wanted[rows], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("model_type", "name"), CASES)
+def test_transformers_reads_what_cloze_writes(
+    model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
+) -> None:
+    head = HEADS[name]
+    ours = head.build(build(model_type, config)).eval()
+    randomize(ours)
+    settings = {"labels": head.labels, "problem_type": head.problem_type}
+    write_checkpoint(tmp_path / "model", ours, TOKENS, **settings)
+    theirs, report = getattr(transformers, head.auto_class).from_pretrained(
+        tmp_path / "model", output_loading_info=True
+    )
+    assert type(theirs).__name__.startswith(FAMILIES[model_type].classes)
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["architectures"] == [
+        type(theirs).__name__
+    ]
+    assert not set(report["missing_keys"])
+    assert all(".pooler." in key for key in report["unexpected_keys"])
+    compare(ours, theirs, ragged, name)
+
+    again = load_model(tmp_path / "model", None if name == "encoder" else head.build)
+    found = padded_outputs(ours, *ragged)
+    for output, values in padded_outputs(again, *ragged).items():
+        assert torch.equal(values, found[output])
+
+
+@pytest.mark.parametrize(("model_type", "name"), CASES)
+def test_cloze_reads_what_transformers_writes(
+    model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
+) -> None:
+    head = HEADS[name]
+    # a directory of cloze has the configuration, labels and tokenizer; the model is made and written by transformers
+    first = head.build(build(model_type, config))
+    write_checkpoint(tmp_path / "first", first, TOKENS, labels=head.labels, problem_type=head.problem_type)
+    auto_class = getattr(transformers, head.auto_class)
+    theirs = auto_class.from_config(transformers.AutoConfig.from_pretrained(tmp_path / "first"))
+    randomize(theirs)
+    theirs.tie_weights()
+    theirs.save_pretrained(tmp_path / "model")
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "first").save_pretrained(tmp_path / "model")
+
+    ours = load_model(tmp_path / "model", None if name == "encoder" else head.build)
+    assert type(ours if name == "encoder" else ours.bert) is encoders()[model_type]
+    compare(ours, theirs, ragged, name)
+
+    external = load_external_model(tmp_path / "model")
+    assert type(external.model) is type(ours)
+    assert external.labels == (head.labels if name in ("classes", "regression", "tags") else ())
+    assert not external.unexpected_keys
+    compare(external.model, theirs, ragged, name)
