@@ -166,9 +166,11 @@ def train_and_score(
     """
     task, context = prepared.task, prepared.context
     steps_per_epoch = -(-len(prepared.data.flat_train_features) // config.batch_size)
-    # A teacher that cannot be read is found before anything is written.
-    is_ready = resume or prepared.teacher is None or prepared.teacher_outputs is not None
-    teacher_model = None if is_ready else prepared.teacher.load_model()
+    teacher_model = None
+    if prepared.teacher is not None and prepared.teacher_outputs is None and not resume:
+        teacher_model = (
+            prepared.teacher.load_model()
+        )  # one that cannot be read is found before anything is written
 
     def load(checkpoint: Path | None) -> nn.Module:
         if checkpoint is not None:

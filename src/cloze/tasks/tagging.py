@@ -308,7 +308,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
         """Return the logits of the words of each sequence, [W, C]; every word is in one sequence of each tokenizer."""
         if not features:
             return []
-        logits_WC = np.concatenate(outputs)[:, self.class_order(teacher.task)]
+        logits_WC = np.concatenate(outputs)[:, self.class_order(teacher)]
         ends = np.cumsum([len(feature.positions) for feature in features])
         return np.split(logits_WC, ends[:-1])
 

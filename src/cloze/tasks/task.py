@@ -51,8 +51,8 @@ class TaskBatch(PackedBatch):
     """First tokens of the predicted words, [W], indices into the T tokens."""
     states: BatchArray | None = None
     """Precomputed outputs of a frozen encoder: [W, L, D] of words, or [B, D] of sequences."""
-    teacher: BatchArray | None = None
-    """The rows of `teacher_targets` of all features, one after the other."""
+    teacher: BatchArray = None
+    """The rows of `teacher_targets` of all features, one after the other; None without a teacher."""
     is_labeled: bool = True
     """Whether the targets are known; otherwise only the teacher says what to learn."""
 
@@ -261,9 +261,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             raise InputError(what)
         return teacher
 
-    def class_order(self, teacher: Self) -> list[int]:
+    def class_order(self, teacher: "Teacher") -> npt.NDArray[np.int64]:
         """Return the teacher's index of each class."""
-        return [teacher.class_names.index(name) for name in self.class_names]
+        names = teacher.task.class_names
+        return np.array([names.index(name) for name in self.class_names], np.int64)
 
     def teacher_features(
         self, example: ExampleT, features: Sequence[FeatureT], teacher: "Teacher"

@@ -107,14 +107,13 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
         remedy = error.remedy or "Give a teacher that was fine-tuned on the same classes"
         raise InputError(error.what, where=directory, remedy=remedy) from error
     teacher_tokenizer = Tokenizer.load(directory)
-    same_length = {"model_max_length": tokenizer.model_max_length}
     return Teacher(
         directory,
         aligned,
         teacher_tokenizer,
         min(max_seq_length or positions, positions),
         positions,
-        replace(teacher_tokenizer, **same_length) == tokenizer,
+        replace(teacher_tokenizer, model_max_length=tokenizer.model_max_length) == tokenizer,
         sha256,
         card_license(directory),
     )

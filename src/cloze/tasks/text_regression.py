@@ -143,6 +143,7 @@ class TextRegression(ScoreScale, TextTask[float]):
         outputs: Outputs,
     ) -> list[Array]:
         """Return the teacher's scores on this model's scale, [1, 1]."""
+        assert isinstance(teacher.task, TextRegression)
         (minimum, maximum), (from_minimum, from_maximum) = self.scale, teacher.task.scale
         factor = (from_maximum - from_minimum) / (maximum - minimum)
         shift = (from_minimum - minimum) / (maximum - minimum)
