@@ -33,7 +33,7 @@ class FinetuningBatches:
         config: batch size and seed.
         context: this rank, which takes its share of each step.
         num_labeled: number of features with labels, the first ones; None: all.
-        teacher: what the features learn from a teacher, if there is one.
+        teacher: outputs that the features learn, if there is a teacher.
     """
 
     task: AnyTask

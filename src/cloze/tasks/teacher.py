@@ -69,7 +69,7 @@ class Teacher:
 
 @dataclass(frozen=True, slots=True)
 class TeacherOutputs:
-    """What each training feature learns from a teacher; memory-mapped."""
+    """Outputs of a teacher that training features learn; memory-mapped."""
 
     values: npt.NDArray[Any]
     """The rows of all features, [R, …]."""
@@ -253,15 +253,16 @@ def compute_targets(
         max_tokens: maximum number of tokens of a batch.
     """
     of_teacher = [
-        task.teacher_features(example, own, teacher) for example, own in zip(examples, features, strict=True)
+        task.teacher_features(example, of_student, teacher)
+        for example, of_student in zip(examples, features, strict=True)
     ]
     flat = [feature for group in of_teacher for feature in group]
     outputs = compute_outputs(teacher.task, model, flat, max_tokens=max_tokens)
     numbers = iter(range(len(flat)))
     targets: list[Array] = []
-    for own, group in zip(features, of_teacher, strict=True):
+    for of_student, group in zip(features, of_teacher, strict=True):
         of_example = [outputs[next(numbers)] for _ in group]
-        targets += task.teacher_targets(own, teacher, group, of_example)
+        targets += task.teacher_targets(of_student, teacher, group, of_example)
     return targets
 
 
