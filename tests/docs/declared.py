@@ -75,6 +75,12 @@ PAGES = {
         inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt films.csv",
         replaced={"--seeds 5": "--seeds 2"},
     ),
+    "docs/distillation.md": Page(
+        inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt train.conll=tagged.conll",
+        replaced={"--student-layers 0,2,4,5": "--student-layers 0"},
+        not_run={"cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one"},
+        is_long=True,
+    ),
     "docs/models.md": Page(
         inputs=(
             "GOOGLE=google_bert HUB=checkpoint SENTENCES=minilm OLD=old_model lines.txt "

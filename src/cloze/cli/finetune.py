@@ -25,8 +25,11 @@ def run(
     *,
     output: options.OptionalOutput = None,
     model: options.OptionalModel = None,
+    teacher: Annotated[options.OptionalName, arg(metavar="MODEL")] = None,
+    student_layers: options.OptionalName = None,
     data: Annotated[options.OptionalPathOrUrl, arg(aliases=["-d"])] = None,
     dev: options.OptionalPathOrUrl = None,
+    unlabeled: options.OptionalPathOrUrl = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
@@ -59,7 +62,10 @@ def run(
         output: Directory of the run (required without --validate, --print-config and --dry-run).
         model: Initial model: cloze-mini, a checkpoint or a run.
         data: Path or URL, as in s3://bucket/reviews.tsv, of a file in the task's format, or of a benchmark's directory.
+        teacher: Fine-tuned checkpoint or run whose outputs the model learns, too.
+        student_layers: Layers that the model keeps, counted from 0, as in 0,2,5; without --model those of the teacher.
         dev: File to score on (default: that of the directory, else a tenth of the data).
+        unlabeled: File of more texts, for which the teacher alone says what is right.
         examples: Number of training examples, drawn at random as in cloze baseline (default: all).
         epochs: Number of epochs (default: 3); --grid then keeps it, as the next two.
         batch_size: Sequences per optimizer step (default: 32).
@@ -85,8 +91,10 @@ def run(
     if resume and (options.required(output, "--output", verb="finetune").exists() or (model or data) is None):
         existing = output
     task = task or _find_task_name(recipe, existing)
+    model = model or (teacher if student_layers else None)
     by_flag = {
         "model": model,
+        **_teacher_settings(teacher, student_layers, unlabeled),
         "train": data,
         "dev": dev,
         "train_examples": examples,
@@ -159,6 +167,18 @@ def run(
             progress=flags.progress,
         )
         _print_report(report, output, flags)
+
+
+def _teacher_settings(
+    teacher: str | None, student_layers: str | None, unlabeled: str | None
+) -> dict[str, object]:
+    """Return the settings that the flags of a teacher give, by key; None for a flag that is not given."""
+    layers = student_layers and options.parse_layers(student_layers, "--student-layers")
+    return {
+        "distillation.teacher": teacher,
+        "distillation.student_layers": layers or None,
+        "distillation.unlabeled": unlabeled,
+    }
 
 
 def _find_task_name(recipe: Path | None, run: Path | None) -> str:

@@ -206,7 +206,7 @@ class VectorOptions:
 VectorFlags: TypeAlias = Annotated[VectorOptions, arg(name="")]
 
 
-def parse_layers(text: str) -> tuple[int, ...]:
+def parse_layers(text: str, flag: str = "--layers") -> tuple[int, ...]:
     """Parse layer numbers and inclusive ranges.
 
     >>> parse_layers("0,-4:-2")
@@ -225,7 +225,7 @@ def parse_layers(text: str) -> tuple[int, ...]:
             layers += numbers
     except ValueError:
         remedy = "Write them as in 12, -2, 1,6 or -4:-1"
-        raise InputError(f"{text!r} names no layers", where="--layers", remedy=remedy) from None
+        raise InputError(f"{text!r} names no layers", where=flag, remedy=remedy) from None
     return tuple(layers)
 
 

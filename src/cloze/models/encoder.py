@@ -3,9 +3,10 @@
 Shapes: T tokens in the packed batch, B sequences, L columns of a padded batch, D hidden.
 """
 
+import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 import cloze.models
 from cloze.data.batch import PackedBatch
+from cloze.errors import InputError
 from cloze.models.batch import pack_padded
 from cloze.models.weight_mapping import BERT_NAMES, Entries, HuggingFaceNames
 
@@ -179,6 +181,26 @@ def get_model_type(config: "BertConfig") -> str:
 def get_encoder_class(config: "BertConfig") -> type[Encoder]:
     """Return the encoder with this config class."""
     return ENCODERS[get_model_type(config)]
+
+
+def keep_layers(encoder: Encoder, layers: Sequence[int], *, where: object) -> Encoder:
+    """Remove all layers of an encoder but some, and return it.
+
+    Args:
+        encoder: the encoder.
+        layers: those to keep, counted from 0.
+        where: the source of the encoder, for errors.
+
+    Raises:
+        InputError: the encoder has no such layer.
+    """
+    count = len(encoder.layers)
+    if missing := [layer for layer in layers if not 0 <= layer < count]:
+        what = f"has no layer {missing[0]} for the student"
+        raise InputError(what, where=where, remedy=f"Take some of 0 to {count - 1}")
+    encoder.layers = nn.ModuleList(encoder.layers[layer] for layer in layers)
+    encoder.config = dataclasses.replace(encoder.config, num_hidden_layers=len(layers))
+    return encoder
 
 
 def build_encoder(config: "BertConfig", *, generator: torch.Generator | None = None) -> Encoder:

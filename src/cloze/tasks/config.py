@@ -21,6 +21,7 @@ from cloze import config as configuration
 from cloze.errors import InputError, RunError
 from cloze.model_paths import LOG, resolve_checkpoint
 from cloze.models.checkpoint import TASK_FILE, load_config, save_model
+from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
@@ -88,6 +89,8 @@ class FinetuneConfig:
     """Number of runs, each with the next seed."""
     grid: GridConfig = GridConfig()
     """Values to try, each combination with every seed."""
+    distillation: DistillationConfig = field(default_factory=DistillationConfig)
+    """A teacher to learn from."""
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
     )

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 from cloze.data.files import file_sha256
@@ -31,11 +32,19 @@ class LabeledData:
     train_features: Features
     dev: list[Any]
     dev_features: Features
+    unlabeled: list[Any] = field(default_factory=list)
+    """Examples that a teacher alone labels."""
+    unlabeled_features: Features = field(default_factory=list)
 
     @property
     def flat_train_features(self) -> list[Any]:
-        """The features of all training examples."""
-        return [feature for features in self.train_features for feature in features]
+        """The features of all training examples, those without labels last."""
+        return list(chain.from_iterable(chain(self.train_features, self.unlabeled_features)))
+
+    @property
+    def num_labeled_features(self) -> int:
+        """The number of features of labeled training examples."""
+        return sum(map(len, self.train_features))
 
 
 def find_split_file(task: AnyTask, path: PathOrUrl, split: Split) -> PathOrUrl:
@@ -78,13 +87,13 @@ def resolve_files(task: AnyTask, config: FinetuneConfig) -> tuple[FinetuneConfig
         InputError: a file does not exist, or is not the one that the settings were made for.
     """
     train, dev = find_files(task, config.train, config.dev)
+    names = [*filter(None, (train, dev, config.distillation.unlabeled))]
     hashes = {}
-    for name in filter(None, (train, dev)):
+    for name in names:
         if not is_file(name):
             raise InputError("no such file", where=name)
         hashes[name] = file_sha256(name)
-    digests = [bytes.fromhex(hashes[name]) for name in filter(None, (train, dev))]
-    digest = hashlib.sha256(b"".join(digests)).hexdigest()
+    digest = hashlib.sha256(b"".join(bytes.fromhex(hashes[name]) for name in names)).hexdigest()
     if config.data_sha256 not in (None, digest):
         remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
         raise InputError("not the data that the settings were made for", where=train, remedy=remedy)
@@ -109,13 +118,31 @@ def load_data(
         progress.note(describe_classes(counts))
     for note in task.notes(train, tokenizer):
         progress.note(note)
-    features = []
+    unlabeled = _read_unlabeled(task, config.distillation.unlabeled)
+    features: list[Features] = []
     limit = config.max_seq_length
-    for name, examples in (("training", train), ("dev", dev)):
+    for name, examples in (("training", train), ("dev", dev), ("unlabeled", unlabeled)):
+        if not examples:
+            features.append([])
+            continue
         features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
         if cut := count_truncated(features[-1]):
             progress.note(f"{cut:,} of {len(examples):,} {name} examples are longer than {limit} tokens: cut")
-    return task, LabeledData(train, features[0], dev, features[1])
+    return task, LabeledData(train, features[0], dev, features[1], unlabeled, features[2])
+
+
+def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
+    """Read the examples of a file without labels; those of no file are none.
+
+    Raises:
+        InputError: a line is wrong, or there are no examples.
+    """
+    if path is None:
+        return []
+    examples = list(task.examples(to_path_or_url(path), labeled=False))
+    if not examples:
+        raise InputError("no texts", where=path, remedy="Give one a line, or leave --unlabeled out")
+    return examples
 
 
 def read_examples(

@@ -12,14 +12,13 @@ from cloze.arguments import check_path, check_type
 from cloze.config import to_dict
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
-from cloze.models.checkpoint import load_model
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.data import find_files
 from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of_report
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.run import precompute_features, prepare_data, train_and_score
+from cloze.tasks.run import load_initial_encoder, precompute_features, prepare_data, train_and_score
 from cloze.tasks.task import AnyTask, Scores, Task
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
@@ -98,7 +97,9 @@ def finetune_with_report(
         if resume:
             task, config = load_finetuning(path=run_settings_file(run, verb="finetune"))
         else:
-            inputs, hint = [config.model, config.train, config.dev], ", continue with --resume"
+            distillation = config.distillation
+            inputs = [config.model, config.train, config.dev, distillation.teacher, distillation.unlabeled]
+            hint = ", continue with --resume"
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
             )
@@ -143,7 +144,9 @@ def _make_runs(
         prepared = precompute_features(prepared, progress)
         return train_and_score(prepared, prepared.config, run, progress, resume=resume)
     if not resume:
-        load_model(prepared.start)  # one that cannot be read is found before anything is written
+        load_initial_encoder(prepared)  # one that cannot be read is found before anything is written
+        if prepared.teacher is not None:
+            prepared.teacher.load_model()
         settings = to_toml(prepared.task, prepared.config)
         context.run_on_rank_zero(lambda: create_run_directory(run, settings))
     return run_trials(prepared, run, placement, progress)
@@ -168,7 +171,12 @@ def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
     saved_task, saved = load_finetuning(path=run / artifacts.RUN_CONFIG)
     train, dev = find_files(task, config.train, config.dev)
     config = replace(
-        config, train=train, dev=dev, data_sha256=saved.data_sha256, model_commit=saved.model_commit
+        config,
+        train=train,
+        dev=dev,
+        data_sha256=saved.data_sha256,
+        model_commit=saved.model_commit,
+        distillation=replace(config.distillation, teacher_sha256=saved.distillation.teacher_sha256),
     )
     return type(saved_task) is type(task) and saved == config
 
@@ -181,9 +189,11 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
     """
     prepared = prepare_data(task, config, DistributedContext(resolve_device(config.device)), progress)
     features = prepared.data.flat_train_features
+    unlabeled = {"unlabeled_examples": len(prepared.data.unlabeled)} if prepared.data.unlabeled else {}
     return {
         "train_examples": len(prepared.data.train),
         "dev_examples": len(prepared.data.dev),
+        **unlabeled,
         "train_sequences": len(features),
         "longest": max(feature.num_tokens for feature in features),
         "classes": prepared.task.count_classes(prepared.data.train),
@@ -208,10 +218,12 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     epochs = fmean(trial.epochs for trial in trials)
     available = available_memory(context.device)
     generator = torch.Generator().manual_seed(config.seed)
-    model = prepared.task.head(load_model(prepared.start), generator=generator).to(context.device)
+    model = prepared.task.head(load_initial_encoder(prepared), generator=generator).to(context.device)
     objective = FinetuningObjective(model, prepared.task, prepared.data, trials[0], prepared.tokenizer)
     batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, trials[0], context)
     step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
+    if prepared.teacher is not None:
+        progress.note("the outputs of the teacher are computed once before, which the estimate leaves out")
     dev_tokens = sum(feature.num_tokens for group in prepared.data.dev_features for feature in group)
     evaluations = epochs * config.evaluations_per_epoch + 1  # and one of the best checkpoint
     dtype = resolve_dtype(config.precision, context.device)

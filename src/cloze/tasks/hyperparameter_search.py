@@ -21,7 +21,14 @@ from cloze.model_paths import follow_pointer
 from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
-from cloze.tasks.run import SCORES, PreparedData, precompute_features, prepare_data, train_and_score
+from cloze.tasks.run import (
+    SCORES,
+    PreparedData,
+    precompute_features,
+    prepare_data,
+    train_and_score,
+    with_teacher_outputs,
+)
 from cloze.tasks.task import AnyTask, Scores
 from cloze.training.checkpoints import keep_best_checkpoint
 from cloze.training.distributed import DistributedContext
@@ -92,6 +99,8 @@ def run_trials(
     context, metric = prepared.context, prepared.config.selection_metric(prepared.task)
     finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
     unfinished = [trial for trial in trials if trial not in finished]
+    if unfinished:
+        prepared = with_teacher_outputs(prepared, None, run, progress)
     if placement.in_process:
         make = partial(_run_trial, precompute_features(prepared, progress), progress)
     else:
@@ -132,7 +141,8 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
     configure_process_memory()
     task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
     context = DistributedContext(resolve_device(device))
-    return precompute_features(prepare_data(task, config, context, SILENT), SILENT)
+    prepared = with_teacher_outputs(prepare_data(task, config, context, SILENT), None, run, SILENT)
+    return precompute_features(prepared, SILENT)
 
 
 def _result(trial: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from cloze.data.tables import Column, Row, as_text, parse_list
 from cloze.errors import InputError
 from cloze.metrics.classification import multilabel_scores
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, warn_of_similar_classes
 from cloze.tasks.registry import register_task
@@ -184,6 +185,14 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         loss_BC = nn.functional.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none")
         loss = loss_BC.mean(-1).sum()
         return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of each label's sigmoid from the teacher's, averaged over labels."""
+        return sigmoid_divergence(logits, batch.teacher, temperature).mean(-1).sum()
+
+    def align_teacher(self, teacher: Self) -> Self:
+        """Return the task of a teacher that reads the labels of these data."""
+        return replace(super().align_teacher(teacher), separator=self.separator)
 
     def decode(
         self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs

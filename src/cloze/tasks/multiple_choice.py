@@ -6,7 +6,7 @@ Shapes: B examples, S sequences (one per choice), C choices of an example.
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,12 +18,16 @@ from cloze.metrics.classification import accuracy, majority_accuracy
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
 from cloze.tasks.labels import MissingLabelError
 from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, cross_entropy, softmax
 from cloze.tasks.texts import LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 _INDEX = re.compile(r"([0-9]+)(?:\.0+)?")  # programs that know missing numbers write 1.0
 
@@ -132,6 +136,27 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         rows = torch.split(logits, list(batch.counts))
         logits_BC = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
         return cross_entropy(logits_BC, batch.targets)
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of the softmax over each example's choices from the teacher's."""
+        student_BC, teacher_BC = (
+            nn.utils.rnn.pad_sequence(
+                list(torch.split(scores, list(batch.counts))), batch_first=True, padding_value=IMPOSSIBLE
+            )
+            for scores in (logits, batch.teacher)
+        )
+        return softmax_divergence(student_BC, teacher_BC, temperature)
+
+    def teacher_targets(
+        self,
+        features: Sequence[TextFeature],
+        teacher: "Teacher",
+        teacher_features: Sequence[TextFeature],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return the scores of the choices, [C]; their mean if the teacher reads the prompt in other windows."""
+        is_same = len(outputs) == len(features)
+        return list(outputs) if is_same else [np.mean(outputs, axis=0)] * len(features)
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the scores of each feature's choices, [C]."""

@@ -1,7 +1,7 @@
 """The objective of a fine-tuning run, and its training batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from cloze.tasks.batches import Indices, batch_by_length, shuffled_indices
 from cloze.tasks.config import FinetuneConfig, save_finetuned
 from cloze.tasks.data import LabeledData
 from cloze.tasks.predict import decode, iterate_logits
-from cloze.tasks.task import AnyTask, Array
+from cloze.tasks.task import AnyTask, Array, TaskBatch
+from cloze.tasks.teacher import TeacherOutputs
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import MetricSums
@@ -31,12 +32,16 @@ class FinetuningBatches:
         features: the features of all training examples.
         config: batch size and seed.
         context: this rank, which takes its share of each step.
+        num_labeled: number of features with labels, the first ones; None: all.
+        teacher: outputs that the features learn, if there is a teacher.
     """
 
     task: AnyTask
     features: Sequence[Any]
     config: FinetuneConfig
     context: DistributedContext
+    num_labeled: int | None = None
+    teacher: TeacherOutputs | None = None
     _order: tuple[int, Indices] | None = field(init=False, default=None)
 
     @property
@@ -50,15 +55,11 @@ class FinetuningBatches:
         indices = self._epoch_order(position.epoch)[position.index : end]
         share = indices[self.context.rank :: self.context.world_size]
         has_share = len(share) > 0  # the last step of an epoch may have fewer features than there are ranks
-        features = [self.features[i] for i in (share if has_share else indices[:1])]
-        lengths = [feature.num_tokens for feature in features]
-        max_tokens = sum(lengths) if self.task.uses_in_batch_negatives else micro_batch_tokens
-        batches = [
-            self.task.batch([features[i] for i in indices])
-            for indices in batch_by_length(lengths, max_tokens)
-        ]
+        share = share if has_share else indices[:1]
+        batches = list(self._micro_batches(share, micro_batch_tokens))
         num_tokens, num_targets = self.context.all_reduce(
-            has_share * sum(lengths), has_share * sum(batch.num_targets for batch in batches)
+            has_share * sum(self.features[i].num_tokens for i in share),
+            has_share * sum(batch.num_targets for batch in batches),
         )
         is_over = end >= len(self.features)
         return StepData(
@@ -69,6 +70,17 @@ class FinetuningBatches:
             name=f"epoch {position.epoch + 1}, examples from {position.index}",
             has_share=has_share,
         )
+
+    def _micro_batches(self, share: Indices, max_tokens: int) -> Iterator[TaskBatch]:
+        """Yield batches of features of like lengths; each has only labeled or only unlabeled ones."""
+        is_labeled = share < (len(self.features) if self.num_labeled is None else self.num_labeled)
+        for indices, has_labels in ((share[is_labeled], True), (share[~is_labeled], False)):
+            lengths = [self.features[i].num_tokens for i in indices]
+            whole = sum(lengths) if self.task.uses_in_batch_negatives else max_tokens
+            for chosen in batch_by_length(lengths, whole):
+                batch = self.task.batch([self.features[i] for i in indices[chosen]])
+                teacher = None if self.teacher is None else self.teacher.rows(indices[chosen])
+                yield replace(batch, teacher=teacher, is_labeled=has_labels)
 
     def _epoch_order(self, epoch: int) -> Indices:
         if self._order is None or self._order[0] != epoch:
@@ -101,8 +113,19 @@ class FinetuningObjective(Objective):
     def forward(self, batch: Any) -> MetricSums:
         """Return the loss of a batch, and what else the task measures."""
         batch = to_device(batch, self.device)
-        loss_sum, metrics = self.task.loss(self.model(batch).float(), batch)
-        return {**metrics, "loss": (loss_sum, metrics["loss"][1])}
+        logits = self.model(batch).float()
+        loss_sum, metrics = self.task.loss(logits, batch)
+        count = metrics["loss"][1]
+        if batch.teacher is None:
+            return {**metrics, "loss": (loss_sum, count)}
+        soft_loss = self.task.soft_loss(logits, batch, self.config.distillation.temperature)
+        hard = {"hard_loss" if name == "loss" else name: value for name, value in metrics.items()}
+        if not batch.is_labeled:
+            # with the names of a labeled batch, since all steps of a run measure the same
+            hard = {name: (torch.zeros_like(value), 0) for name, (value, _) in hard.items()}
+        weight = self.config.distillation.weight if batch.is_labeled else 1.0
+        loss = weight * soft_loss + ((1 - weight) * loss_sum if weight < 1 else 0.0)
+        return {**hard, "soft_loss": (soft_loss.detach(), count), "loss": (loss, count)}
 
     def evaluation_step(self, batch: Any) -> Tensor:
         """Return the logits of a batch."""

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from torch import Tensor, nn
@@ -16,10 +16,14 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.checkpoint import CONFIG_FILE, load_labels
+from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import LongTexts, TextFeature
 from cloze.tasks.task import Array, Outputs, Scores, TaskBatch, sigmoid
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 _MIN_SPREAD = 1e-4
 """Probabilities that spread less are constant."""
@@ -96,6 +100,25 @@ class PassageRanking(TextTask[float]):
         margins_B = _margins(logits)[:, 0]
         loss = nn.functional.binary_cross_entropy_with_logits(margins_B, batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of the probability of relevance from the teacher's."""
+        return sigmoid_divergence(_margins(logits), batch.teacher, temperature).sum()
+
+    def align_teacher(self, teacher: Self) -> Self:
+        """Return the task of a teacher with one output or two."""
+        return teacher
+
+    def teacher_targets(
+        self,
+        features: Sequence[TextFeature],
+        teacher: "Teacher",
+        teacher_features: Sequence[TextFeature],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return the logit of relevance of each window, [1, 1]; the highest if the teacher reads other windows."""
+        rows = outputs if len(outputs) == len(features) else [np.max(outputs, axis=0)] * len(features)
+        return [row[None] for row in rows]
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the logit of relevance of each sequence."""

@@ -12,6 +12,7 @@ from cloze.errors import InputError
 from cloze.hub import hub_repo
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
+from cloze.models.encoder import Encoder, keep_layers
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
@@ -19,11 +20,12 @@ from cloze.tasks.data import LabeledData, load_data, resolve_files
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.predict import precompute_states, predict
 from cloze.tasks.task import AnyTask
+from cloze.tasks.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, TrainingConfig
 from cloze.training.distributed import DistributedContext
-from cloze.training.model_card import CardInfo, DatasetReference, describe_commit
+from cloze.training.model_card import UNKNOWN_LICENSE, CardInfo, DatasetReference, describe_commit
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"
@@ -42,6 +44,9 @@ class PreparedData:
     tokenizer: Tokenizer
     start: Path
     context: DistributedContext
+    teacher: Teacher | None = None
+    teacher_outputs: TeacherOutputs | None = None
+    """Those of the training data, once they are computed."""
 
 
 def check_trainable(task: AnyTask) -> None:
@@ -86,7 +91,48 @@ def prepare_data(
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
     task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress)
-    return PreparedData(task, config, file_hashes, data, tokenizer, start, context)
+    prepared = PreparedData(task, config, file_hashes, data, tokenizer, start, context)
+    if config.distillation.teacher is None:
+        return prepared
+    teacher = load_teacher(task, config, tokenizer)
+    distillation = replace(config.distillation, teacher_sha256=teacher.sha256)
+    return replace(prepared, teacher=teacher, config=replace(config, distillation=distillation))
+
+
+def load_initial_encoder(prepared: PreparedData) -> Encoder:
+    """Return the encoder to start from, with the layers that the student keeps.
+
+    Raises:
+        InputError: it cannot be read, or has no such layer.
+    """
+    layers = prepared.config.distillation.student_layers
+    encoder = load_model(prepared.start)
+    return keep_layers(encoder, layers, where=prepared.start) if layers else encoder
+
+
+def with_teacher_outputs(
+    prepared: PreparedData, model: nn.Module | None, run: Path, progress: Progress
+) -> PreparedData:
+    """Add what the training data learn from the teacher, if there is one; it is kept in the directory of the run.
+
+    Args:
+        prepared: the data.
+        model: the teacher's; None loads it if its outputs are not in the directory.
+        run: the directory.
+        progress: receives progress messages.
+    """
+    teacher, context = prepared.teacher, prepared.context
+    if teacher is None or prepared.teacher_outputs is not None:
+        return prepared
+
+    def load() -> nn.Module:
+        return (teacher.load_model() if model is None else model).to(context.device)
+
+    task, config, tokenizer = prepared.task, prepared.config, prepared.tokenizer
+    context.run_on_rank_zero(
+        lambda: ensure_outputs(run, teacher, load, task, config, tokenizer, prepared.data, progress)
+    )
+    return replace(prepared, teacher_outputs=read_outputs(run))
 
 
 def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedData:
@@ -94,7 +140,7 @@ def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedD
     task, data, max_tokens = prepared.task, prepared.data, prepared.config.micro_batch_tokens
     if task.trains_encoder:
         return prepared
-    encoder = load_model(prepared.start).to(prepared.context.device)
+    encoder = load_initial_encoder(prepared).to(prepared.context.device)
     train_features, dev_features = (
         precompute_states(task, encoder, features, max_tokens=max_tokens, progress=progress)
         for features in (data.train_features, data.dev_features)
@@ -121,18 +167,28 @@ def train_and_score(
         InputError: the model to start from cannot be read; nothing was written.
     """
     task, context = prepared.task, prepared.context
-    batches = FinetuningBatches(task, prepared.data.flat_train_features, config, context)
+    steps_per_epoch = -(-len(prepared.data.flat_train_features) // config.batch_size)
+    teacher_model = None
+    if prepared.teacher is not None and prepared.teacher_outputs is None and not resume:
+        teacher_model = (
+            prepared.teacher.load_model()
+        )  # one that cannot be read is found before anything is written
 
     def load(checkpoint: Path | None) -> nn.Module:
         if checkpoint is not None:
             return load_model(checkpoint, task.head, verify=False)
         generator = torch.Generator().manual_seed(config.seed)
-        return task.head(load_model(prepared.start), generator=generator).train()
+        return task.head(load_initial_encoder(prepared), generator=generator).train()
 
     def build(model: nn.Module) -> tuple[FinetuningObjective, FinetuningBatches]:
-        return FinetuningObjective(model, task, prepared.data, config, prepared.tokenizer), batches
+        data = prepared.data
+        outputs = with_teacher_outputs(prepared, teacher_model, run, progress).teacher_outputs
+        batches = FinetuningBatches(
+            task, data.flat_train_features, config, context, data.num_labeled_features, outputs
+        )
+        return FinetuningObjective(model, task, data, config, prepared.tokenizer), batches
 
-    training_run = _training_run(prepared, config, run, progress, batches.steps_per_epoch)
+    training_run = _training_run(prepared, config, run, progress, steps_per_epoch)
     if resume:
         training_run.resume(load, build)
     else:
@@ -168,6 +224,12 @@ def _training_run(
 
 def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:
     """Return the settings that decide which examples a run has, and when; they must not change on resume."""
+    distillation = config.distillation
+    of_teacher = {
+        "distillation.teacher_sha256": distillation.teacher_sha256,
+        "distillation.temperature": distillation.temperature,
+        "distillation.weight": distillation.weight,
+    }
     return {
         "seed": config.seed,
         "epochs": config.epochs,
@@ -176,6 +238,7 @@ def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "train_examples": config.train_examples,
         "dev_fraction": config.dev_fraction,
+        **({} if distillation.teacher is None else of_teacher),
     }
 
 
@@ -204,6 +267,23 @@ def _score_best(
     return scores
 
 
+def _summary(prepared: PreparedData, config: FinetuneConfig) -> str:
+    """Return what the model is and where it comes from, in Markdown."""
+    task, settings = prepared.task, config.distillation
+    layers = f", layers {', '.join(map(str, settings.student_layers))}" if settings.student_layers else ""
+    start = f"`{config.model}`{describe_commit(config.model_commit)}{layers}"
+    text = f"From {start}, for the task {task.name} ({task.source})."
+    if prepared.teacher is None:
+        return text
+    license_name = prepared.teacher.license
+    named = "unknown" if license_name == UNKNOWN_LICENSE else f"`{license_name}`"
+    return (
+        f"{text} It learned the outputs of the teacher `{settings.teacher}` "
+        f"(license: {named}; SHA-256 `{prepared.teacher.sha256}`), temperature {settings.temperature:g}, "
+        f"weight {settings.weight:g}."
+    )
+
+
 def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo:
     """Return the facts about the run that are known before its first step."""
     task, data = prepared.task, prepared.data
@@ -218,10 +298,11 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
     else:
         measured_on = f"the {len(data.dev):,} examples of `{config.dev}`"
         references.append(reference("scored on", config.dev, len(data.dev)))
-    start = f"`{config.model}`{describe_commit(config.model_commit)}"
+    if config.distillation.unlabeled is not None:
+        references.append(reference("unlabeled", config.distillation.unlabeled, len(data.unlabeled)))
     return CardInfo(
         title=f"A BERT fine-tuned with cloze: {task.name}",
-        summary=f"From {start}, for the task {task.name} ({task.source}).",
+        summary=_summary(prepared, config),
         use=f"cloze predict {task.name} -m DIR INPUT\ncloze evaluate {task.name} -m DIR -d LABELED",
         data=references,
         measured_on=measured_on,

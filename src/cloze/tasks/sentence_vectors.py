@@ -6,7 +6,7 @@ Shapes: T tokens in the packed batch, B pairs, D hidden.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from cloze.tasks.text_regression import ScoreScale
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 MIN_COSINE_SPREAD = 0.001
 """Cosines that spread less are constant."""
@@ -148,6 +151,20 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
         """Return the summed squared error of the cosines, from hidden states [T, D]."""
         loss = nn.functional.mse_loss(self.cosines(logits, batch), batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the squared error between both cosines."""
+        return nn.functional.mse_loss(self.cosines(logits, batch), batch.teacher, reduction="sum")
+
+    def teacher_targets(
+        self,
+        features: Sequence[TextFeature],
+        teacher: "Teacher",
+        teacher_features: Sequence[TextFeature],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return the teacher's cosine, [1]."""
+        return list(outputs)
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the cosine of each pair."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from cloze.data.tables import as_text
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.classification import METRICS, majority_accuracy
+from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
 from cloze.tasks.task import (
@@ -156,6 +157,10 @@ class SequenceClassification(TextTask[ClassPrediction]):
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
         weight_C = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
         return cross_entropy(logits, batch.targets, weight=weight_C)
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of the softmax from the teacher's."""
+        return softmax_divergence(logits, batch.teacher, temperature)
 
     def decode(
         self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs

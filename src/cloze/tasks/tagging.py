@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents, read_sentences
+from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.running_text import split_text
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray, convert_tags, is_tag, join_tag, mark_words
 from cloze.tasks.tagged_json import JsonTagReader
@@ -43,6 +44,9 @@ from cloze.tasks.task import (
 )
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 Context: TypeAlias = Literal["sentence", "document"]
 
@@ -299,6 +303,24 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed cross entropy of the words, and the accuracy of the tags."""
         return cross_entropy(self.word_logits(logits, batch), batch.targets)
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of each word's softmax from the teacher's."""
+        return softmax_divergence(self.word_logits(logits, batch), batch.teacher, temperature)
+
+    def teacher_targets(
+        self,
+        features: Sequence[TaggingFeature],
+        teacher: "Teacher",
+        teacher_features: Sequence[TaggingFeature],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return the logits of the words of each sequence, [W, C]; every word is in one sequence of each tokenizer."""
+        if not features:
+            return []
+        logits_WC = np.concatenate(outputs)[:, self.class_order(teacher)]
+        ends = np.cumsum([len(feature.positions) for feature in features])
+        return np.split(logits_WC, ends[:-1])
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the logits of the words of each sequence, [W, C]."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 
 class Feature(Protocol):
@@ -48,6 +51,10 @@ class TaskBatch(PackedBatch):
     """First tokens of the predicted words, [W], indices into the T tokens."""
     states: BatchArray | None = None
     """Precomputed outputs of a frozen encoder: [W, L, D] of words, or [B, D] of sequences."""
+    teacher: BatchArray = None
+    """The rows of `teacher_targets` of all features, one after the other; None without a teacher."""
+    is_labeled: bool = True
+    """Whether the targets are known; otherwise only the teacher says what to learn."""
 
     @property
     def num_targets(self) -> int:
@@ -82,6 +89,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     | Which head? | `head` |
     | Which loss? | `loss` |
     | What is predicted? | `outputs` splits the logits by feature, `decode` turns them into a prediction |
+    | How does it learn a teacher's outputs? | `soft_loss`, and `teacher_targets` aligns them with its own |
     | Which metrics? | `score`, and `with_tuned_threshold` for settings tuned on dev data |
     """
 
@@ -120,6 +128,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Whether `solve` computes the head's weights without gradient steps."""
     uses_in_batch_negatives: ClassVar[bool] = False
     """Whether the loss compares the examples of a step, which then are one batch."""
+    teacher_dtype: ClassVar[npt.DTypeLike] = np.float16
+    """Number format in which a teacher's outputs are kept."""
 
     @classmethod
     def file_names(cls, split: Split) -> tuple[str, ...]:
@@ -238,6 +248,57 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
         The logits are the head's for the batch, in float32.
         """
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the loss between the logits and `batch.teacher`, summed over the targets, in float32.
+
+        The class that defines it is the family within which a model can be a teacher.
+        """
+        raise NotImplementedError(f"{self.name} has no teachers")
+
+    def align_teacher(self, teacher: Self) -> Self:
+        """Return the task of a teacher for the examples of this task, whose labels are known.
+
+        Raises:
+            InputError: they have other classes.
+        """
+        names, known = self.class_names, teacher.class_names
+        if set(names) != set(known):
+            shown = (", ".join(some[:10]) + (", …" if len(some) > 10 else "") for some in (known, names))
+            what = "the teacher's classes are {}, those of the data are {}".format(*shown)
+            raise InputError(what)
+        return teacher
+
+    def class_order(self, teacher: "Teacher") -> npt.NDArray[np.int64]:
+        """Return the teacher's index of each class."""
+        names = teacher.task.class_names
+        return np.array([names.index(name) for name in self.class_names], np.int64)
+
+    def teacher_features(
+        self, example: ExampleT, features: Sequence[FeatureT], teacher: "Teacher"
+    ) -> list[FeatureT]:
+        """Return the inputs of a teacher for an example with these features."""
+        tokenized: list[FeatureT] = teacher.task.features(
+            example, teacher.tokenizer, max_seq_length=teacher.max_seq_length
+        )
+        return tokenized
+
+    def teacher_targets(
+        self,
+        features: Sequence[FeatureT],
+        teacher: "Teacher",
+        teacher_features: Sequence[FeatureT],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return what each feature of an example learns, as rows that `TaskBatch.teacher` has one after the other.
+
+        Args:
+            features: those of this task, with its tokenizer.
+            teacher: has the task as `align_teacher` returned it.
+            teacher_features: the result of the method of that name.
+            outputs: the teacher's, for each of them.
+        """
+        raise NotImplementedError(f"{self.name} has no teachers")
 
     def solve(self, model: nn.Module, features: Sequence[FeatureT]) -> None:
         """Set the head's weights to the optimum for precomputed features; only if `has_closed_form`.

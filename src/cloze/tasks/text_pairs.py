@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from torch import Tensor
 from cloze.data.tables import Column, Row, as_text, parse_rows
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.registry import register_task
 from cloze.tasks.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
@@ -27,6 +28,9 @@ from cloze.tasks.task import Array, Outputs, Scores, TaskBatch, cross_entropy
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 _SCALE = 20.0
 _ROWS_AT_ONCE = 1024
@@ -161,6 +165,26 @@ class TextPairs(VectorTask[PairVectors]):
         scores_BC = (_SCALE * first_BD @ others_CD.T).masked_fill(is_no_negative_BC, -torch.inf)
         targets_B = torch.arange(len(scores_BC), device=scores_BC.device)
         return cross_entropy(scores_BC, targets_B, metric="batch_accuracy")
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the divergence of the softmax over the second texts of the step from the teacher's.
+
+        Only cosines are compared, so that vectors may have other lengths. Hard negatives are left to the labels.
+        """
+        first_BD, others_CD = self.vectors(logits, batch)
+        scores_BB = _SCALE * first_BD @ others_CD[: len(first_BD)].T
+        teacher_BB = _SCALE * batch.teacher[:, 0] @ batch.teacher[:, 1].T
+        return softmax_divergence(scores_BB, teacher_BB, temperature)
+
+    def teacher_targets(
+        self,
+        features: Sequence[TextFeature],
+        teacher: "Teacher",
+        teacher_features: Sequence[TextFeature],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return both vectors of the teacher, [1, 2, D]."""
+        return [vectors_2D[None] for vectors_2D in outputs]
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return both vectors of each pair, [2, D]."""

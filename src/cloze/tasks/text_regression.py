@@ -6,7 +6,7 @@ Shapes: B sequences.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from torch import Tensor, nn
@@ -14,9 +14,12 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task import Outputs, Scores, Task, TaskBatch
+from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
@@ -144,6 +147,7 @@ class TextRegression(ScoreScale, TextTask[float]):
     lower_is_better: ClassVar[tuple[str, ...]] = ("rmse",)
     model_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum")
     problem_type = "regression"
+    teacher_dtype = np.float32
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -164,6 +168,25 @@ class TextRegression(ScoreScale, TextTask[float]):
         """Return the summed squared error of logits [B, 1]."""
         loss = nn.functional.mse_loss(logits[:, 0], batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
+
+    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
+        """Return the squared error between both outputs."""
+        return nn.functional.mse_loss(logits, batch.teacher, reduction="sum")
+
+    def teacher_targets(
+        self,
+        features: Sequence[TextFeature],
+        teacher: "Teacher",
+        teacher_features: Sequence[TextFeature],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return the teacher's scores on this model's scale, [1, 1]."""
+        assert isinstance(teacher.task, TextRegression)
+        (minimum, maximum), (from_minimum, from_maximum) = self.scale, teacher.task.scale
+        factor = (from_maximum - from_minimum) / (maximum - minimum)
+        shift = (from_minimum - minimum) / (maximum - minimum)
+        rows = super().teacher_targets(features, teacher, teacher_features, outputs)
+        return [factor * row + shift for row in rows]
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the mean score of the windows."""

@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,11 @@ from cloze.models.heads import BertForSequenceClassification
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import LongTexts, Target, TextFeature, encode_text, pack
 from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, MissingLabels
-from cloze.tasks.task import Array, Task, TaskBatch
+from cloze.tasks.task import Array, Outputs, Task, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from cloze.tasks.teacher import Teacher
 
 PredictionT = TypeVar("PredictionT")
 _NO_TEXTS = PLACEHOLDERS - {"NA", "None"} | {""}
@@ -93,6 +96,18 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the row of logits of each sequence."""
         return list(logits.cpu().numpy())
+
+    def teacher_targets(
+        self,
+        features: Sequence[TextFeature],
+        teacher: "Teacher",
+        teacher_features: Sequence[TextFeature],
+        outputs: Outputs,
+    ) -> list[Array]:
+        """Return the logits of each window, [1, C]; their mean if the teacher reads the text in other windows."""
+        rows = outputs if len(outputs) == len(features) else [np.mean(outputs, axis=0)] * len(features)
+        order = self.class_order(teacher)
+        return [row_C[order][None] for row_C in rows]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from cloze.artifacts import CARD_FILE
 from cloze.file_io import read_json
 from cloze.tables import markdown_table
 from cloze.training.checkpoints import TrainingState
@@ -37,6 +38,17 @@ def check_license(name: str) -> None:
         raise ValueError(
             f"license {name!r} is not an identifier such as apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
         )
+
+
+def card_license(checkpoint: Path) -> str:
+    """Return the license in the header of a checkpoint's card, or that it is unknown."""
+    card = checkpoint / CARD_FILE
+    header = card.read_text("utf-8", errors="replace").split("---")[1:2] if card.is_file() else []
+    for line in "".join(header).splitlines():
+        key, _, value = line.partition(":")
+        if key == "license" and _LICENSE.fullmatch(name := value.strip(" \"'").lower()):
+            return name
+    return UNKNOWN_LICENSE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

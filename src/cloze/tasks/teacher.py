@@ -1,0 +1,275 @@
+"""The teacher of a distillation: loading it, and its outputs, which are computed once and kept in the run.
+
+RUN/teacher/{outputs.bin, starts.npy, outputs.json, manifest.json}
+
+Shapes: N features, R rows.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from cloze import artifacts, file_io
+from cloze.config import to_dict
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.checkpoint import load_config, load_model
+from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.models.weight_mapping import MissingWeightsError
+from cloze.progress import Progress
+from cloze.tasks.config import FinetuneConfig, load_task
+from cloze.tasks.data import LabeledData
+from cloze.tasks.predict import compute_outputs
+from cloze.tasks.task import AnyTask, Array, Task
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.model_card import card_license
+
+FOLDER = "teacher"
+_KIND = "teacher outputs"
+_VALUES, _STARTS, _DESCRIPTION = "outputs.bin", "starts.npy", "outputs.json"
+_EXAMPLES_PER_PART = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """A fine-tuned model that a student learns from."""
+
+    directory: Path
+    task: AnyTask
+    tokenizer: Tokenizer
+    max_seq_length: int
+    """The length that it was fine-tuned for."""
+    max_positions: int
+    """The length that it takes."""
+    has_same_tokens: bool
+    """Whether the student's tokenizer is the same."""
+    sha256: str
+    license: str
+
+    def load_model(self) -> nn.Module:
+        """Return the model.
+
+        Raises:
+            InputError: it is damaged, or not fine-tuned for the task.
+        """
+        try:
+            return load_model(self.directory, self.task.head, verify=False)
+        except MissingWeightsError as error:
+            remedy = f"Fine-tune one: cloze finetune {self.task.name}"
+            raise InputError(f"no teacher: {error.what}", where=self.directory, remedy=remedy) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherOutputs:
+    """Outputs of a teacher that training features learn; memory-mapped."""
+
+    values: npt.NDArray[Any]
+    """The rows of all features, [R, …]."""
+    starts: npt.NDArray[np.int64]
+    """First row of each feature, and R: [N+1]."""
+
+    def rows(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Array:
+        """Return the rows of features, one after the other, in float32."""
+        parts = [self.values[self.starts[i] : self.starts[i + 1]] for i in indices]
+        return np.concatenate(parts).astype(np.float32)
+
+
+def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) -> Teacher:
+    """Return the teacher that settings name, aligned with a task whose labels are known.
+
+    Raises:
+        InputError: there is no such model, it is not the one that the settings were made for, or its task or labels
+            are others.
+    """
+    settings = config.distillation
+    assert settings.teacher is not None
+    directory = resolve_checkpoint(settings.teacher)
+    if task.has_closed_form or _family(task) is Task:
+        remedy = "Leave out the teacher"
+        raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)
+    positions = load_config(directory).max_position_embeddings
+    sha256 = checkpoint_sha256(directory)
+    if settings.teacher_sha256 not in (None, sha256):
+        remedy = "Restore the run's teacher, or leave teacher_sha256 out of a new run's settings"
+        raise InputError("not the teacher that the settings were made for", where=directory, remedy=remedy)
+    teacher_task, max_seq_length = _load_teacher_task(task, directory)
+    try:
+        aligned = task.align_teacher(teacher_task)
+    except InputError as error:
+        remedy = error.remedy or "Give a teacher that was fine-tuned on the same classes"
+        raise InputError(error.what, where=directory, remedy=remedy) from error
+    teacher_tokenizer = Tokenizer.load(directory)
+    return Teacher(
+        directory,
+        aligned,
+        teacher_tokenizer,
+        min(max_seq_length or positions, positions),
+        positions,
+        replace(teacher_tokenizer, model_max_length=tokenizer.model_max_length) == tokenizer,
+        sha256,
+        card_license(directory),
+    )
+
+
+def _family(task: AnyTask) -> type[Any]:
+    """Return the class that says how the task learns outputs."""
+    return next(parent for parent in type(task).__mro__ if "soft_loss" in vars(parent))
+
+
+def _load_teacher_task(task: AnyTask, directory: Path) -> tuple[AnyTask, int | None]:
+    """Return the task of a teacher, and its length if it has one."""
+    stored = load_task(directory)
+    if stored is not None and _family(stored[0]) is _family(task):
+        return stored[0], stored[1].max_seq_length
+    if stored is not None and not (task.is_headless and stored[0].is_headless):
+        what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
+        remedy = f"Fine-tune one: cloze finetune {task.name}"
+        raise InputError(what, where=directory, remedy=remedy)
+    try:
+        external = (type(task)() if task.is_headless else task).for_external_checkpoint(directory)
+    except InputError as error:
+        remedy = f"Fine-tune one: cloze finetune {task.name}"
+        raise InputError(error.what, where=error.where or directory, remedy=remedy) from error
+    encoder_config = load_sentence_encoder_config(directory) if task.is_headless else None
+    return external, None if encoder_config is None else encoder_config.max_seq_length
+
+
+def checkpoint_sha256(directory: Path) -> str:
+    """Return the SHA-256 of a checkpoint: of its manifest, or of all its files but the card if it has none."""
+    manifest = directory / artifacts.MANIFEST
+    if manifest.is_file():
+        artifacts.verify(directory, kind="checkpoint")
+        return file_io.sha256_of_file(manifest)
+    digest = hashlib.sha256()
+    for file in sorted(file for file in directory.iterdir() if file.is_file()):
+        if file.name != artifacts.CARD_FILE:
+            digest.update(f"{file.name}\n{file_io.sha256_of_file(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def ensure_outputs(
+    run: Path,
+    teacher: Teacher,
+    load: Callable[[], nn.Module],
+    task: AnyTask,
+    config: FinetuneConfig,
+    tokenizer: Tokenizer,
+    data: LabeledData,
+    progress: Progress,
+) -> None:
+    """Compute a teacher's outputs for the training data and keep them in a run, unless it has them.
+
+    Args:
+        run: the directory of the run.
+        teacher: the teacher.
+        load: returns its model on the device to compute on.
+        task: the student's.
+        config: settings of the run.
+        tokenizer: the student's.
+        data: with the student's features.
+        progress: receives progress messages.
+    """
+    key = {
+        "teacher": teacher.sha256,
+        "data": config.data_sha256,
+        "tokens": hashlib.sha256(json.dumps(to_dict(tokenizer)).encode()).hexdigest(),
+        "task": to_dict(task),
+        "max_seq_length": config.max_seq_length,
+        "train_examples": config.train_examples,
+        "dev_fraction": config.dev_fraction,
+    }
+    path = run / FOLDER
+    if path.is_dir():
+        try:
+            artifacts.verify(path, kind=_KIND)
+            if file_io.read_json(path / _DESCRIPTION)["key"] == key:
+                return
+            progress.note(f"{path}: of another teacher or other data: computed again")
+        except artifacts.IntegrityError as error:
+            progress.note(f"{error}: computed again")
+    artifacts.remove_temporary_files(run)
+    model = load()
+    examples = [*data.train, *data.unlabeled]
+    features = [*data.train_features, *data.unlabeled_features]
+    with (
+        artifacts.write_directory(path, kind=_KIND, overwrite=True) as directory,
+        (directory / _VALUES).open("wb") as file,
+        progress.bar("teacher", total=len(examples), unit="examples") as bar,
+    ):
+        row_shape: tuple[int, ...] = ()
+        counts: list[int] = []
+        for start in range(0, len(examples), _EXAMPLES_PER_PART):
+            part = slice(start, start + _EXAMPLES_PER_PART)
+            for rows in compute_targets(
+                task, teacher, model, examples[part], features[part], max_tokens=config.micro_batch_tokens
+            ):
+                file.write(_convert(rows, task, teacher).tobytes())
+                row_shape = rows.shape[1:]
+                counts.append(len(rows))
+            bar.advance(len(examples[part]))
+        file.flush()
+        np.save(directory / _STARTS, np.cumsum([0, *counts]))
+        description = {"key": key, "dtype": np.dtype(task.teacher_dtype).name, "row_shape": row_shape}
+        (directory / _DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n", "utf-8")
+
+
+def read_outputs(run: Path) -> TeacherOutputs:
+    """Return the teacher's outputs that `ensure_outputs` keeps in a run."""
+    path = run / FOLDER
+    description = file_io.read_json(path / _DESCRIPTION)
+    starts = np.load(path / _STARTS)
+    shape = (int(starts[-1]), *description["row_shape"])
+    values: npt.NDArray[Any] = np.zeros(shape, description["dtype"])
+    if math.prod(shape):
+        values = np.memmap(path / _VALUES, description["dtype"], "r", shape=shape)
+    return TeacherOutputs(values, starts)
+
+
+def compute_targets(
+    task: AnyTask,
+    teacher: Teacher,
+    model: nn.Module,
+    examples: Sequence[Any],
+    features: Sequence[Sequence[Any]],
+    *,
+    max_tokens: int,
+) -> list[Array]:
+    """Return what the features of examples learn from a teacher, computed in float32.
+
+    Args:
+        task: the student's.
+        teacher: the teacher.
+        model: its model, on its device.
+        examples: the examples.
+        features: the student's, of each example.
+        max_tokens: maximum number of tokens of a batch.
+    """
+    of_teacher = [
+        task.teacher_features(example, of_student, teacher)
+        for example, of_student in zip(examples, features, strict=True)
+    ]
+    flat = [feature for group in of_teacher for feature in group]
+    outputs = compute_outputs(teacher.task, model, flat, max_tokens=max_tokens)
+    numbers = iter(range(len(flat)))
+    targets: list[Array] = []
+    for of_student, group in zip(features, of_teacher, strict=True):
+        of_example = [outputs[next(numbers)] for _ in group]
+        targets += task.teacher_targets(of_student, teacher, group, of_example)
+    return targets
+
+
+def _convert(rows: Array, task: AnyTask, teacher: Teacher) -> npt.NDArray[Any]:
+    with np.errstate(over="ignore"):
+        converted = rows.astype(task.teacher_dtype)
+    if not np.isfinite(converted).all():
+        what = f"its outputs are not finite numbers of {np.dtype(task.teacher_dtype).name}"
+        raise InputError(what, where=teacher.directory, remedy="Give another teacher")
+    return converted

@@ -1,0 +1,512 @@
+"""Distillation: losses, the teacher's outputs of every family, exact resume, other tokenizers, bad input."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from families import CASES, REVIEWS
+from torch import nn
+
+from cloze import artifacts
+from cloze.errors import InputError
+from cloze.inference.predictor import TextClassifier
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import load_config, load_model, save_model
+from cloze.progress import SILENT, Progress
+from cloze.tasks import run as task_run
+from cloze.tasks import teacher as teacher_module
+from cloze.tasks.config import FinetuneConfig, save_finetuned
+from cloze.tasks.data import load_data
+from cloze.tasks.distillation import DistillationConfig, sigmoid_divergence, softmax_divergence
+from cloze.tasks.features import featurize
+from cloze.tasks.finetune import finetune, plan_finetuning, resume_finetuning, validate
+from cloze.tasks.objective import FinetuningObjective
+from cloze.tasks.paragraphs import Paragraph
+from cloze.tasks.registry import find_task
+from cloze.tasks.span import SpanQuestion
+from cloze.tasks.squad import SquadV1
+from cloze.tasks.task import AnyTask
+from cloze.tasks.teacher import compute_targets, load_teacher, read_outputs
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.distributed import DistributedContext
+from cloze.training.interrupts import Interrupted
+from cloze.training.optimizer import OptimizerConfig
+from runs import assert_same_run, rows
+
+FAMILIES = (
+    *("classification", "regression", "multi-label", "multiple-choice", "scored-pairs", "text-pairs"),
+    *("ranking", "squad_v1", "squad_v2", "tagging", "feature-tagging"),
+)
+"""A task of each family, and heads that differ."""
+
+SaveTeacher = Callable[..., Path]
+
+
+@pytest.fixture
+def save_teacher(
+    tmp_path: Path, build_encoder: Callable[..., BertModel], tokenizer: Tokenizer
+) -> SaveTeacher:
+    """Return a function from a task to a checkpoint of it with random weights."""
+
+    def save(task: AnyTask, *, tokenizer: Tokenizer = tokenizer, name: str = "teacher") -> Path:
+        model = task.head(build_encoder(), generator=torch.Generator().manual_seed(3))
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=1.0, generator=torch.Generator().manual_seed(parameter.numel()))
+        with artifacts.write_directory(tmp_path / name, kind="checkpoint", overwrite=True) as directory:
+            save_finetuned(directory, model, tokenizer, task, max_seq_length=40)
+        return tmp_path / name
+
+    return save
+
+
+@pytest.fixture
+def small(nano_checkpoint: Path) -> FinetuneConfig:
+    return FinetuneConfig(
+        model=str(nano_checkpoint),
+        train="",
+        epochs=1,
+        batch_size=3,
+        max_seq_length=40,
+        precision="float32",
+        device="cpu",
+        micro_batch_tokens=400,
+    )
+
+
+@pytest.fixture
+def reordered(tokenizer: Tokenizer) -> Tokenizer:
+    """A tokenizer that splits words as the other one does, and numbers them otherwise."""
+    return Tokenizer.from_tokens(
+        [*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])], model_max_length=40
+    )
+
+
+def write_case(name: str, folder: Path) -> tuple[AnyTask, Path]:
+    case = CASES[name]
+    (folder / case.file).write_text(case.content, "utf-8")
+    task = find_task(name)(**case.settings)
+    return task, folder / case.file
+
+
+def fitted(task: AnyTask, path: Path, start: Path) -> tuple[AnyTask, list[Any]]:
+    examples = list(task.examples(path))
+    task = task.with_checkpoint_settings(start).fit_labels(examples)
+    return task, task.with_class_labels(examples)
+
+
+def with_teacher(config: FinetuneConfig, teacher: Path | str, **settings: Any) -> FinetuneConfig:
+    return replace(config, distillation=DistillationConfig(teacher=str(teacher), **settings))
+
+
+@pytest.fixture(scope="module")
+def trained_teacher(nano_checkpoint: Path, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose model tells praise from blame; tests copy it to change it."""
+    config = FinetuneConfig(
+        model=str(nano_checkpoint),
+        train=str(reviews),
+        epochs=8,
+        batch_size=9,
+        max_seq_length=16,
+        optimizer=OptimizerConfig(learning_rate=5e-3, warmup_fraction=0.1),
+        precision="float32",
+        device="cpu",
+        micro_batch_tokens=400,
+    )
+    run = tmp_path_factory.mktemp("teacher") / "run"
+    assert finetune(REVIEWS, config, run)["accuracy"] == 1.0
+    return run
+
+
+def test_softmax_divergence_is_the_formula_of_hinton():
+    student, teacher = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(1)).unbind()
+    temperature = 3.0
+    q = (teacher / temperature).softmax(-1)
+    p = (student / temperature).softmax(-1)
+    expected = temperature**2 * (q * (q.log() - p.log())).sum()
+    assert softmax_divergence(student, teacher, temperature).item() == pytest.approx(
+        expected.item(), rel=1e-5
+    )
+    assert softmax_divergence(teacher, teacher, temperature).item() == pytest.approx(0, abs=1e-5)
+    student.requires_grad_()
+    softmax_divergence(student, teacher, temperature).backward()
+    # the gradient of the cross entropy with soft targets, (p - q) / T, times the squared temperature
+    assert torch.allclose(student.grad, temperature * (p - q), atol=1e-5)
+
+
+def test_sigmoid_divergence_is_that_of_two_classes():
+    student, teacher = torch.randn(2, 7, generator=torch.Generator().manual_seed(1)).unbind()
+    two_classes = [torch.stack([torch.zeros(7), logits], -1) for logits in (student, teacher)]
+    expected = softmax_divergence(*two_classes, 2.0)
+    assert sigmoid_divergence(student, teacher, 2.0).sum().item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("is_labeled", [True, False])
+def test_loss_of_a_step_is_the_weighted_sum(config, save_teacher, is_labeled):
+    task, _ = fitted(REVIEWS, Path(config.train), Path(config.model))
+    config = with_teacher(config, save_teacher(task), temperature=4.0, weight=0.7)
+    tokenizer = Tokenizer.load(Path(config.model))
+    task, data = load_data(REVIEWS, config, tokenizer, SILENT)
+    model = task.head(load_model(Path(config.model)), generator=torch.Generator().manual_seed(1)).eval()
+    features = data.flat_train_features[:5]
+    teacher_logits = torch.randn(5, 2, generator=torch.Generator().manual_seed(2))
+    batch = replace(task.batch(features), teacher=teacher_logits.numpy(), is_labeled=is_labeled)
+    measured = FinetuningObjective(model, task, data, config, tokenizer)(batch)
+    logits, targets = model(to_device(batch)), torch.tensor([feature.target for feature in features])
+    hard = nn.functional.cross_entropy(logits, targets, reduction="sum")
+    soft = 16 * nn.functional.kl_div(
+        (logits / 4).log_softmax(-1), (teacher_logits / 4).softmax(-1), reduction="sum"
+    )
+    expected = 0.7 * soft + 0.3 * hard if is_labeled else soft
+    assert measured["loss"][0].item() == pytest.approx(expected.item(), rel=1e-5)
+    assert measured["soft_loss"][0].item() == pytest.approx(soft.item(), rel=1e-5)
+    assert measured["accuracy"][1] == (5 if is_labeled else 0)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_model_that_is_its_own_teacher_has_no_loss(name, small, save_teacher, tokenizer, tmp_path):
+    task, path = write_case(name, tmp_path)
+    task, examples = fitted(task, path, Path(small.model))
+    # of another order of the classes, which are aligned by name
+    is_reordered = name in ("classification", "multi-label", "tagging")
+    other = replace(task, labels=task.labels[::-1]) if is_reordered else task
+    teacher = load_teacher(task, with_teacher(small, save_teacher(other)), tokenizer)
+    model = teacher.load_model()
+    features = featurize(task, examples, tokenizer, max_seq_length=40)
+    flat = [feature for group in features for feature in group]
+    targets = compute_targets(task, teacher, model, examples, features, max_tokens=100)
+    assert len(targets) == len(flat)
+    batch = to_device(replace(task.batch(flat), teacher=np.concatenate(targets).astype(np.float32)))
+    with torch.no_grad():
+        logits = model(batch).float()
+        if is_reordered:
+            logits = logits.flip(-1)
+        assert task.soft_loss(logits, batch, 2.0).item() == pytest.approx(0, abs=1e-5)
+        assert task.soft_loss(logits.flip(0), batch, 2.0).item() > 2e-5
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_learns_from_labels_a_teacher_and_unlabeled_examples(
+    name, small, save_teacher, tmp_path
+):
+    task, path = write_case(name, tmp_path)
+    teacher = save_teacher(fitted(task, path, Path(small.model))[0])
+    config = with_teacher(replace(small, train=str(path), dev=str(path)), teacher, unlabeled=str(path))
+    finetune(task, config, tmp_path / "run")
+    logged = rows(tmp_path / "run")[-1]
+    assert np.isfinite([logged["loss"], logged["soft_loss"], logged["hard_loss"]]).all()
+    outputs = read_outputs(tmp_path / "run")
+    assert outputs.values.dtype == (np.float32 if name == "regression" else np.float16)
+    half = (len(outputs.starts) - 1) // 2
+    assert np.array_equal(outputs.rows(range(half)), outputs.rows(range(half, 2 * half)))
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if not name.startswith("squad")])
+def test_teacher_with_another_tokenizer(name, small, save_teacher, tokenizer, reordered, tmp_path):
+    task, path = write_case(name, tmp_path)
+    task, examples = fitted(task, path, Path(small.model))
+    features = featurize(task, examples, tokenizer, max_seq_length=40)
+    same, other = (
+        load_teacher(task, with_teacher(small, save_teacher(task, tokenizer=tokens, name=folder)), tokenizer)
+        for folder, tokens in (("same", tokenizer), ("other", reordered))
+    )
+    assert (same.has_same_tokens, other.has_same_tokens) == (True, False)
+    model, renumbered = same.load_model(), other.load_model()
+    with torch.no_grad():  # the same function of words
+        table = renumbered.bert.embeddings.word_embeddings.weight
+        table[5:] = table[5:].flip(0).clone()
+    expected, targets = (
+        compute_targets(task, teacher, of_teacher, examples, features, max_tokens=100)
+        for teacher, of_teacher in ((same, model), (other, renumbered))
+    )
+    for rows_of, aligned in zip(expected, targets, strict=True):
+        assert np.allclose(rows_of, aligned, atol=1e-5)
+
+
+def test_windows_of_another_tokenizer_are_averaged(config, save_teacher, tokenizer):
+    task, examples = fitted(replace(REVIEWS, long_texts="windows"), Path(config.train), Path(config.model))
+    [example] = [replace(examples[0], text="very " * 60)]
+    teacher = load_teacher(task, with_teacher(config, save_teacher(task)), tokenizer)
+    features = task.features(example, tokenizer, max_seq_length=12)
+    of_teacher = task.features(example, tokenizer, max_seq_length=40)
+    assert len(features) > len(of_teacher) > 1
+    outputs = [np.array([i, 1.0], np.float32) for i in range(len(of_teacher))]
+    targets = task.teacher_targets(features, teacher, of_teacher, outputs)
+    assert len(targets) == len(features)
+    for row in targets:
+        assert row.tolist() == [[(len(of_teacher) - 1) / 2, 1.0]]
+
+
+def test_scores_of_answers_are_aligned_by_characters(save_teacher, small):
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = Tokenizer.from_tokens([*special, *"abceg", *(f"##{c}" for c in "bdfh")])
+    words = Tokenizer.from_tokens([*special, "ab", "cd", "ef", "gh", "b"])
+    task = SquadV1(doc_stride=3)
+    question = SpanQuestion("q", "b", Paragraph("ab cd ef gh"))
+    features = task.features(question, words, max_seq_length=7)
+    assert [feature.window for feature in features] == [slice(0, 3), slice(3, 4)]
+    teacher = load_teacher(task, with_teacher(small, save_teacher(task, tokenizer=letters)), words)
+    of_teacher = task.teacher_features(question, features, teacher)
+    assert [feature.context.text for feature in of_teacher] == ["ab cd ef", "gh"]
+    # [CLS] b [SEP] a ##b c ##d e ##f [SEP]
+    logits = np.full((10, 2), -50, np.float32)
+    logits[[0, 3, 6], 0] = np.log([0.2, 0.5, 0.3])
+    logits[[0, 4, 7, 8], 1] = np.log([0.2, 0.1, 0.3, 0.4])
+    outputs = [logits, np.zeros((of_teacher[1].num_tokens, 2), np.float32)]
+    first, second = map(np.exp, task.teacher_targets(features, teacher, of_teacher, outputs))
+    # [CLS] b [SEP] ab cd ef [SEP]
+    assert first[:, 0] == pytest.approx([0.2, 0, 0, 0.5, 0.3, 0, 0], abs=1e-4)
+    assert first[:, 1] == pytest.approx([0.2, 0, 0, 0.1, 0, 0.7, 0], abs=1e-4)
+    # [CLS] b [SEP] gh [SEP]; of 6 tokens, 3 are [CLS], g and ##h
+    assert second == pytest.approx(np.array([[1, 1], [0, 0], [0, 0], [2, 2], [0, 0]]) / 6, abs=1e-4)
+
+
+def test_student_follows_the_teacher_where_labels_differ(config, trained_teacher, reviews, tmp_path):
+    header, *lines = reviews.read_text().splitlines(keepends=True)
+    other = {"yes": "no", "no": "yes"}
+    cells = [line.rstrip("\n").split("\t") for line in lines]
+    wrong = tmp_path / "wrong.tsv"
+    wrong.write_text(header + "".join(f"{text}\t{other[label]}\n" for text, label in cells[:20]))
+    (tmp_path / "texts.txt").write_text("".join(line.partition("\t")[0] + "\n" for line in lines[20:]))
+    config = replace(config, train=str(wrong), dev=str(wrong), epochs=12)
+    assert finetune(REVIEWS, config, tmp_path / "without")["accuracy"] == 1.0
+    settings = {"weight": 1.0, "unlabeled": str(tmp_path / "texts.txt")}
+    config = with_teacher(replace(config, dev=str(reviews), epochs=8), trained_teacher, **settings)
+    assert finetune(REVIEWS, config, tmp_path / "student")["accuracy"] == 1.0
+    texts = ["the film was very awful .", "the book was fine ."]
+    for run, expected in ((tmp_path / "without", ["yes", "no"]), (tmp_path / "student", ["no", "yes"])):
+        answers = TextClassifier.load(run, device="cpu")(texts)
+        assert [answer.label for answer in answers] == expected
+
+
+def test_kept_outputs_equal_computed_ones_and_the_teacher_runs_once(
+    config, trained_teacher, tmp_path, monkeypatch
+):
+    calls = []
+    compute = teacher_module.compute_targets
+
+    def counting(*args: Any, **settings: Any) -> Any:
+        calls.append(1)
+        return compute(*args, **settings)
+
+    monkeypatch.setattr(teacher_module, "compute_targets", counting)
+    config = with_teacher(config, trained_teacher)
+    finetune(REVIEWS, config, tmp_path / "run")
+    assert len(calls) == 1
+    resume_finetuning(tmp_path / "run")
+    assert len(calls) == 1
+    prepared = task_run.prepare_data(REVIEWS, config, DistributedContext(torch.device("cpu")), SILENT)
+    data, teacher = prepared.data, prepared.teacher
+    assert teacher is not None
+    targets = compute(
+        prepared.task, teacher, teacher.load_model(), data.train, data.train_features, max_tokens=40
+    )
+    outputs = read_outputs(tmp_path / "run")
+    assert np.array_equal(outputs.rows(range(len(targets))), np.concatenate(targets).astype(np.float16))
+
+
+def test_damaged_outputs_are_computed_again(config, trained_teacher, tmp_path, capsys):
+    config = with_teacher(config, trained_teacher)
+    finetune(REVIEWS, config, tmp_path / "run")
+    file = tmp_path / "run" / "teacher" / "outputs.bin"
+    content = file.read_bytes()
+    file.write_bytes(b"\0" * len(content))
+    resume_finetuning(tmp_path / "run", progress=Progress())
+    assert "computed again" in capsys.readouterr().err
+    assert file.read_bytes() == content
+
+
+def test_interrupted_run_resumes_bit_identically(config, trained_teacher, reviews, tmp_path, monkeypatch):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(line.partition("\t")[0] for line in reviews.read_text().splitlines()[1:30]))
+    config = replace(config, epochs=3, checkpoints=CheckpointConfig(every_steps=3))
+    config = with_teacher(config, trained_teacher, unlabeled=str(texts), student_layers=(1,))
+    finetune(REVIEWS, config, tmp_path / "whole")
+    forward, compute = FinetuningObjective.forward, teacher_module.compute_targets
+    calls = 0
+
+    def stopping(*args: Any, **settings: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:  # before the outputs of the teacher are in place
+            raise KeyboardInterrupt
+        return compute(*args, **settings)
+
+    def stopping_in_a_step(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls in (40, 70):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return forward(*args)
+
+    monkeypatch.setattr(teacher_module, "compute_targets", stopping)
+    monkeypatch.setattr(FinetuningObjective, "forward", stopping_in_a_step)
+    run = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        finetune(REVIEWS, config, run)
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            resume_finetuning(run)
+    resume_finetuning(run)
+    assert_same_run(tmp_path / "whole", run)
+
+
+def test_several_seeds_share_the_outputs(config, trained_teacher, tmp_path):
+    finetune(REVIEWS, with_teacher(replace(config, seeds=2), trained_teacher), tmp_path / "run")
+    assert (tmp_path / "run" / "teacher").is_dir()
+    assert not list((tmp_path / "run" / "trials").glob("*/teacher"))
+    for trial in (tmp_path / "run" / "trials").iterdir():
+        assert "soft_loss" in rows(trial)[-1]
+
+
+def test_student_with_some_layers_of_the_teacher(config, trained_teacher, tmp_path):
+    config = replace(config, model=str(trained_teacher), epochs=1)
+    config = with_teacher(config, trained_teacher, student_layers=(1,))
+    config = replace(config, optimizer=replace(config.optimizer, learning_rate=1e-12))
+    finetune(REVIEWS, config, tmp_path / "run")
+    student = resolve_checkpoint(tmp_path / "run")
+    assert load_config(student).num_hidden_layers == 1
+    ours, theirs = load_model(student), load_model(resolve_checkpoint(trained_teacher))
+    for parameter, of_teacher in zip(ours.layers[0].parameters(), theirs.layers[1].parameters(), strict=True):
+        assert torch.allclose(parameter, of_teacher, atol=1e-6)
+    with pytest.raises(InputError, match=r"has no layer 2 for the student\. Take some of 0 to 1"):
+        finetune(REVIEWS, with_teacher(config, trained_teacher, student_layers=(0, 2)), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_card_names_the_teacher_and_its_license(config, trained_teacher, tmp_path):
+    shutil.copytree(trained_teacher, tmp_path / "teacher")
+    trained_teacher = tmp_path / "teacher"
+    card = resolve_checkpoint(trained_teacher) / "README.md"
+    card.write_text(card.read_text().replace("license: unknown", "license: cc-by-4.0"))
+    (tmp_path / "texts.txt").write_text("a fine film .\n")
+    config = with_teacher(config, trained_teacher, unlabeled=str(tmp_path / "texts.txt"))
+    finetune(REVIEWS, config, tmp_path / "run")
+    text = (resolve_checkpoint(tmp_path / "run") / "README.md").read_text("utf-8")
+    assert f"the teacher `{trained_teacher}` (license: `cc-by-4.0`; SHA-256 `" in text
+    assert f"| unlabeled | `{tmp_path / 'texts.txt'}` | 1 examples |" in text
+
+
+def test_validate_and_plan_count_unlabeled_examples(config, trained_teacher, tmp_path):
+    (tmp_path / "texts.txt").write_text("a fine film .\nbad\n")
+    config = with_teacher(config, trained_teacher, unlabeled=str(tmp_path / "texts.txt"))
+    summary = validate(REVIEWS, config)
+    assert (summary["train_examples"], summary["unlabeled_examples"], summary["train_sequences"]) == (
+        56,
+        2,
+        58,
+    )
+    assert plan_finetuning(REVIEWS, config).phases[0].steps == 2 * -(-58 // config.batch_size)
+
+
+@pytest.fixture
+def refused(config: FinetuneConfig, tmp_path: Path) -> Callable[..., str]:
+    """Return a function that fine-tunes with a teacher and returns the error."""
+
+    def refused(teacher: Path | str, task: AnyTask = REVIEWS, **settings: Any) -> str:
+        with pytest.raises(InputError) as error:
+            finetune(task, with_teacher(config, teacher, **settings), tmp_path / "refused")
+        assert not (tmp_path / "refused").exists()
+        return str(error.value)
+
+    return refused
+
+
+def test_missing_and_untrained_teachers(refused, config, tmp_path):
+    assert "no such" in refused(tmp_path / "nowhere")
+    assert "its classes are" not in (message := refused(config.model))
+    assert "config.json names" in message or "no teacher" in message
+
+
+def test_teacher_of_another_task(refused, save_teacher, tmp_path):
+    task, path = write_case("regression", tmp_path)
+    message = refused(save_teacher(task.fit_labels(list(task.examples(path)))))
+    assert "is a model for the task 'regression', whose outputs are others" in message
+    assert "cloze finetune classification" in message
+
+
+def test_teacher_with_other_labels(refused, save_teacher):
+    message = refused(save_teacher(replace(REVIEWS, labels=("no", "perhaps", "yes"))))
+    assert "the teacher's classes are no, perhaps, yes, those of the data are no, yes" in message
+
+
+def test_labels_of_the_teacher_may_be_named(config, save_teacher, tmp_path):
+    """The remedy of the message above."""
+    labels = ("no", "perhaps", "yes")
+    teacher = save_teacher(replace(REVIEWS, labels=labels))
+    finetune(replace(REVIEWS, labels=labels), with_teacher(config, teacher), tmp_path / "run")
+    assert TextClassifier.load(tmp_path / "run").labels == labels
+
+
+def test_teacher_for_questions_without_answers(small, save_teacher, tokenizer):
+    with pytest.raises(
+        InputError, match="the teacher's task is squad_v2, whose questions may have no answer"
+    ):
+        load_teacher(SquadV1(), with_teacher(small, save_teacher(find_task("squad_v2")())), tokenizer)
+
+
+def test_changed_teacher_and_temperature_are_refused_on_resume(
+    config, trained_teacher, save_teacher, tmp_path
+):
+    shutil.copytree(trained_teacher, tmp_path / "copy")
+    run = tmp_path / "run"
+    finetune(REVIEWS, with_teacher(config, tmp_path / "copy"), run)
+    settings = (run / "run.toml").read_text()
+    (run / "run.toml").write_text(settings.replace("temperature = 2.0", "temperature = 3.0"))
+    with pytest.raises(InputError, match=r"distillation\.temperature"):
+        resume_finetuning(run)
+    (run / "run.toml").write_text(settings)
+    shutil.rmtree(tmp_path / "copy")
+    save_teacher(replace(REVIEWS, labels=("no", "yes")), name="copy")
+    with pytest.raises(InputError, match="not the teacher that the settings were made for"):
+        resume_finetuning(run)
+
+
+def test_changed_unlabeled_texts_are_refused_on_resume(config, trained_teacher, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a fine film .\n")
+    finetune(REVIEWS, with_teacher(config, trained_teacher, unlabeled=str(texts)), tmp_path / "run")
+    texts.write_text("an awful film .\n")
+    with pytest.raises(InputError, match="not the data that the settings were made for"):
+        resume_finetuning(tmp_path / "run")
+
+
+def test_closed_form_has_no_teacher(refused, trained_teacher):
+    task = find_task("feature-classification")(text_column="review", label_column="liked")
+    assert "feature-classification cannot learn from a teacher" in refused(trained_teacher, task)
+
+
+def test_wrong_settings(refused, trained_teacher, tmp_path):
+    with pytest.raises(ValueError, match="unlabeled texts need a teacher"):
+        DistillationConfig(unlabeled="texts.txt")
+    for settings in ({"weight": 0.0}, {"weight": 1.5}, {"temperature": 0.0}, {"student_layers": (1, 0)}):
+        with pytest.raises(ValueError, match=next(iter(settings))):
+            DistillationConfig(**settings)
+    (tmp_path / "empty.txt").write_text("")
+    assert "no texts" in refused(trained_teacher, unlabeled=str(tmp_path / "empty.txt"))
+    assert "no such file" in refused(trained_teacher, unlabeled=str(tmp_path / "missing.txt"))
+
+
+def test_model_of_another_program_as_teacher(config, build_encoder, tokenizer, tmp_path):
+    """It has no task, and its classes have another order."""
+    task = replace(REVIEWS, labels=("yes", "no"))
+    with artifacts.write_directory(tmp_path / "saved", kind="checkpoint") as directory:
+        save_model(directory, task.head(build_encoder()), tokenizer, labels=task.labels)
+    (tmp_path / "saved" / artifacts.MANIFEST).unlink()
+    config = with_teacher(config, tmp_path / "saved")
+    finetune(REVIEWS, config, tmp_path / "run")
+    data = load_data(REVIEWS, config, tokenizer, SILENT)[1]
+    model = load_model(tmp_path / "saved", task.head)
+    with torch.no_grad():
+        logits = model(to_device(REVIEWS.batch(data.flat_train_features[:1])))
+    learned = read_outputs(tmp_path / "run").rows([0])
+    assert np.allclose(learned, logits.flip(-1).numpy(), atol=1e-3)
