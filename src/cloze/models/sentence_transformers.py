@@ -15,13 +15,11 @@ from typing import Any
 from cloze import file_io
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.pooling import POOLINGS, Pooling
 from cloze.tokenization.tokenizer import TOKENIZER_CONFIG_FILE, Tokenizer
 
-MODULES_FILE = "modules.json"
-
-_LENGTH_FILE = "sentence_bert_config.json"
-_PROMPTS_FILE = "config_sentence_transformers.json"
+LENGTH_FILE = "sentence_bert_config.json"
 _POOLING_FOLDER = "1_Pooling"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 
@@ -84,21 +82,21 @@ def save_sentence_encoder_config(
     pooling = {"word_embedding_dimension": hidden_size, **flags, "include_prompt": settings.include_prompt}
     _write_json(directory / _POOLING_FOLDER / "config.json", pooling)
     length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
-    _write_json(directory / _LENGTH_FILE, length)
+    _write_json(directory / LENGTH_FILE, length)
     if settings.prompts:
         prompts = {"prompts": dict(settings.prompts), "default_prompt_name": settings.default_prompt_name}
-        _write_json(directory / _PROMPTS_FILE, prompts)
+        _write_json(directory / SETTINGS_FILE, prompts)
 
 
 def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | None:
-    """Load the settings of sentence-transformers, or None if the directory has none.
+    """Load the settings of sentence-transformers, or None if the directory has none or is a cross-encoder.
 
     Raises:
         InputError: a file is damaged, or requires a module, a pooling or a lower-casing that cloze does not support.
     """
     directory = Path(directory)
     file = directory / MODULES_FILE
-    if not file.is_file():
+    if not file.is_file() or is_cross_encoder(directory):
         return None
     modules = read_json(file, list)
     try:
@@ -111,7 +109,7 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
         raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
     pooling_file = file_io.safe_join(directory, kinds["Pooling"], where=file) / "config.json"
     pooling = read_json(pooling_file)
-    length_file = directory / _LENGTH_FILE
+    length_file = directory / LENGTH_FILE
     length = read_json(length_file) if length_file.is_file() else {}
     if length.get("do_lower_case") and not Tokenizer.load(directory).lowercase:
         what = "do_lower_case is true, but the tokenizer is cased"
@@ -121,9 +119,9 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
     return SentenceEncoderConfig(
         pooling=_find_pooling(pooling, pooling_file),
         normalize="Normalize" in kinds,
-        max_seq_length=_read_length(directory),
+        max_seq_length=load_max_seq_length(directory),
         include_prompt=pooling.get("include_prompt", True) is True,
-        **_read_prompts(directory / _PROMPTS_FILE),
+        **_read_prompts(directory / SETTINGS_FILE),
     )
 
 
@@ -141,8 +139,13 @@ def _find_pooling(table: Mapping[str, Any], file: Path) -> Pooling:
     return known[modes[0]]
 
 
-def _read_length(directory: Path) -> int | None:
-    for name, key in ((_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
+def load_max_seq_length(directory: Path) -> int | None:
+    """Load the maximum number of tokens of a text from the files of sentence-transformers or transformers, or None.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    for name, key in ((LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
         file = directory / name
         length = read_json(file).get(key) if file.is_file() else None
         if length is not None:

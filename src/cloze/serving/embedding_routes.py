@@ -26,7 +26,6 @@ from cloze.serving.schema import (
     IdLists,
     Ids,
     ModelRequest,
-    OnlyFalse,
     StrictModel,
     Text,
     TextOrPair,
@@ -35,6 +34,7 @@ from cloze.serving.schema import (
     TruncationOptions,
 )
 from cloze.serving.served_model import ServedModel
+from cloze.serving.windowed_inference import WindowedLogits
 from cloze.tokenization.tokenizer import Tokenizer
 
 
@@ -149,8 +149,8 @@ class PredictRequest(ModelRequest, TruncationOptions):
     """One text; a list of two texts, which are a pair; or a list of lists of one or two texts."""
 
     inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
-    raw_scores: OnlyFalse | None = None
-    """Scores are always probabilities, or the predicted number of a regression."""
+    raw_scores: bool | None = False
+    """Return logits instead of probabilities, or of the number of a regression."""
     top_k: int | None = Field(default=None, ge=1)
     """Maximum number of labels; by default all."""
 
@@ -166,9 +166,9 @@ async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher
     """Return the labels of each text or pair with their probabilities, the most probable first."""
     inputs: Any = request.inputs
     is_one = isinstance(inputs, str) or (len(inputs) == 2 and isinstance(inputs[0], str))
-    predictions = await _predict(served, [inputs] if is_one else inputs, batcher, truncate=request.truncate)
+    scores = await _scores(served, [inputs] if is_one else inputs, batcher, request)
     limits = [limit for limit in (request.top_k, served.max_classes) if limit is not None]
-    labels = [_label_scores(prediction)[: min(limits, default=None)] for prediction in predictions]
+    labels = [_label_scores(served, row)[: min(limits, default=None)] for row in scores]
     return labels[0] if is_one else labels
 
 
@@ -177,7 +177,8 @@ class RerankRequest(ModelRequest, TruncationOptions):
 
     query: Text
     texts: Texts
-    raw_scores: OnlyFalse | None = None
+    raw_scores: bool | None = False
+    """Return logits instead of probabilities, or of the number of a regression."""
     return_text: bool | None = False
 
 
@@ -192,7 +193,7 @@ class RankedText(BaseModel):
 async def rerank(served: ServedModel, request: RerankRequest, batcher: Batcher) -> list[dict[str, Any]]:
     """Return the passages, the most relevant to the query first."""
     pairs = [[request.query, text] for text in request.texts]
-    scores = await _predict(served, pairs, batcher, truncate=request.truncate)
+    scores = [row[0] for row in await _scores(served, pairs, batcher, request)]
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     return [
         {"index": i, "score": scores[i], **({"text": request.texts[i]} if request.return_text else {})}
@@ -267,15 +268,21 @@ async def _embed(
     return np.stack([text.vector for text in embedded]), sum(text.num_tokens for text in embedded)
 
 
-async def _predict(
-    served: ServedModel, inputs: list[Any], batcher: Batcher, *, truncate: bool | None
-) -> list[Any]:
-    """Return the prediction for each text or pair."""
+async def _scores(
+    served: ServedModel, inputs: list[Any], batcher: Batcher, request: PredictRequest | RerankRequest
+) -> list[list[float]]:
+    """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
     examples = [text_example(texts) for texts in inputs]
-    if truncate is False:
+    if request.truncate is False:
         await batcher.run(lambda: served.check_example_lengths(examples))
     tokens = [estimate_tokens(example.text, example.pair) for example in examples]
-    return await predict_examples(served, examples, batcher, tokens=tokens)
+    if request.raw_scores:
+        return await batcher.run_windowed(WindowedLogits(served.finetuned), examples, tokens=tokens)
+    predictions = await predict_examples(served, examples, batcher, tokens=tokens)
+    return [
+        [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
+        for prediction in predictions
+    ]
 
 
 def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:
@@ -292,12 +299,11 @@ def _normalize(vectors: Vectors) -> Vectors:
     return normalized
 
 
-def _label_scores(prediction: Any) -> list[dict[str, Any]]:
-    """Return labels with their scores, the highest first; for a regression its one score."""
-    if isinstance(prediction, float):
-        return [{"label": "score", "score": prediction}]
-    ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
-    return [{"label": label, "score": score} for label, score in ranked]
+def _label_scores(served: ServedModel, scores: list[float]) -> list[dict[str, Any]]:
+    """Return labels with their scores, the highest first."""
+    labels = served.labels[-len(scores) :]  # a ranker of two classes has one score, of the second
+    labeled = zip(labels, scores, strict=True)
+    return [{"label": label, "score": score} for label, score in sorted(labeled, key=lambda item: -item[1])]
 
 
 def _special_ids(tokenizer: Tokenizer) -> frozenset[int]:

@@ -1,5 +1,6 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor, find_task_name
 from cloze.inference.sentence_scorer import SentenceScore, SentenceScorer
 from cloze.models.bert import BertConfig
+from cloze.models.checkpoint import load_labels
 from cloze.models.encoder import Encoder, find_encoder
 from cloze.tasks.config import load_task
 from cloze.tasks.multi_label import MultiLabel
@@ -51,6 +53,8 @@ class ServedModel:
     """The fine-tuned model with its task."""
     max_classes: int | None = None
     """Maximum number of classes of a prediction; None returns all."""
+    labels: tuple[str, ...] = ()
+    """The classes of the fine-tuned model as config.json names them, in the order of its logits."""
 
     @classmethod
     def load(
@@ -70,7 +74,8 @@ class ServedModel:
         for head in (fill_mask, next_sentence, predictor):
             if head is not None and find_encoder(head.model) is not None:
                 head.model.bert = embedder.model  # the same weights: keep one copy
-        return cls(name, embedder, fill_mask, next_sentence, predictor, max_classes)
+        labels = () if predictor is None else load_labels(checkpoint.directory) or predictor.labels
+        return cls(name, embedder, fill_mask, next_sentence, predictor, max_classes, labels)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -203,7 +208,9 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
             lambda served: served.next_sentence is not None,
             "Serve a pre-trained model, with its next-sentence head",
         ),
-        "predict": _finetuned_for(SequenceClassification, MultiLabel, TextRegression, remedy=_CLASSIFIER),
+        "predict": _finetuned_for(
+            SequenceClassification, MultiLabel, TextRegression, PassageRanking, remedy=_CLASSIFIER
+        ),
         "rerank": _finetuned_for(
             PassageRanking, TextRegression, remedy="Serve a ranker: cloze finetune ranking"
         ),
@@ -254,6 +261,7 @@ def _load_predictor(checkpoint: Checkpoint, *, device: str) -> Predictor | None:
     try:
         if load_task(checkpoint.directory) is None:
             find_task(task)().for_external_checkpoint(checkpoint.directory)
-    except InputError:  # no task reads such a head: serve the encoder alone
+    except InputError as error:  # no task reads such a head
+        warnings.warn(f"{checkpoint.directory}: served without its head: {error.what}", stacklevel=2)
         return None
     return Predictor.load(checkpoint, task, device=device)

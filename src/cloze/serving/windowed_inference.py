@@ -33,6 +33,16 @@ class WindowedPredictions:
 
 
 @dataclass(frozen=True)
+class WindowedLogits(WindowedPredictions):
+    """The logits of a classifier, a ranker or a regression for each example."""
+
+    def split(self, example: Any) -> WindowedInput[list[float]]:
+        """Tokenize an example."""
+        features = self.predictor.features(example)
+        return WindowedInput(features, self.predictor.task.raw_scores)
+
+
+@dataclass(frozen=True)
 class WindowedEntities(WindowedPredictions):
     """The entities of each text, by a tagging model."""
 

@@ -22,7 +22,7 @@ from cloze.models.heads import BertForSequenceClassification
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import LongTexts, Target, TextFeature, encode_text, pack
 from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, MissingLabels
-from cloze.tasks.task import Array, Task, TaskBatch
+from cloze.tasks.task import Array, Outputs, Task, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
@@ -92,6 +92,11 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the row of logits of each sequence."""
         return list(logits.cpu().numpy())
+
+    def raw_scores(self, outputs: Outputs) -> list[float]:
+        """Return the logits that `decode` turns into a prediction: the mean over the windows, one for each class."""
+        means: list[float] = np.mean(outputs, axis=0, dtype=np.float64).tolist()
+        return means
 
 
 @dataclass(frozen=True, kw_only=True)
