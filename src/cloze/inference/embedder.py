@@ -243,7 +243,11 @@ class Embedder(LoadedModel):
 
         They are not normalized, unlike those of texts and words.
         """
-        return [hidden_LD.numpy() for hidden_LD in self._hidden_states(self.token_ids(texts))]
+        return self.embed_tokens_of_ids(self.token_ids(texts))
+
+    def embed_tokens_of_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Vectors]:
+        """Return the same, given the token ids of each text without [CLS] and [SEP]."""
+        return [hidden_LD.numpy() for hidden_LD in self._hidden_states(token_ids)]
 
     @torch.inference_mode()
     def words(self, texts: Sequence[str]) -> list[WordVectors]:

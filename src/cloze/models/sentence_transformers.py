@@ -40,12 +40,12 @@ class SentenceEncoderConfig:
     include_prompt: bool = True
     """Whether the tokens of the prompt are pooled, too."""
 
-    def prompt(self, name: str | None = None, *, where: Path) -> str:
+    def prompt(self, name: str | None = None, *, where: Path | str) -> str:
         """Return the prompt of a name, or the default prompt, or an empty text.
 
         Args:
             name: of a prompt; None is the default.
-            where: the directory, for messages.
+            where: the directory or the field of a request, for messages.
 
         Raises:
             InputError: there is no such prompt, or its tokens must not be pooled.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,9 @@ _ADDED_TOKENS_KEY = "added_tokens_decoder"
 """The same in `tokenizer_config.json`, by id."""
 MAX_INPUT_CHARS_PER_WORD = 100
 """Longer words become [UNK]. Differs: 200 in Google's code; BERT's published tokenizer.json files all have 100."""
+
+TruncationSide: TypeAlias = Literal["left", "right"]
+"""Where a long text loses tokens, in the words of transformers."""
 
 _MAX_WORD_LIMIT = 1_000_000
 _DEFAULT_MODEL_MAX_LENGTH = 512
@@ -239,7 +242,14 @@ class Tokenizer:
         """Whether each token continues a word ("##"); [vocab_size]."""
         return np.array([token.startswith(CONTINUATION) for token in self.tokens])
 
-    def encode(self, text: str, pair: str | None = None, *, max_length: int | None = None) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        max_length: int | None = None,
+        truncation_side: TruncationSide = "right",
+    ) -> Encoding:
         """Tokenize a text or a pair, and add [CLS] and [SEP].
 
         [MASK] and the other special tokens are recognized in the text. Lone surrogates are skipped, like control
@@ -248,8 +258,9 @@ class Tokenizer:
         Args:
             text: the first text.
             pair: the second text; None for a single text.
-            max_length: maximum number of tokens including [CLS] and [SEP]. Longer inputs lose tokens at the end
-                of the longer text first (of the pair if both are equally long). None keeps all tokens.
+            max_length: maximum number of tokens including [CLS] and [SEP]. Longer inputs lose tokens of the longer
+                text first (of the pair if both are equally long). None keeps all tokens.
+            truncation_side: whether texts lose tokens at their end or at their start.
 
         Raises:
             InputError: a text is no str, or `max_length` is too small for [CLS] and [SEP].
@@ -267,10 +278,12 @@ class Tokenizer:
             lengths = _truncate_longest_first(lengths, max_length - num_special)
         encoding = Encoding([self.cls_id], [0], [(0, 0)], [CLS])
         for index, (segment, length) in enumerate(zip(segments, lengths, strict=True)):
-            encoding.input_ids.extend([*segment.ids[:length], self.sep_id])
+            start = 0 if truncation_side == "right" else len(segment) - length
+            kept = slice(start, start + length)
+            encoding.input_ids.extend([*segment.ids[kept], self.sep_id])
             encoding.token_type_ids.extend([index] * (length + 1))
-            encoding.offsets.extend([*segment.offsets[:length], (0, 0)])
-            encoding.tokens.extend([*segment.tokens[:length], SEP])
+            encoding.offsets.extend([*segment.offsets[kept], (0, 0)])
+            encoding.tokens.extend([*segment.tokens[kept], SEP])
         return encoding
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
