@@ -48,7 +48,9 @@ MAX_INPUT_CHARS_PER_WORD = 100
 TruncationSide: TypeAlias = Literal["left", "right"]
 """Where a long text loses tokens, in the words of transformers."""
 
-_MAX_WORD_LIMIT = 1_000_000
+MAX_WORD_LIMIT = 1_000_000
+"""Largest limit of a word's characters."""
+_MAX_WORD_KEY = "max_input_chars_per_word"
 _DEFAULT_MODEL_MAX_LENGTH = 512
 _MAX_MODEL_MAX_LENGTH = 1_000_000  # transformers writes 10**30 if there is no limit
 _REMEDY = "Copy or write it again"
@@ -215,6 +217,8 @@ class Tokenizer:
             "sep_token": SEP,
             "mask_token": MASK,
         }
+        if self.max_input_chars_per_word != MAX_INPUT_CHARS_PER_WORD:
+            config[_MAX_WORD_KEY] = self.max_input_chars_per_word
         files = {
             VOCAB_FILE: "".join(f"{token}\n" for token in self.tokens),
             TOKENIZER_FILE: self._backend.to_str(pretty=True) + "\n",
@@ -426,7 +430,15 @@ def _read_vocabulary_settings(directory: Path, config: dict[str, Any], added_fil
         "lowercase": all(word == word.lower() for word in words),
         "strip_accents": None,
         "tokenize_chinese_chars": True,
+        _MAX_WORD_KEY: _max_word_chars(config, directory / TOKENIZER_CONFIG_FILE),
     }
+
+
+def _max_word_chars(table: dict[str, Any], path: Path) -> int:
+    limit = int(table.get(_MAX_WORD_KEY, MAX_INPUT_CHARS_PER_WORD))
+    if not 0 < limit <= MAX_WORD_LIMIT:
+        raise InputError(f"{_MAX_WORD_KEY} is {limit}, not in 1..{MAX_WORD_LIMIT:,}", where=path)
+    return limit
 
 
 def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -445,16 +457,12 @@ def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
         if value != expected:
             what = f"not a BERT tokenizer: {name} is {value!r}, not {expected!r}"
             raise InputError(what, where=path, remedy="Use a model of BERT's family")
-    max_word = int(model.get("max_input_chars_per_word", MAX_INPUT_CHARS_PER_WORD))
-    if not 0 < max_word <= _MAX_WORD_LIMIT:
-        what = f"max_input_chars_per_word is {max_word}, not in 1..{_MAX_WORD_LIMIT:,}"
-        raise InputError(what, where=path)
     return {
         **_add_tokens(dict(model.get("vocab") or {}), library.get("added_tokens") or [], path),
         "lowercase": bool(normalizer.get("lowercase", True)),
         "strip_accents": _strip_accents(normalizer, path),
         "tokenize_chinese_chars": bool(normalizer.get("handle_chinese_chars", True)),
-        "max_input_chars_per_word": max_word,
+        _MAX_WORD_KEY: _max_word_chars(model, path),
     }
 
 
