@@ -30,7 +30,7 @@ def run(
         size: Number of tokens, with the special ones.
         cased: Keep upper case and accents.
         keep_accents: Lower-case without removing accents and the marks of scripts such as Devanagari, Thai or Korean.
-        max_word_chars: Words of more characters are [UNK]. Runs of Thai, Lao, Khmer or Burmese are often longer than 100.
+        max_word_chars: Words of more characters are [UNK]. Runs of Thai, Lao or Khmer are often longer than 100.
     """
     if reading.dry_run or reading.validate:
         preview(corpus, reading, workers=pool.resolve(), flags=flags)
