@@ -11,13 +11,14 @@ from cloze.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.protected
 
-THAI = "ประเทศไทยมีประชากรมากกว่าหกสิบล้านคน" * 5
+PHRASE = "ประเทศไทยมีประชากรมากกว่าหกสิบล้านคน"
+THAI = PHRASE * 5
 
 
 @pytest.mark.parametrize(("limit", "is_unknown"), [(100, True), (len(THAI) - 1, True), (1000, False)])
 def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool) -> None:
     assert len(THAI) > 150
-    (tmp_path / "text.txt").write_text(f"{THAI}\n" * 20, "utf-8")
+    (tmp_path / "text.txt").write_text(f"{PHRASE}\n" * 20, "utf-8")
     command = ["vocab", str(tmp_path / "text.txt"), "-o", str(tmp_path / "vocab"), "--size", "300"]
     assert main([*command, "--cased", "--max-word-chars", str(limit), "--workers", "1", "--quiet"]) == 0
     tokenizer = Tokenizer.load(tmp_path / "vocab")
