@@ -185,7 +185,7 @@ BAD_TENSORS = {
     "cut off": (entry(FOUR, offset=2), "ends at byte 6"),
     "far away": (entry(FOUR, offset=1 << 62), "ends at byte"),
     "text": (entry(FOUR, dtype=STRING), "data type 7"),
-    "slices": (entry(FOUR, more=field(7, b"")), "in slices"),
+    "slices": (entry(FOUR, more=field(7, b"")), "is a partitioned variable, in slices"),
     "memory": (entry(shape=(1 << 30, 1 << 30), size=1 << 62), "ends at byte"),
 }
 

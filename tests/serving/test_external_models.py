@@ -73,7 +73,8 @@ def test_a_tagger_without_a_pooler_is_served(tmp_path: Path) -> None:
 
 def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:
     unnamed = {"0": "LABEL_0", "1": "LABEL_1"}
-    served = foreign(tmp_path / "model", BertForTokenClassification, 2, id2label=unnamed)
+    with pytest.warns(UserWarning, match="served without its head: no tagger"):
+        served = foreign(tmp_path / "model", BertForTokenClassification, 2, id2label=unnamed)
     assert served.task is None
     assert "embed" in served.abilities
 

@@ -15,6 +15,7 @@ def run(
     size: int = 30_522,
     cased: options.Switch = False,
     keep_accents: options.Switch = False,
+    max_word_chars: int = 100,
     pool: options.WorkerFlags,
     overwrite: options.Overwrite = False,
     flags: options.Flags,
@@ -29,6 +30,7 @@ def run(
         size: Number of tokens, with the special ones.
         cased: Keep upper case and accents.
         keep_accents: Lower-case without removing accents and the marks of scripts such as Devanagari, Thai or Korean.
+        max_word_chars: Words of more characters are [UNK]. Runs of Thai, Lao or Khmer are often longer than 100.
     """
     if reading.dry_run or reading.validate:
         preview(corpus, reading, workers=pool.resolve(), flags=flags)
@@ -47,13 +49,22 @@ def run(
             size=size,
             lowercase=not cased,
             keep_accents=keep_accents,
+            max_word_chars=max_word_chars,
             workers=pool.resolve(),
             overwrite=overwrite,
             progress=flags.progress,
         )
 
     def cache_key() -> object:
-        return input_versions(corpus), reading.config, size, cased, keep_accents, package_versions()
+        return (
+            input_versions(corpus),
+            reading.config,
+            size,
+            cased,
+            keep_accents,
+            max_word_chars,
+            package_versions(),
+        )
 
     write_directory_to(output, write, cache_key=cache_key, overwrite=overwrite)
     flags.print({"directory": output}, f"wrote {output}")

@@ -26,7 +26,7 @@ from cloze.data.input_shards import ReadingConfig, plan_input_shards
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import MAX_INPUT_CHARS_PER_WORD, MAX_WORD_LIMIT, Tokenizer
 from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
 from cloze.tokenization.word_counts import count_words
 
@@ -35,7 +35,7 @@ _SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
 _PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
 
 
-def train_vocabulary(
+def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
     inputs: Sequence[str | Path],
     output: Path,
     *,
@@ -43,6 +43,7 @@ def train_vocabulary(
     size: int = 30_522,
     lowercase: bool = True,
     keep_accents: bool = False,
+    max_word_chars: int = MAX_INPUT_CHARS_PER_WORD,
     workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
@@ -56,6 +57,7 @@ def train_vocabulary(
         size: number of tokens, including special ones.
         lowercase: False keeps case and accents.
         keep_accents: lower-case without removing accents and marks.
+        max_word_chars: words of more characters are [UNK].
         workers: number of processes, or a cluster.
         overwrite: replace the output.
         progress: where to report progress.
@@ -66,6 +68,7 @@ def train_vocabulary(
     """
     inputs, output = check_paths(inputs), check_path(output, "output")
     size = check_integer(size, "size", minimum=None)
+    max_word_chars = check_integer(max_word_chars, "max_word_chars", maximum=MAX_WORD_LIMIT)
     if size <= (reserved := len(reserved_tokens(size))):
         what = f"{size} tokens are too few: {reserved} are reserved"
         raise InputError(what, where="size", remedy="Use several thousand")
@@ -85,7 +88,10 @@ def train_vocabulary(
             **reading.part_settings,
             **package_versions(),
         },
-        options={"size": size},
+        options={
+            "size": size,
+            **({"max_word_chars": max_word_chars} if max_word_chars != MAX_INPUT_CHARS_PER_WORD else {}),
+        },
         overwrite=overwrite,
     )
     if build_state.is_finalized(output):  # it was killed between the last two steps
@@ -113,6 +119,7 @@ def train_vocabulary(
             learn_vocabulary(counts, size=size, progress=progress),
             lowercase=lowercase,
             strip_accents=strip_accents,
+            max_input_chars_per_word=max_word_chars,
         )
         with artifacts.write_directory(
             output,

@@ -142,7 +142,8 @@ def _load(checkpoint: Path) -> tuple[ExternalModel, Encoder | ModelWithHead, int
     longest = encoder.config.max_position_embeddings
     if sentence_encoder is not None:
         pooling, normalize = sentence_encoder.pooling, sentence_encoder.normalize
-        model = SentenceEncoder(encoder, pooling=pooling, normalize=normalize).eval()
+        dim = sentence_encoder.truncate_dim
+        model = SentenceEncoder(encoder, pooling=pooling, normalize=normalize, truncate_dim=dim).eval()
         return external, model, min(sentence_encoder.max_seq_length or longest, longest)
     if external.model is encoder and external.missing_keys:
         return external, BertForFeatureExtraction(encoder).eval(), longest

@@ -127,6 +127,10 @@ class Embedder(LoadedModel):
     """Of matrix products."""
     idf: Vectors | None = None
     """The weight of each token for `idf_mean`; `with_idf` computes it."""
+    truncate_dim: int | None = None
+    """Number of dimensions kept of the vector of a text, after it is normalized; None keeps all."""
+    stored: SentenceEncoderConfig | None = None
+    """The settings of sentence-transformers in the checkpoint."""
     directory: Path | None = None
 
     @classmethod
@@ -176,6 +180,8 @@ class Embedder(LoadedModel):
             max_seq_length=_resolve_length(config, stored, model.config.max_position_embeddings),
             prompt=stored.prompt(config.prompt, where=path),
             dtype=dtype,
+            truncate_dim=stored.truncate_dim if config.layers == (-1,) else None,
+            stored=stored,
             directory=path,
         )
 
@@ -203,8 +209,9 @@ class Embedder(LoadedModel):
 
     @property
     def width(self) -> int:
-        """Width of a vector, D."""
-        return self.model.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
+        """Width of the vector of a text, D."""
+        width = self.model.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
+        return width if self.truncate_dim is None else min(self.truncate_dim, width)
 
     @property
     def device(self) -> torch.device:
@@ -234,7 +241,7 @@ class Embedder(LoadedModel):
         vectors = np.empty((len(token_ids), self.width), np.float32)
         # copy at the end, so that the device does not wait after each batch
         for indices, vectors_BD in pooled:
-            vectors[indices] = vectors_BD.cpu().numpy()
+            vectors[indices] = vectors_BD[:, : self.width].cpu().numpy()
         return EmbeddingResult(vectors, sum(map(self._is_truncated, token_ids)))
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
@@ -242,7 +249,11 @@ class Embedder(LoadedModel):
 
         They are not normalized, unlike those of texts and words.
         """
-        return [hidden_LD.numpy() for hidden_LD in self._hidden_states(self.token_ids(texts))]
+        return self.embed_tokens_of_ids(self.token_ids(texts))
+
+    def embed_tokens_of_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Vectors]:
+        """Return the same, given the token ids of each text without [CLS] and [SEP]."""
+        return [hidden_LD.numpy() for hidden_LD in self._hidden_states(token_ids)]
 
     @torch.inference_mode()
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
@@ -305,8 +316,10 @@ class Embedder(LoadedModel):
             max_seq_length=self.max_seq_length,
             prompts={"default": self.prompt} if self.prompt else {},
             default_prompt_name="default" if self.prompt else None,
+            truncate_dim=self.truncate_dim,
+            other={} if self.stored is None else self.stored.other,
         )
-        save_sentence_encoder_config(directory, config, hidden_size=self.width)
+        save_sentence_encoder_config(directory, config, hidden_size=self.model.config.hidden_size)
 
     def _is_truncated(self, ids: npt.ArrayLike) -> bool:
         return len(np.asarray(ids)) > self.max_seq_length - 2
@@ -355,7 +368,7 @@ class Embedder(LoadedModel):
         starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
         in_text = np.flatnonzero(starts >= 0)
         word_of_token_L = torch.from_numpy(starts_word_L.cumsum() - 1)
-        sums_WD = torch.zeros(len(first_W), self.width).index_add_(0, word_of_token_L, hidden)
+        sums_WD = torch.zeros(len(first_W), hidden.shape[1]).index_add_(0, word_of_token_L, hidden)
         means_WD = sums_WD / torch.bincount(word_of_token_L, minlength=len(first_W)).unsqueeze(1)
         spans = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
         words = tuple(Word(text[start:end], start, end) for start, end in spans)

@@ -17,7 +17,7 @@ from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
 from cloze.models.encoder import find_encoder
-from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.optional_dependencies import require
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
@@ -326,8 +326,10 @@ def _load_external_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[An
     """Return a task as the files of another program describe it, and its length if they have one."""
     try:
         task = task_class().for_external_checkpoint(checkpoint)
-        config = load_sentence_encoder_config(checkpoint) if task.is_headless else None
-        return task, None if config is None else config.max_seq_length
+        if task.is_headless:
+            config = load_sentence_encoder_config(checkpoint)
+            return task, None if config is None else config.max_seq_length
+        return task, load_max_seq_length(checkpoint)
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task_class.name}"
         raise InputError(error.what, where=error.where or checkpoint, remedy=remedy) from error

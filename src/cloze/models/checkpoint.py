@@ -21,6 +21,7 @@ from cloze.config import from_dict
 from cloze.errors import InputError, RunError
 from cloze.file_io import read_json
 from cloze.models.bert import BertConfig, initialize_weights
+from cloze.models.cross_encoder import Activation, activation_to_json
 from cloze.models.encoder import (
     Encoder,
     build_encoder,
@@ -83,6 +84,8 @@ def save_model(
     *,
     labels: Sequence[str] = (),
     problem_type: str | None = None,
+    activation: Activation | None = None,
+    max_length: int | None = None,
     weights: bool = True,
 ) -> None:
     """Write the files of a model into a directory.
@@ -91,9 +94,11 @@ def save_model(
         directory: the one that `artifacts.write_directory(..., kind=KIND)` yields.
         model: an encoder or a model with a head; its attribute `architecture`, or else its class name, is written to
             config.json.
-        tokenizer: is written with the model's number of positions as its maximum length.
+        tokenizer: is written with `max_length`.
         labels: the names of a classifier's classes, in order.
         problem_type: the name in transformers for the meaning of its logits, as in "multi_label_classification".
+        activation: of the logit of a regression, for sentence-transformers.
+        max_length: maximum number of tokens of a text; by default the model's number of positions.
         weights: whether to write them.
 
     Raises:
@@ -115,12 +120,15 @@ def save_model(
         table["label2id"] = {label: number for number, label in enumerate(labels)}
     if problem_type is not None:
         table["problem_type"] = problem_type
+    if activation is not None:
+        table |= activation_to_json(activation)
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
     if weights:
         saved = {name: weight for name, weight in named_weights(model).items() if _is_saved(name, model)}
         external = mapping_of(encoder).to_external(saved)
         save_weights(encoder.names.to_class(external, class_name), directory / WEIGHTS_FILE)
-    dataclasses.replace(tokenizer, model_max_length=config.max_position_embeddings).save(directory)
+    max_length = max_length or config.max_position_embeddings
+    dataclasses.replace(tokenizer, model_max_length=max_length).save(directory)
 
 
 def save_weights(weights: dict[str, Tensor], file: Path) -> None:

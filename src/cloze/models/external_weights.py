@@ -22,6 +22,7 @@ from cloze.models.checkpoint import (
     save_model,
     verify_checkpoint,
 )
+from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import build_encoder, get_encoder_class
 from cloze.models.heads import (
     BertForMaskedLM,
@@ -32,6 +33,7 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from cloze.models.sentence_transformers import load_max_seq_length
 from cloze.models.tensor_bundle import read_bundle
 from cloze.models.weight_files import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, load_weights_or_pickle
 from cloze.models.weight_mapping import GOOGLE, WeightMapping
@@ -66,6 +68,8 @@ class ExternalModel:
     """Of a classifier."""
     problem_type: str | None = None
     """The name in transformers for the meaning of a classifier's logits."""
+    activation: Activation | None = None
+    """What sentence-transformers applies to a classifier's logits, where the files say so."""
     unexpected_keys: tuple[str, ...] = ()
     """Tensors that are not weights of this model: optimizer slots, counters, parts of another head."""
     missing_keys: tuple[str, ...] = ()
@@ -73,9 +77,15 @@ class ExternalModel:
 
     def save(self, directory: Path, *, weights: bool = True) -> None:
         """Write the files as `save_model` does."""
-        labels, problem_type = self.labels, self.problem_type
         save_model(
-            directory, self.model, self.tokenizer, labels=labels, problem_type=problem_type, weights=weights
+            directory,
+            self.model,
+            self.tokenizer,
+            labels=self.labels,
+            problem_type=self.problem_type,
+            activation=self.activation,
+            max_length=self.tokenizer.model_max_length,
+            weights=weights,
         )
 
 
@@ -127,11 +137,13 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
     labels = () if is_google or not num_labels else load_labels(directory)
     if len(labels) != num_labels:
         labels = tuple(f"{'' if is_google else 'LABEL_'}{number}" for number in range(num_labels))
+    positions = config.max_position_embeddings
     return ExternalModel(
         model,
-        replace(tokenizer, model_max_length=config.max_position_embeddings),
+        replace(tokenizer, model_max_length=min(load_max_seq_length(directory) or positions, positions)),
         labels,
         problem_type=table.get("problem_type") if labels else None,
+        activation=load_cross_encoder_config(directory, table).activation if labels else None,
         unexpected_keys=tuple(unexpected),
         missing_keys=tuple(missing),
     )

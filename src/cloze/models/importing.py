@@ -9,9 +9,14 @@ from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory
 from cloze.models.checkpoint import CONFIG_FILE, KIND, TASK_FILE
+from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.encoder import get_encoder
 from cloze.models.external_weights import GOOGLE_CONFIG_FILE, ExternalModel, GeluForm, load_external_model
-from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
+from cloze.models.sentence_transformers import (
+    LENGTH_FILE,
+    load_sentence_encoder_config,
+    save_sentence_encoder_config,
+)
 
 
 def import_model(
@@ -52,6 +57,10 @@ def import_model(
         _copy_card(source, directory)
         if (source / TASK_FILE).is_file() and not external.unexpected_keys:
             shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
+        if is_cross_encoder(source):
+            for name in (SETTINGS_FILE, MODULES_FILE, LENGTH_FILE):
+                if (source / name).is_file():
+                    shutil.copyfile(source / name, directory / name)
         if sentence_encoder is not None:
             config = get_encoder(external.model).config
             if sentence_encoder.max_seq_length is not None:  # transformers writes 10**30 for no limit

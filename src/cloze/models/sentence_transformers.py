@@ -15,15 +15,20 @@ from typing import Any
 from cloze import file_io
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.pooling import POOLINGS, Pooling
 from cloze.tokenization.tokenizer import TOKENIZER_CONFIG_FILE, Tokenizer
 
-MODULES_FILE = "modules.json"
-
-_LENGTH_FILE = "sentence_bert_config.json"
-_PROMPTS_FILE = "config_sentence_transformers.json"
+LENGTH_FILE = "sentence_bert_config.json"
 _POOLING_FOLDER = "1_Pooling"
+_MODEL_TYPE = "SentenceTransformer"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+_REQUIRED_VALUES: Mapping[str, Any] = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+"""Entries of sentence_bert_config.json that have one value for an encoder whose token vectors are pooled."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,13 +46,17 @@ class SentenceEncoderConfig:
     """The prompt to use without a name; None adds none."""
     include_prompt: bool = True
     """Whether the tokens of the prompt are pooled, too."""
+    truncate_dim: int | None = None
+    """Number of dimensions kept of each vector, after it is normalized; None keeps all."""
+    other: Mapping[str, Any] = field(default_factory=dict)
+    """Entries of config_sentence_transformers.json that change no vector, such as similarity_fn_name."""
 
-    def prompt(self, name: str | None = None, *, where: Path) -> str:
+    def prompt(self, name: str | None = None, *, where: Path | str) -> str:
         """Return the prompt of a name, or the default prompt, or an empty text.
 
         Args:
             name: of a prompt; None is the default.
-            where: the directory, for messages.
+            where: the directory or the field of a request, for messages.
 
         Raises:
             InputError: there is no such prompt, or its tokens must not be pooled.
@@ -74,31 +83,35 @@ def save_sentence_encoder_config(
     modules = [("", "Transformer"), (_POOLING_FOLDER, "Pooling")]
     if settings.normalize:
         modules.append(("2_Normalize", "Normalize"))
-    table = [
+    module_table = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for i, (path, kind) in enumerate(modules)
     ]
     flags = {entry.flag: pooling == settings.pooling for pooling, entry in POOLINGS.items()}
     (directory / _POOLING_FOLDER).mkdir()
-    _write_json(directory / MODULES_FILE, table)
+    _write_json(directory / MODULES_FILE, module_table)
     pooling = {"word_embedding_dimension": hidden_size, **flags, "include_prompt": settings.include_prompt}
     _write_json(directory / _POOLING_FOLDER / "config.json", pooling)
     length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
-    _write_json(directory / _LENGTH_FILE, length)
+    _write_json(directory / LENGTH_FILE, length)
+    table = dict(settings.other)
     if settings.prompts:
-        prompts = {"prompts": dict(settings.prompts), "default_prompt_name": settings.default_prompt_name}
-        _write_json(directory / _PROMPTS_FILE, prompts)
+        table |= {"prompts": dict(settings.prompts), "default_prompt_name": settings.default_prompt_name}
+    if settings.truncate_dim is not None:
+        table["truncate_dim"] = settings.truncate_dim
+    if table:
+        _write_json(directory / SETTINGS_FILE, table)
 
 
 def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | None:
-    """Load the settings of sentence-transformers, or None if the directory has none.
+    """Load the settings of sentence-transformers, or None if the directory has none or is a cross-encoder.
 
     Raises:
         InputError: a file is damaged, or requires a module, a pooling or a lower-casing that cloze does not support.
     """
     directory = Path(directory)
     file = directory / MODULES_FILE
-    if not file.is_file():
+    if not file.is_file() or is_cross_encoder(directory):
         return None
     modules = read_json(file, list)
     try:
@@ -109,22 +122,41 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
     if unknown or "Pooling" not in kinds:
         what = f"a module {unknown[0]!r}" if unknown else "no module Pooling"
         raise InputError(f"{what}: cloze reads {', '.join(_KNOWN_MODULES)}", where=file)
+    order = [kind for kind in _KNOWN_MODULES if kind in kinds]
+    if len(modules) != len(kinds) or list(kinds) != order:
+        what = f"the modules {', '.join(str(module['type']).rpartition('.')[2] for module in modules)}"
+        raise InputError(f"{what}: cloze reads them once, in the order {', '.join(order)}", where=file)
+    for module in modules:
+        if module.get("kwargs"):
+            raise InputError(f"kwargs of the module {module['type']!r}: cloze has none", where=file)
     pooling_file = file_io.safe_join(directory, kinds["Pooling"], where=file) / "config.json"
     pooling = read_json(pooling_file)
-    length_file = directory / _LENGTH_FILE
+    length_file = directory / LENGTH_FILE
     length = read_json(length_file) if length_file.is_file() else {}
     if length.get("do_lower_case") and not Tokenizer.load(directory).lowercase:
         what = "do_lower_case is true, but the tokenizer is cased"
         raise InputError(
             what, where=length_file, remedy="Set do_lower_case to false, and give lower-cased texts"
         )
+    _check_values(length, _REQUIRED_VALUES, length_file)
+    if "Normalize" in kinds:
+        normalize_file = file_io.safe_join(directory, kinds["Normalize"], where=file) / "config.json"
+        normalize = read_json(normalize_file) if normalize_file.is_file() else {}
+        names = dict.fromkeys(("module_input_name", "module_output_name"), "sentence_embedding")
+        _check_values(normalize, names, normalize_file)
     return SentenceEncoderConfig(
         pooling=_find_pooling(pooling, pooling_file),
         normalize="Normalize" in kinds,
-        max_seq_length=_read_length(directory),
+        max_seq_length=load_max_seq_length(directory),
         include_prompt=pooling.get("include_prompt", True) is True,
-        **_read_prompts(directory / _PROMPTS_FILE),
+        **_read_settings(directory / SETTINGS_FILE),
     )
+
+
+def _check_values(table: Mapping[str, Any], required: Mapping[str, Any], file: Path) -> None:
+    for key, expected in required.items():
+        if table.get(key, expected) != expected:
+            raise InputError(f"{key} {table[key]!r}: cloze reads {expected!r}", where=file)
 
 
 def _find_pooling(table: Mapping[str, Any], file: Path) -> Pooling:
@@ -141,8 +173,13 @@ def _find_pooling(table: Mapping[str, Any], file: Path) -> Pooling:
     return known[modes[0]]
 
 
-def _read_length(directory: Path) -> int | None:
-    for name, key in ((_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
+def load_max_seq_length(directory: Path) -> int | None:
+    """Load the maximum number of tokens of a text from the files of sentence-transformers or transformers, or None.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    for name, key in ((LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
         file = directory / name
         length = read_json(file).get(key) if file.is_file() else None
         if length is not None:
@@ -152,14 +189,25 @@ def _read_length(directory: Path) -> int | None:
     return None
 
 
-def _read_prompts(file: Path) -> dict[str, Any]:
+def _read_settings(file: Path) -> dict[str, Any]:
     table = read_json(file) if file.is_file() else {}
-    prompts, default = table.get("prompts") or {}, table.get("default_prompt_name")
+    prompts, default = table.pop("prompts", None) or {}, table.pop("default_prompt_name", None)
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
         raise InputError("prompts is not a table of texts", where=file)
     if default is not None and default not in prompts:
         raise InputError(f"default_prompt_name {default!r} is not one of the prompts", where=file)
-    return {"prompts": prompts, "default_prompt_name": default}
+    truncate_dim = table.pop("truncate_dim", None)
+    if truncate_dim is not None and (type(truncate_dim) is not int or truncate_dim < 1):
+        raise InputError(f"truncate_dim {truncate_dim!r} is not a positive number", where=file)
+    model_type = table.get("model_type", _MODEL_TYPE)
+    if model_type != _MODEL_TYPE:
+        raise InputError(f"model_type {model_type!r}: cloze reads {_MODEL_TYPE}", where=file)
+    return {
+        "prompts": prompts,
+        "default_prompt_name": default,
+        "truncate_dim": truncate_dim,
+        "other": {key: value for key, value in table.items() if key != "__version__"},
+    }
 
 
 def _write_json(file: Path, value: Any) -> None:

@@ -87,8 +87,12 @@ class TensorBundle(Mapping[str, Tensor]):
         file = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
         dtype = _DTYPES.get(entry.dtype)
         if dtype is None or entry.is_sliced:
-            kind = "in slices" if entry.is_sliced else f"of TensorFlow's data type {entry.dtype}"
-            raise InputError(f"{name} is a tensor {kind}, which cloze does not read", where=file)
+            what = f"{name} is a tensor of TensorFlow's data type {entry.dtype}, which cloze does not read"
+            remedy = None
+            if entry.is_sliced:
+                what = f"{name} is a partitioned variable, in slices, which cloze does not read"
+                remedy = "Save it again in TensorFlow without a partitioner"
+            raise InputError(what, where=file, remedy=remedy)
         expected = math.prod(entry.shape) * dtype.itemsize
         if entry.size != expected:
             what = f"{name}: {entry.size:,} bytes, its shape {list(entry.shape)} takes {expected:,}"
@@ -137,7 +141,9 @@ def read_bundle(prefix: Path) -> TensorBundle:
         for key, value in read_table(table):
             if not key:
                 num_shards = _num_shards(value)
-            else:
+            elif not key.startswith(
+                b"\0"
+            ):  # else a slice of a partitioned variable, which has an entry of its own
                 entries[key.decode()] = Entry.parse(value)
         if num_shards is None:
             raise MalformedError("it has no header")

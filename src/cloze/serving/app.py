@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from cloze.serving import embedding_routes, explorer_routes, task_routes
 from cloze.serving.batcher import Batcher
+from cloze.serving.default_route import default_routes
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION, info_routes
 from cloze.serving.limits import Limits
@@ -56,7 +57,7 @@ def create_app(
     app.state.batcher = batcher
     metrics = Metrics(batcher)
     app.include_router(info_routes(models, batcher, limits, metrics))
-    add_routes(app, ROUTES, models, batcher)
+    add_routes(app, (*ROUTES, *default_routes(models)), models, batcher)
     app.include_router(explorer_routes.page_routes(runs or {}))
     add_error_handlers(app)
     metrics.name_routes(app.openapi()["paths"])

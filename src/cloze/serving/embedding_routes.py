@@ -19,14 +19,15 @@ from cloze.serving.routes import (
     as_list,
     estimate_tokens,
     in_one_turn,
-    predict_examples,
     text_example,
 )
 from cloze.serving.schema import (
+    EmbeddingOptions,
+    EmbeddingRequest,
     IdLists,
     Ids,
     ModelRequest,
-    OnlyFalse,
+    PromptOptions,
     StrictModel,
     Text,
     TextOrPair,
@@ -34,38 +35,34 @@ from cloze.serving.schema import (
     TextsRequest,
     TruncationOptions,
 )
-from cloze.serving.served_model import ServedModel
+from cloze.serving.served_model import EmbeddingInput, ServedModel
+from cloze.serving.windowed_inference import WindowedLogits, WindowedPredictions
+from cloze.tasks.task import sigmoid, softmax
 
 
-class EmbedRequest(TextsRequest, TruncationOptions):
-    """Texts to embed."""
+class EmbedRequest(EmbeddingRequest):
+    """Texts, or lists of token ids, to embed."""
 
     normalize: bool | None = True
     """Scale vectors to length 1."""
     dimensions: int | None = Field(default=None, ge=1)
     """Keep only the first so many numbers of each vector."""
+    encoding_format: Literal["float"] | None = None
 
 
 async def embed(served: ServedModel, request: EmbedRequest, batcher: Batcher) -> Vectors:
     """Return a vector for each text."""
     _check_dimensions(served, request.dimensions)
-    texts = as_list(request.inputs)
-    vectors, _ = await _embed(served, texts, batcher, truncate=request.truncate)
+    vectors, _ = await _embed(served, request.input_list, batcher, request)
     vectors = np.ascontiguousarray(vectors[:, : request.dimensions])
     return vectors if request.normalize is False else _normalize(vectors)
 
 
-class EmbedAllRequest(TextsRequest, TruncationOptions):
-    """Texts whose tokens are embedded."""
-
-
-async def embed_all(served: ServedModel, request: EmbedAllRequest, batcher: Batcher) -> list[Vectors]:
+async def embed_all(served: ServedModel, request: EmbeddingRequest, batcher: Batcher) -> list[Vectors]:
     """Return a vector for each token of each text, [CLS] and [SEP] included."""
-    texts = as_list(request.inputs)
-    if request.truncate is False:
-        await batcher.run(lambda: served.check_text_lengths(texts))
-    tokens = [estimate_tokens(text) for text in texts]
-    return await batcher.run_batched(served.embedder.embed_tokens, texts, tokens=tokens)
+    inputs = _embed_inputs(served, request.input_list, request)
+    tokens = [estimate_tokens(value) for value in request.input_list]
+    return await batcher.run_batched(served.embed_tokens, inputs, tokens=tokens)
 
 
 class SimilarityInputs(StrictModel):
@@ -79,14 +76,13 @@ class SimilarityRequest(ModelRequest):
     """Texts to compare by the cosine of their vectors."""
 
     inputs: SimilarityInputs
-    parameters: TruncationOptions | None = None
+    parameters: EmbeddingOptions | None = None
 
 
 async def similarity(served: ServedModel, request: SimilarityRequest, batcher: Batcher) -> Vectors:
     """Return the cosine of the text's vector and that of each sentence."""
-    texts = [request.inputs.source_sentence, *request.inputs.sentences]
-    truncate = request.parameters.truncate if request.parameters else True
-    vectors, _ = await _embed(served, texts, batcher, truncate=truncate)
+    texts: list[str | list[int]] = [request.inputs.source_sentence, *request.inputs.sentences]
+    vectors, _ = await _embed(served, texts, batcher, request.parameters or EmbeddingOptions())
     vectors = _normalize(vectors)
     cosines: Vectors = vectors[1:] @ vectors[0]
     return cosines
@@ -95,7 +91,7 @@ async def similarity(served: ServedModel, request: SimilarityRequest, batcher: B
 class OpenAIRequest(ModelRequest):
     """Texts or token ids to embed, in the format of OpenAI's clients."""
 
-    input: Text | Texts | Ids | IdLists
+    input: Text | Ids | Annotated[list[Text | Ids], Field(min_length=1, max_length=MAX_INPUTS)]
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(default=None, ge=1)
     user: str | None = None
@@ -131,7 +127,7 @@ async def openai_embeddings(served: ServedModel, request: OpenAIRequest, batcher
     inputs: Any = request.input
     if isinstance(inputs, str) or isinstance(inputs[0], int):
         inputs = [inputs]
-    vectors, num_tokens = await _embed(served, inputs, batcher, truncate=True)
+    vectors, num_tokens = await _embed(served, inputs, batcher, EmbeddingOptions())
     vectors = _normalize(vectors[:, : request.dimensions])
     rows: list[Any] = list(vectors)
     if request.encoding_format == "base64":
@@ -144,12 +140,22 @@ async def openai_embeddings(served: ServedModel, request: OpenAIRequest, batcher
     }
 
 
+class PipelineParameters(StrictModel):
+    """Parameters of `InferenceClient.text_classification`."""
+
+    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
+    """What becomes of the logits; by default what the model's files say."""
+    top_k: int | None = Field(default=None, ge=1)
+
+
 class PredictRequest(ModelRequest, TruncationOptions):
     """One text; a list of two texts, which are a pair; or a list of lists of one or two texts."""
 
     inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
-    raw_scores: OnlyFalse | None = None
-    """Scores are always probabilities, or the predicted number of a regression."""
+    parameters: PipelineParameters | None = None
+    """Those of Hugging Face's pipelines; with them, the response to one text is a list in a list, as there."""
+    raw_scores: bool | None = False
+    """Return logits instead of probabilities, or of the number of a regression."""
     top_k: int | None = Field(default=None, ge=1)
     """Maximum number of labels; by default all."""
 
@@ -165,10 +171,16 @@ async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher
     """Return the labels of each text or pair with their probabilities, the most probable first."""
     inputs: Any = request.inputs
     is_one = isinstance(inputs, str) or (len(inputs) == 2 and isinstance(inputs[0], str))
-    predictions = await _predict(served, [inputs] if is_one else inputs, batcher, truncate=request.truncate)
-    limits = [limit for limit in (request.top_k, served.max_classes) if limit is not None]
-    labels = [_label_scores(prediction)[: min(limits, default=None)] for prediction in predictions]
-    return labels[0] if is_one else labels
+    parameters = request.parameters or PipelineParameters()
+    if request.raw_scores and parameters.function_to_apply not in (None, "none"):
+        what = f"raw_scores and function_to_apply {parameters.function_to_apply!r} exclude each other"
+        raise InputError(what, where="parameters")
+    scores = await _scores(
+        served, [inputs] if is_one else inputs, batcher, request, function=parameters.function_to_apply
+    )
+    limits = [limit for limit in (request.top_k, parameters.top_k, served.max_classes) if limit is not None]
+    labels = [_label_scores(served, row)[: min(limits, default=None)] for row in scores]
+    return labels[0] if is_one and request.parameters is None else labels
 
 
 class RerankRequest(ModelRequest, TruncationOptions):
@@ -176,7 +188,8 @@ class RerankRequest(ModelRequest, TruncationOptions):
 
     query: Text
     texts: Texts
-    raw_scores: OnlyFalse | None = None
+    raw_scores: bool | None = False
+    """Return logits instead of probabilities, or of the number of a regression."""
     return_text: bool | None = False
 
 
@@ -191,7 +204,7 @@ class RankedText(BaseModel):
 async def rerank(served: ServedModel, request: RerankRequest, batcher: Batcher) -> list[dict[str, Any]]:
     """Return the passages, the most relevant to the query first."""
     pairs = [[request.query, text] for text in request.texts]
-    scores = await _predict(served, pairs, batcher, truncate=request.truncate)
+    scores = [row[0] for row in await _scores(served, pairs, batcher, request)]
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     return [
         {"index": i, "score": scores[i], **({"text": request.texts[i]} if request.return_text else {})}
@@ -199,7 +212,7 @@ async def rerank(served: ServedModel, request: RerankRequest, batcher: Batcher) 
     ]
 
 
-class TokenizeRequest(TextsRequest):
+class TokenizeRequest(TextsRequest, PromptOptions):
     """Texts to tokenize."""
 
     add_special_tokens: bool | None = True
@@ -220,8 +233,9 @@ def tokenize(served: ServedModel, request: TokenizeRequest) -> list[list[dict[st
     tokenizer, special_ids = served.tokenizer, served.tokenizer.special_ids
     ends = slice(None) if request.add_special_tokens is not False else slice(1, -1)
     tokenized = []
+    prompt = served.prompt(request.prompt_name) if request.prompt_name is not None else ""
     for text in as_list(request.inputs):
-        encoding = tokenizer.encode(text)
+        encoding = tokenizer.encode(prompt + text)
         tokens = list(zip(encoding.input_ids, encoding.tokens, encoding.offsets, strict=True))
         tokenized.append(
             [
@@ -256,25 +270,49 @@ def decode(served: ServedModel, request: DecodeRequest) -> list[str]:
 
 
 async def _embed(
-    served: ServedModel, inputs: list[Any], batcher: Batcher, *, truncate: bool | None
+    served: ServedModel, values: list[str | list[int]], batcher: Batcher, options: EmbeddingOptions
 ) -> tuple[Vectors, int]:
     """Return a vector for each text or list of ids, [N, D], and the number of tokens that were read."""
-    if truncate is False:
-        await batcher.run(lambda: served.check_text_lengths(inputs))
-    tokens = [estimate_tokens(text) for text in inputs]
+    inputs = _embed_inputs(served, values, options)
+    tokens = [estimate_tokens(value) for value in values]
     embedded = await batcher.run_batched(served.embed, inputs, tokens=tokens)
     return np.stack([text.vector for text in embedded]), sum(text.num_tokens for text in embedded)
 
 
-async def _predict(
-    served: ServedModel, inputs: list[Any], batcher: Batcher, *, truncate: bool | None
-) -> list[Any]:
-    """Return the prediction for each text or pair."""
+def _embed_inputs(
+    served: ServedModel, values: list[str | list[int]], options: EmbeddingOptions
+) -> list[EmbeddingInput]:
+    prompt, side = served.prompt(options.prompt_name), options.truncation_side
+    truncates = options.truncate is not False
+    return [EmbeddingInput(value, prompt, side, truncates=truncates) for value in values]
+
+
+async def _scores(
+    served: ServedModel,
+    inputs: list[Any],
+    batcher: Batcher,
+    request: PredictRequest | RerankRequest,
+    *,
+    function: Literal["sigmoid", "softmax", "none"] | None = None,
+) -> list[list[float]]:
+    """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
     examples = [text_example(texts) for texts in inputs]
-    if truncate is False:
+    if request.truncate is False:
         await batcher.run(lambda: served.check_example_lengths(examples))
     tokens = [estimate_tokens(example.text, example.pair) for example in examples]
-    return await predict_examples(served, examples, batcher, tokens=tokens)
+    if request.raw_scores or function is not None:
+        logits = await batcher.run_windowed(
+            WindowedLogits(served.finetuned, request.truncation_side), examples, tokens=tokens
+        )
+        functions = {"sigmoid": sigmoid, "softmax": softmax}
+        return [functions[function](row).tolist() for row in logits] if function in functions else logits
+    predictions = await batcher.run_windowed(
+        WindowedPredictions(served.finetuned, request.truncation_side), examples, tokens=tokens
+    )
+    return [
+        [prediction] if isinstance(prediction, float) else list(prediction.probabilities.values())
+        for prediction in predictions
+    ]
 
 
 def _check_dimensions(served: ServedModel, dimensions: int | None) -> None:
@@ -291,19 +329,19 @@ def _normalize(vectors: Vectors) -> Vectors:
     return normalized
 
 
-def _label_scores(prediction: Any) -> list[dict[str, Any]]:
-    """Return labels with their scores, the highest first; for a regression its one score."""
-    if isinstance(prediction, float):
-        return [{"label": "score", "score": prediction}]
-    ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
-    return [{"label": label, "score": score} for label, score in ranked]
+def _label_scores(served: ServedModel, scores: list[float]) -> list[dict[str, Any]]:
+    """Return labels with their scores, the highest first."""
+    labels = served.labels[-len(scores) :]  # a ranker of two classes has one score, of the second
+    labeled = zip(labels, scores, strict=True)
+    return [{"label": label, "score": score} for label, score in sorted(labeled, key=lambda item: -item[1])]
 
 
 ROUTES = (
     Route("/embed", "embed", embed, EmbedRequest, list[list[float]]),
-    Route("/embed_all", "embed", embed_all, EmbedAllRequest, list[list[list[float]]]),
+    Route("/embed_all", "embed", embed_all, EmbeddingRequest, list[list[list[float]]]),
     Route("/similarity", "embed", similarity, SimilarityRequest, list[float]),
     Route("/v1/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
+    Route("/embeddings", "embed", openai_embeddings, OpenAIRequest, OpenAIAnswer),
     Route("/predict", "predict", predict, PredictRequest, list[LabelScore] | list[list[LabelScore]]),
     Route("/rerank", "rerank", rerank, RerankRequest, list[RankedText]),
     Route("/tokenize", "embed", in_one_turn(tokenize), TokenizeRequest, list[list[Token]]),

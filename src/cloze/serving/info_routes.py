@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
 from cloze.serving.batcher import Batcher
+from cloze.serving.default_route import ModelKind, model_kind
 from cloze.serving.errors import documented_errors, shutting_down
 from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS, Limits
 from cloze.serving.metrics import CONTENT_TYPE, Metrics
@@ -45,21 +46,35 @@ def info_routes(
 def _server_info(models: Mapping[str, ServedModel], limits: Limits) -> dict[str, Any]:
     """Return the fields of text-embeddings-inference, for the default model, and those of cloze, for all models."""
     default = next(iter(models.values()))
+    kind = model_kind(default)
     return {
         "model_id": default.name,
         "model_sha": None,
         "model_dtype": "float32",
-        "model_type": {"embedding": {"pooling": default.embedder.pooling}},
+        "model_type": {kind: _kind_info(default, kind)},
+        "served_model_name": default.name,
         "max_concurrent_requests": limits.waiting_requests,
-        "max_input_length": default.embedder.max_seq_length,
+        "max_input_length": (default.embedder if kind == "embedding" else default.finetuned).max_seq_length,
         "max_batch_tokens": limits.batch_tokens,
         "max_batch_requests": None,
         "max_client_batch_size": MAX_INPUTS,
         "auto_truncate": True,
         "tokenization_workers": 1,
         "version": VERSION,
+        "sha": None,
+        "docker_label": None,
         "limits": {"inputs": MAX_INPUTS, "characters": MAX_CHARACTERS, **asdict(limits)},
         "models": [_model_info(model) for model in models.values()],
+    }
+
+
+def _kind_info(served: ServedModel, kind: ModelKind) -> dict[str, Any]:
+    if kind == "embedding":
+        return {"pooling": served.embedder.pooling}
+    numbers = list(enumerate(served.labels))
+    return {
+        "id2label": {str(number): label for number, label in numbers},
+        "label2id": {label: number for number, label in numbers},
     }
 
 

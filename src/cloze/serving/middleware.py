@@ -91,7 +91,8 @@ class RequestMiddleware:
             # DNS rebinding: a web page of another site whose name resolves to this machine
             what = f"the Host {host!r} is not accepted: use localhost, or serve with --host or --api-key-file"
             raise Refused(error_response(421, what))
-        if self._api_key is not None and path not in _PUBLIC_PATHS and not path.startswith(_PUBLIC_PREFIX):
+        is_public = path in _PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIX)
+        if self._api_key is not None and not (is_public and scope["method"] != "POST"):
             scheme, _, key = headers.get("authorization", "").partition(" ")
             is_right = hmac.compare_digest(key.strip().encode(), self._api_key)
             if scheme.lower() != "bearer" or not is_right:

@@ -3,11 +3,12 @@
 An unknown key is refused. Keys that clients of other servers always send are accepted where they change nothing.
 """
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 
 from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS
+from cloze.tokenization.tokenizer import TruncationSide
 
 Text: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Texts: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS)]
@@ -18,18 +19,6 @@ Ids: TypeAlias = Annotated[
     Field(min_length=1, max_length=MAX_CHARACTERS, fail_fast=True),
 ]
 IdLists: TypeAlias = Annotated[list[Ids], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
-
-
-def _only_false(value: bool) -> bool:  # noqa: FBT001 (a validator of pydantic)
-    if value:
-        raise ValueError("only false is supported")
-    return value
-
-
-# not Literal[False], which accepts 0.0
-OnlyFalse: TypeAlias = Annotated[
-    bool, AfterValidator(_only_false), WithJsonSchema({"type": "boolean", "const": False})
-]
 
 
 class StrictModel(BaseModel):
@@ -56,5 +45,33 @@ class TruncationOptions(StrictModel):
 
     truncate: bool | None = True
     """Truncate them; otherwise they are refused."""
-    truncation_direction: Literal["Right", "right"] | None = None
-    """The end of the text is dropped."""
+    truncation_direction: Literal["Left", "Right", "left", "right"] | None = "Right"
+    """The side where tokens are dropped."""
+
+    @property
+    def truncation_side(self) -> TruncationSide:
+        """The direction in the words of transformers."""
+        return "left" if self.truncation_direction in ("Left", "left") else "right"
+
+
+class PromptOptions(StrictModel):
+    """The prompt before a text."""
+
+    prompt_name: str | None = None
+    """Name of a prompt of the model; by default the model's default prompt."""
+
+
+class EmbeddingOptions(TruncationOptions, PromptOptions):
+    """How texts are prepared for their vectors."""
+
+
+class EmbeddingRequest(ModelRequest, EmbeddingOptions):
+    """Texts, or lists of token ids."""
+
+    inputs: Text | Ids | Annotated[list[Text | Ids], Field(min_length=1, max_length=MAX_INPUTS)]
+
+    @property
+    def input_list(self) -> list[str | list[int]]:
+        """The texts and lists of token ids."""
+        inputs: Any = self.inputs
+        return [inputs] if isinstance(inputs, str) or isinstance(inputs[0], int) else inputs

@@ -1,7 +1,8 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +17,9 @@ from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor, find_task_name
 from cloze.inference.sentence_scorer import SentenceScore, SentenceScorer
 from cloze.models.bert import BertConfig
+from cloze.models.checkpoint import load_labels
 from cloze.models.encoder import Encoder, find_encoder
+from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import load_task
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.multiple_choice import MultipleChoice
@@ -27,7 +30,19 @@ from cloze.tasks.span import SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingInput:
+    """A text, or its token ids with or without [CLS] and [SEP]."""
+
+    value: str | list[int]
+    prompt: str = ""
+    """Goes before the text."""
+    truncation_side: TruncationSide = "right"
+    truncates: bool = True
+    """Whether a text beyond the limit is truncated, or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,10 @@ class ServedModel:
     """The fine-tuned model with its task."""
     max_classes: int | None = None
     """Maximum number of classes of a prediction; None returns all."""
+    labels: tuple[str, ...] = ()
+    """The classes of the fine-tuned model as config.json names them, in the order of its logits."""
+    sentence_encoder: SentenceEncoderConfig | None = None
+    """The settings of sentence-transformers, with its prompts."""
 
     @classmethod
     def load(
@@ -70,7 +89,9 @@ class ServedModel:
         for head in (fill_mask, next_sentence, predictor):
             if head is not None and find_encoder(head.model) is not None:
                 head.model.bert = embedder.model  # the same weights: keep one copy
-        return cls(name, embedder, fill_mask, next_sentence, predictor, max_classes)
+        labels = () if predictor is None else load_labels(checkpoint.directory) or predictor.labels
+        settings = load_sentence_encoder_config(checkpoint.directory)
+        return cls(name, embedder, fill_mask, next_sentence, predictor, max_classes, labels, settings)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -103,29 +124,56 @@ class ServedModel:
         """The keys of `ABILITIES` that the model has."""
         return tuple(name for name, ability in ABILITIES.items() if ability.is_met_by(self))
 
-    def embed(self, inputs: list[str | list[int]]) -> list[TextVector]:
-        """Return the vector of each text, or of each list of token ids, with or without [CLS] and [SEP].
+    def prompt(self, name: str | None) -> str:
+        """Return the prompt of a name, or the default prompt.
 
         Raises:
-            InputError: a token id is not in the vocabulary.
+            InputError: the model has no such prompt, or cloze cannot apply it.
         """
-        ids_of_texts = iter(self.embedder.token_ids([text for text in inputs if isinstance(text, str)]))
-        token_ids = [
-            next(ids_of_texts) if isinstance(value, str) else self._strip_special(value) for value in inputs
-        ]
+        if name is None:
+            return self.embedder.prompt
+        settings = self.sentence_encoder or SentenceEncoderConfig(
+            pooling="mean", normalize=False, max_seq_length=None
+        )
+        return settings.prompt(name, where="prompt_name")
+
+    def embed(self, inputs: list[EmbeddingInput]) -> list[TextVector]:
+        """Return the vector of each text.
+
+        Raises:
+            InputError: a token id is not in the vocabulary, or a text is too long and must not be truncated.
+        """
+        token_ids = self._token_ids(inputs)
         vectors = self.embedder.embed_token_ids(token_ids).vectors
-        limit = self.embedder.max_seq_length
-        return [
-            TextVector(vector, min(len(ids) + 2, limit))
-            for vector, ids in zip(vectors, token_ids, strict=True)
-        ]
+        return [TextVector(vector, len(ids) + 2) for vector, ids in zip(vectors, token_ids, strict=True)]
+
+    def embed_tokens(self, inputs: list[EmbeddingInput]) -> list[Vectors]:
+        """Return the vectors of the tokens of each text, [CLS] and [SEP] included; raises as `embed`."""
+        return self.embedder.embed_tokens_of_ids(self._token_ids(inputs))
+
+    def _token_ids(self, inputs: list[EmbeddingInput]) -> list[Sequence[int]]:
+        """Return the token ids of each text and its prompt without [CLS] and [SEP], truncated."""
+        embedder = replace(self.embedder, prompt="")
+        texts = [each.prompt + (each.value if isinstance(each.value, str) else "") for each in inputs]
+        limit = embedder.max_seq_length - 2
+        token_ids = []
+        for each, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
+            ids = text_ids.tolist()
+            if not isinstance(each.value, str):
+                ids += self._strip_special(each.value)
+            if len(ids) > limit:
+                if not each.truncates:
+                    raise self._too_long(len(ids) + 2, limit + 2)
+                ids = ids[:limit] if each.truncation_side == "right" else ids[len(ids) - limit :]
+            token_ids.append(ids)
+        return token_ids
 
     def _strip_special(self, ids: list[int]) -> list[int]:
         """Remove [CLS] and [SEP] from the ends of a list of token ids."""
         for token_id in ids:
             if token_id >= self.tokenizer.vocab_size:
                 what = f"token id {token_id} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
-                raise InputError(what, where="input")
+                raise InputError(what, where="inputs")
         start = 1 if ids[0] == self.tokenizer.cls_id else 0
         end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
         return ids[start:end]
@@ -145,21 +193,16 @@ class ServedModel:
         assert self.next_sentence is not None
         return [self.next_sentence(*pair) for pair in pairs]
 
-    def check_text_lengths(self, texts: Sequence[str]) -> None:
-        """Raise InputError if embedding would truncate a text."""
-        for text in texts:
-            self._check_length(self.embedder.prompt + text, None, self.embedder.max_seq_length)
-
     def check_example_lengths(self, examples: Sequence[LabeledText]) -> None:
         """Raise InputError if prediction would truncate an example; those read in windows never are."""
         for example in examples:
             if any(feature.is_truncated for feature in self.finetuned.features(example)):
-                self._check_length(example.text, example.pair, self.finetuned.max_seq_length)
+                length = len(self.tokenizer.encode(example.text, example.pair))
+                raise self._too_long(length, self.finetuned.max_seq_length)
 
-    def _check_length(self, text: str, pair: str | None, limit: int) -> None:
-        if (length := len(self.tokenizer.encode(text, pair))) > limit:
-            what = f"{length} tokens, {self.name!r} reads {limit}"
-            raise InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
+    def _too_long(self, length: int, limit: int) -> InputError:
+        what = f"{length} tokens, {self.name!r} reads {limit}"
+        return InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +246,9 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
             lambda served: served.next_sentence is not None,
             "Serve a pre-trained model, with its next-sentence head",
         ),
-        "predict": _finetuned_for(SequenceClassification, MultiLabel, TextRegression, remedy=_CLASSIFIER),
+        "predict": _finetuned_for(
+            SequenceClassification, MultiLabel, TextRegression, PassageRanking, remedy=_CLASSIFIER
+        ),
         "rerank": _finetuned_for(
             PassageRanking, TextRegression, remedy="Serve a ranker: cloze finetune ranking"
         ),
@@ -218,6 +263,10 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
     }
 )
 """Abilities by their names in /info; `encode` is access to the encoder's internals."""
+
+
+ANY_MODEL = "text-embeddings-inference"
+"""The model that clients of this server name, which serves one model and reads no name."""
 
 
 def load_models(
@@ -236,6 +285,8 @@ def find_model(models: Mapping[str, ServedModel], name: str | None, ability: str
     Raises:
         InputError: no model has that name, or it lacks the ability.
     """
+    if name == ANY_MODEL and len(models) == 1:
+        name = None
     if name is not None and name not in models:
         remedy = f"Choose from {', '.join(models)}"
         raise InputError(f"no model {name!r} is served", where="model", remedy=remedy)
@@ -254,6 +305,7 @@ def _load_predictor(checkpoint: Checkpoint, *, device: str) -> Predictor | None:
     try:
         if load_task(checkpoint.directory) is None:
             find_task(task)().for_external_checkpoint(checkpoint.directory)
-    except InputError:  # no task reads such a head: serve the encoder alone
+    except InputError as error:  # no task reads such a head
+        warnings.warn(f"{checkpoint.directory}: served without its head: {error.what}", stacklevel=2)
         return None
     return Predictor.load(checkpoint, task, device=device)

@@ -10,10 +10,13 @@ from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
 from cloze.inference.predictor import Predictor
 from cloze.inference.span_scores import SpanScores, join_scores
 from cloze.serving.batcher import WindowedInput
+from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.tagging import PredictedEntity, Tagging
 from cloze.tasks.task import Array
+from cloze.tasks.texts import TextTask
+from cloze.tokenization.tokenizer import TruncationSide
 
 
 @dataclass(frozen=True)
@@ -21,15 +24,42 @@ class WindowedPredictions:
     """The prediction for each example of a model's task."""
 
     predictor: Predictor
+    truncation_side: TruncationSide = "right"
+    """Where long texts lose tokens, if the task truncates them."""
 
     def split(self, example: Any) -> WindowedInput[Any]:
         """Tokenize an example."""
-        task, features = self.predictor.task, self.predictor.features(example)
+        task, features = self.predictor.task, self.features(example)
         return WindowedInput(features, lambda outputs: task.decode(example, features, outputs))
+
+    def features(self, example: Any) -> list[Any]:
+        """Return the inputs of the model for an example."""
+        predictor = self.predictor
+        if self.truncation_side == "right" or not isinstance(predictor.task, TextTask):
+            return predictor.features(example)
+        sequences = encode_text(
+            predictor.tokenizer,
+            example.text,
+            example.pair,
+            max_seq_length=predictor.max_seq_length,
+            long_texts=predictor.task.long_texts,
+            truncation_side=self.truncation_side,
+        )
+        return [TextFeature((sequence,), None) for sequence in sequences]
 
     def compute(self, features: list[Any]) -> Sequence[Array]:
         """Return the model's output for each feature."""
         return self.predictor.outputs(features)
+
+
+@dataclass(frozen=True)
+class WindowedLogits(WindowedPredictions):
+    """The logits of a classifier, a ranker or a regression for each example."""
+
+    def split(self, example: Any) -> WindowedInput[list[float]]:
+        """Tokenize an example."""
+        task: Any = self.predictor.task  # of a family that has raw scores
+        return WindowedInput(self.features(example), task.raw_scores)
 
 
 @dataclass(frozen=True)

@@ -249,7 +249,14 @@ def save_finetuned(
     directory: Path, model: nn.Module, tokenizer: Tokenizer, task: AnyTask, *, max_seq_length: int
 ) -> None:
     """Write config, weights, tokenizer and task into the directory of a checkpoint."""
-    save_model(directory, model, tokenizer, labels=task.class_names, problem_type=task.problem_type)
+    save_model(
+        directory,
+        model,
+        tokenizer,
+        labels=task.class_names,
+        problem_type=task.problem_type,
+        activation=task.saved_activation,
+    )
     task.write_checkpoint_files(directory, model, max_seq_length=max_seq_length)
     settings = to_toml(task, TaskSettings(max_seq_length=max_seq_length))
     (directory / TASK_FILE).write_text(settings, encoding="utf-8")

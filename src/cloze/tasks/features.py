@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
 from cloze.tasks.task import Array, ExampleT, Feature, FeatureT, PredictionT, Task, TaskBatch
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 
 LongTexts: TypeAlias = Literal["truncate", "windows"]
 """How texts over `max_seq_length` are read."""
@@ -96,18 +96,21 @@ def encode_text(
     *,
     max_seq_length: int,
     long_texts: LongTexts = "truncate",
+    truncation_side: TruncationSide = "right",
 ) -> list[TextSequence]:
     """Tokenize a text or a pair into one sequence, or into windows if it is too long and `long_texts` is "windows".
 
-    Truncation removes tokens from the end of the longer text first (google-research/bert run_classifier.py:557
-    @eedf571). Windows overlap by half. In a pair the longer text is cut into windows; the shorter one is repeated
-    in each and limited to half of the tokens.
+    Truncation removes tokens from one side of the longer text first: from the end in google-research/bert
+    run_classifier.py:557 @eedf571. Windows overlap by half. In a pair the longer text is cut into windows; the shorter
+    one is repeated in each and limited to half of the tokens.
     """
     encoding = tokenizer.encode(text, pair)
     is_long = len(encoding) > max_seq_length
     if not is_long or long_texts == "truncate":
         if is_long:
-            encoding = tokenizer.encode(text, pair, max_length=max_seq_length)
+            encoding = tokenizer.encode(
+                text, pair, max_length=max_seq_length, truncation_side=truncation_side
+            )
         return [TextSequence(encoding.input_ids, encoding.token_type_ids, is_long)]
     if pair is None:
         windows = half_overlapping_windows(encoding.input_ids[1:-1], max_seq_length - 2)

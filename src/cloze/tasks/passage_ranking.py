@@ -126,7 +126,11 @@ class PassageRanking(TextTask[float]):
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the highest probability of the windows."""
-        return float(sigmoid(np.max(outputs)))
+        return float(sigmoid(self.raw_scores(outputs)[0]))
+
+    def raw_scores(self, outputs: Outputs) -> list[float]:
+        """Return the highest logit of the windows."""
+        return [float(np.max(outputs))]
 
     def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
         """Return the means over queries of MRR@10, nDCG@10, MAP and recall@100.

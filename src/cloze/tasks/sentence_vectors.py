@@ -52,6 +52,8 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
     The cosines are the same."""
     prompt: str | None = None
     """Text before each text; None: the default prompt of sentence-transformers in the checkpoint, else no prompt."""
+    truncate_dim: int | None = None
+    """Number of dimensions compared; None: as in the checkpoint, else all."""
 
     def split_group(self, example: LabeledText) -> Hashable:
         """Return both texts, so that duplicates are all in the training or all in the dev data."""
@@ -67,6 +69,7 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
             pooling=config.pooling if self.pooling is None else self.pooling,
             normalize=config.normalize if self.normalize is None else self.normalize,
             prompt=config.prompt(where=directory) if self.prompt is None else self.prompt,
+            truncate_dim=config.truncate_dim if self.truncate_dim is None else self.truncate_dim,
         )
 
     def for_external_checkpoint(self, directory: Path) -> Self:
@@ -82,6 +85,7 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
             max_seq_length=max_seq_length,
             prompts={_PROMPT: self.prompt} if self.prompt else {},
             default_prompt_name=_PROMPT if self.prompt else None,
+            truncate_dim=self.truncate_dim,
         )
         save_sentence_encoder_config(directory, config, hidden_size=model.config.hidden_size)
 
@@ -121,7 +125,8 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
 
     def vectors(self, hidden: Tensor, batch: TaskBatch) -> tuple[Tensor, Tensor]:
         """Return the normalized vectors of all first texts, [B, D], and of all others, those of second texts first."""
-        vectors = nn.functional.normalize(pool(hidden, batch, self.pooling or "mean"), dim=-1)
+        pooled = pool(hidden, batch, self.pooling or "mean")[:, : self.truncate_dim]
+        vectors = nn.functional.normalize(pooled, dim=-1)
         return vectors[: batch.num_targets], vectors[batch.num_targets :]
 
 

@@ -19,6 +19,7 @@ from cloze.data.tables import json_lines
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.models.checkpoint import CONFIG_FILE, load_labels
+from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl
 from cloze.tokenization.tokenizer import Tokenizer
@@ -210,14 +211,23 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         Raises:
             InputError: the checkpoint does not fit the task.
         """
-        labels = load_labels(directory)
-        problem_type = str(read_json(directory / CONFIG_FILE).get("problem_type"))
+        labels, config = load_labels(directory), read_json(directory / CONFIG_FILE)
+        problem_type = str(config.get("problem_type"))
         other = _TASK_OF_PROBLEM_TYPE.get(problem_type)
+        activation = load_cross_encoder_config(directory, config).activation
+        if len(labels) > 1 and activation == "sigmoid" and self.problem_type == "single_label_classification":
+            what = "activation_fn is a sigmoid for each class: see the task multi-label"
+            raise InputError(f"no model for {self.name}: {what}")
         # a single logit is one number to all of them
         if len(labels) > 1 and other is not None and self.problem_type not in (None, problem_type):
             what = f"config.json says problem_type {problem_type!r}: see the task {other}"
             raise InputError(f"no model for {self.name}: {what}")
         return self.with_class_names(labels)
+
+    @property
+    def saved_activation(self) -> Activation | None:
+        """The activation that config.json names for sentence-transformers; None leaves its own choice."""
+        return None
 
     def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
         """Write the files of a checkpoint that only this task has."""

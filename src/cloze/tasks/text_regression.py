@@ -6,15 +6,19 @@ Shapes: B sequences.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from torch import Tensor, nn
 
 from cloze.errors import InputError
+from cloze.file_io import read_json
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
+from cloze.models.checkpoint import CONFIG_FILE
+from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch
+from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, sigmoid
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
 
@@ -141,13 +145,18 @@ class TextRegression(ScoreScale, TextTask[float]):
 
     The model's output is on that scale, `score = minimum + (maximum - minimum) * logit`, so that stars from 1 to 5
     and prices are learned alike. Scores are not clipped: ties would lower the rank correlation.
+
+    Cross-encoders of other programs put a sigmoid on the logit, unless their files say otherwise.
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson", "rmse")
     lower_is_better: ClassVar[tuple[str, ...]] = ("rmse",)
-    model_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum")
+    model_settings: ClassVar[tuple[str, ...]] = ("minimum", "maximum", "activation")
     problem_type = "regression"
     teacher_dtype = np.float32
+
+    activation: Activation = "identity"
+    """What becomes of the logit on the model's scale: nothing, or a sigmoid."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -160,13 +169,33 @@ class TextRegression(ScoreScale, TextTask[float]):
             raise InputError(f"no regression: config.json names {len(names)} classes")
         return replace(self, minimum=0.0, maximum=1.0)
 
+    def for_external_checkpoint(self, directory: Path) -> Self:
+        """Return the task for a model of another program, with its activation.
+
+        Source: transformers `TextClassificationPipeline`, where problem_type "regression" means the logit itself;
+        sentence-transformers `CrossEncoder.get_default_activation_fn`, the sigmoid of one label.
+
+        Raises:
+            InputError: it has several classes, or cloze lacks its activation.
+        """
+        config = read_json(directory / CONFIG_FILE)
+        default: Activation = "identity" if config.get("problem_type") == self.problem_type else "sigmoid"
+        activation = load_cross_encoder_config(directory, config).activation or default
+        return replace(super().for_external_checkpoint(directory), activation=activation)
+
+    @property
+    def saved_activation(self) -> Activation:
+        """The activation of the logit, without which sentence-transformers takes the sigmoid."""
+        return self.activation
+
     def target(self, example: LabeledText) -> float:
         """Return the score on the model's scale."""
         return self.scaled_score(example)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed squared error of logits [B, 1]."""
-        loss = nn.functional.mse_loss(logits[:, 0], batch.targets, reduction="sum")
+        scores_B = logits[:, 0].sigmoid() if self.activation == "sigmoid" else logits[:, 0]
+        loss = nn.functional.mse_loss(scores_B, batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
@@ -189,9 +218,12 @@ class TextRegression(ScoreScale, TextTask[float]):
         return [factor * row + shift for row in rows]
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
-        """Return the mean score of the windows."""
+        """Return the score of the mean logit of the windows."""
         minimum, maximum = self.scale
-        return minimum + (maximum - minimum) * float(np.mean(outputs))
+        (logit,) = self.raw_scores(outputs)
+        return minimum + (maximum - minimum) * float(
+            sigmoid(logit) if self.activation == "sigmoid" else logit
+        )
 
     def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
         """Return both correlations, as GLUE does for STS-B, and the error in the unit of the scores."""

@@ -109,6 +109,10 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
         order = self.class_order(teacher)
         return [row_C[order][None] for row_C in rows]
 
+    def raw_scores(self, outputs: Outputs) -> list[float]:
+        """Return the logits that `decode` turns into a prediction: the mean over the windows, one for each class."""
+        return [float(mean) for mean in np.asarray(outputs, np.float64).mean(axis=0)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledRows:

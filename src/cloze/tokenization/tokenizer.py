@@ -48,7 +48,12 @@ _ADDED_TOKENS_KEY = "added_tokens_decoder"
 MAX_INPUT_CHARS_PER_WORD = 100
 """Longer words become [UNK]. Differs: 200 in Google's code; BERT's published tokenizer.json files all have 100."""
 
-_MAX_WORD_LIMIT = 1_000_000
+TruncationSide: TypeAlias = Literal["left", "right"]
+"""Where a long text loses tokens, in the words of transformers."""
+
+MAX_WORD_LIMIT = 1_000_000
+"""Largest limit of a word's characters."""
+_MAX_WORD_KEY = "max_input_chars_per_word"
 _DEFAULT_MODEL_MAX_LENGTH = 512
 _MAX_MODEL_MAX_LENGTH = 1_000_000  # transformers writes 10**30 if there is no limit
 _REMEDY = "Copy or write it again"
@@ -245,6 +250,8 @@ class Tokenizer:
             "sep_token": SEP,
             "mask_token": MASK,
         }
+        if self.max_input_chars_per_word != MAX_INPUT_CHARS_PER_WORD:
+            config[_MAX_WORD_KEY] = self.max_input_chars_per_word
         files = {
             VOCAB_FILE: "".join(f"{token}\n" for token in self.tokens),
             TOKENIZER_FILE: self._backend.to_str(pretty=True) + "\n",
@@ -300,7 +307,14 @@ class Tokenizer:
         """Whether each token continues a word ("##"); [vocab_size]."""
         return np.array([token.startswith(CONTINUATION) for token in self.tokens])
 
-    def encode(self, text: str, pair: str | None = None, *, max_length: int | None = None) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        max_length: int | None = None,
+        truncation_side: TruncationSide = "right",
+    ) -> Encoding:
         """Tokenize a text or a pair, and add [CLS] and [SEP].
 
         [MASK] and the other special tokens are recognized in the text. Lone surrogates are skipped, like control
@@ -309,8 +323,9 @@ class Tokenizer:
         Args:
             text: the first text.
             pair: the second text; None for a single text.
-            max_length: maximum number of tokens including [CLS] and [SEP]. Longer inputs lose tokens at the end
-                of the longer text first (of the pair if both are equally long). None keeps all tokens.
+            max_length: maximum number of tokens including [CLS] and [SEP]. Longer inputs lose tokens of the longer
+                text first (of the pair if both are equally long). None keeps all tokens.
+            truncation_side: whether texts lose tokens at their end or at their start.
 
         Raises:
             InputError: a text is no str, or `max_length` is too small for [CLS] and [SEP].
@@ -328,13 +343,17 @@ class Tokenizer:
                 what = f"max_length {max_length} has no room for the {num_special} special tokens"
                 raise InputError(what, where="max_length")
             lengths = _truncate_longest_first(lengths, max_length - num_special)
+        kept = [
+            slice(n) if truncation_side == "right" else slice(len(segment) - n, None)
+            for segment, n in zip(segments, lengths, strict=True)
+        ]
         offsets = map(self._offsets, texts, segments)
         return Encoding(
-            template.join([segment.ids[:n] for segment, n in zip(segments, lengths, strict=True)], int),
+            template.join([segment.ids[part] for segment, part in zip(segments, kept, strict=True)], int),
             template.token_type_ids(lengths),
-            template.join([spans[:n] for spans, n in zip(offsets, lengths, strict=True)], lambda _: (0, 0)),
+            template.join([spans[part] for spans, part in zip(offsets, kept, strict=True)], lambda _: (0, 0)),
             template.join(
-                [segment.tokens[:n] for segment, n in zip(segments, lengths, strict=True)],
+                [segment.tokens[part] for segment, part in zip(segments, kept, strict=True)],
                 self.tokens.__getitem__,
             ),
             None if pair is None else len(template.special_ids[0] + template.special_ids[1]) + lengths[0],
@@ -505,6 +524,7 @@ def _read_vocabulary_settings(directory: Path, config: dict[str, Any], added_fil
         "lowercase": all(word == word.lower() for word in words),
         "strip_accents": None,
         "tokenize_chinese_chars": True,
+        _MAX_WORD_KEY: _max_word_chars(config, directory / TOKENIZER_CONFIG_FILE),
     }
 
 
@@ -515,6 +535,13 @@ def _is_bert(library: dict[str, Any]) -> bool:
     return all(
         not isinstance(table, dict) or table.get("type", "WordPiece") == kind for table, kind in tables
     )
+
+
+def _max_word_chars(table: dict[str, Any], path: Path) -> int:
+    limit = int(table.get(_MAX_WORD_KEY, MAX_INPUT_CHARS_PER_WORD))
+    if not 0 < limit <= MAX_WORD_LIMIT:
+        raise InputError(f"{_MAX_WORD_KEY} is {limit}, not in 1..{MAX_WORD_LIMIT:,}", where=path)
+    return limit
 
 
 def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -533,16 +560,12 @@ def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
         if value != expected:
             what = f"not a BERT tokenizer: {name} is {value!r}, not {expected!r}"
             raise InputError(what, where=path, remedy="Use a model of BERT's family")
-    max_word = int(model.get("max_input_chars_per_word", MAX_INPUT_CHARS_PER_WORD))
-    if not 0 < max_word <= _MAX_WORD_LIMIT:
-        what = f"max_input_chars_per_word is {max_word}, not in 1..{_MAX_WORD_LIMIT:,}"
-        raise InputError(what, where=path)
     return {
         **_add_tokens(dict(model.get("vocab") or {}), library.get("added_tokens") or [], path),
         "lowercase": bool(normalizer.get("lowercase", True)),
         "strip_accents": _strip_accents(normalizer, path),
         "tokenize_chinese_chars": bool(normalizer.get("handle_chinese_chars", True)),
-        "max_input_chars_per_word": max_word,
+        _MAX_WORD_KEY: _max_word_chars(model, path),
     }
 
 

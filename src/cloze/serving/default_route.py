@@ -1,0 +1,67 @@
+"""The routes whose meaning depends on the first model: POST / and /vertex, as in text-embeddings-inference.
+
+Source: text-embeddings-inference 1.9 router/src/http/server.rs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeAlias
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field, ValidationError
+
+from cloze.serving.batcher import Batcher
+from cloze.serving.embedding_routes import ROUTES
+from cloze.serving.limits import MAX_INPUTS
+from cloze.serving.routes import Route
+from cloze.serving.schema import ModelRequest
+from cloze.serving.served_model import ServedModel
+
+ModelKind: TypeAlias = Literal["embedding", "classifier", "reranker"]
+
+_ROUTES = {route.path: route for route in ROUTES}
+_ROUTE_OF_KIND: Mapping[ModelKind, Route] = {
+    "embedding": _ROUTES["/embed"],
+    "classifier": _ROUTES["/predict"],
+    "reranker": _ROUTES["/rerank"],
+}
+
+
+def model_kind(served: ServedModel) -> ModelKind:
+    """Return what text-embeddings-inference calls a model: a classifier with one label is a reranker."""
+    if "predict" not in served.abilities:
+        return "embedding"
+    return "classifier" if len(served.labels) > 1 else "reranker"
+
+
+def default_routes(models: Mapping[str, ServedModel]) -> tuple[Route, Route]:
+    """Return `POST /`, which is /embed, /predict or /rerank of the first model, and /vertex."""
+    default = _ROUTE_OF_KIND[model_kind(next(iter(models.values())))]
+    return replace(default, path="/"), Route("/vertex", default.ability, _vertex, VertexRequest)
+
+
+class VertexRequest(ModelRequest):
+    """Requests to the model, each as its route takes it."""
+
+    instances: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_INPUTS)]
+    parameters: None = None
+
+
+async def _vertex(served: ServedModel, request: VertexRequest, batcher: Batcher) -> dict[str, Any]:
+    """Answer each request by /embed, /predict or /rerank, whichever the model has."""
+    kind = model_kind(served)
+    predictions = []
+    for number, instance in enumerate(request.instances):
+        is_ranking = kind == "reranker" and "query" in instance
+        route = _ROUTE_OF_KIND[
+            "reranker" if is_ranking else "embedding" if kind == "embedding" else "classifier"
+        ]
+        try:
+            inner = route.request.model_validate(instance)
+        except ValidationError as error:
+            errors = [
+                {**entry, "loc": ("body", "instances", number, *entry["loc"])} for entry in error.errors()
+            ]
+            raise RequestValidationError(errors) from error
+        predictions.append(await route.handler(served, inner, batcher))
+    return {"predictions": predictions}

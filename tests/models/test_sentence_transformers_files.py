@@ -1,0 +1,141 @@
+"""Every key that the installed sentence-transformers and transformers write is applied, kept, or refused by name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloze.errors import InputError
+from cloze.inference.embedder import Embedder
+from cloze.models.bert import BertModel
+from cloze.models.importing import import_model
+from cloze.models.sentence_transformers import load_sentence_encoder_config
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
+
+pytestmark = pytest.mark.protected
+
+PIECES = (*SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"))
+TEXTS = ["a b c", "d ef", "g " * 40]
+KEYS = {
+    "config_sentence_transformers.json": {
+        "applied": {"prompts", "default_prompt_name", "truncate_dim", "model_type"},
+        "kept": {"similarity_fn_name"},
+        "of the program": {"__version__"},
+    },
+    "modules.json": {"applied": {"idx", "name", "path", "type"}},
+    "sentence_bert_config.json": {"applied": {"transformer_task", "modality_config", "module_output_name"}},
+    "1_Pooling/config.json": {
+        "applied": {"pooling_mode", "include_prompt"},
+        "written anew": {"embedding_dimension"},  # the width of the model
+    },
+    "2_Normalize/config.json": {"one value": {"module_input_name", "module_output_name"}},
+    "config.json": {
+        "applied": {
+            *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+            *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings"),
+            *("type_vocab_size", "initializer_range", "layer_norm_eps", "model_type", "is_decoder"),
+        },
+        "written anew": {"architectures", "dtype", "pad_token_id"},
+        "no meaning in an encoder": {
+            *("add_cross_attention", "bos_token_id", "eos_token_id", "use_cache", "tie_word_embeddings"),
+            "classifier_dropout",
+        },
+        "of the program": {"transformers_version"},
+    },
+    "tokenizer_config.json": {
+        "applied": {"do_lower_case", "strip_accents", "tokenize_chinese_chars", "model_max_length"},
+        "written anew": {
+            *("tokenizer_class", "pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
+        },
+        "of the program": {"backend", "is_local", "local_files_only"},
+    },
+}
+"""What cloze does with each key of each file."""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A directory that the installed sentence-transformers wrote, and its model."""
+    sentence_transformers = pytest.importorskip("sentence_transformers", minversion="6")
+    from sentence_transformers.base.modules import Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    folder = tmp_path_factory.mktemp("sentence-transformers")
+    encoder = write_checkpoint(folder / "encoder", BertModel(tiny_config(PIECES)), PIECES)
+    model = sentence_transformers.SentenceTransformer(
+        modules=[Transformer(str(encoder), max_seq_length=16), Pooling(12, "mean"), Normalize()],
+        prompts={"query": "a b ", "passage": "c "},
+        default_prompt_name="query",
+        truncate_dim=5,
+        similarity_fn_name="dot",
+        device="cpu",
+    )
+    model.save(str(folder / "saved"))
+    return folder / "saved", model
+
+
+def test_every_key_is_accounted_for(saved: tuple[Path, Any]) -> None:
+    directory, _ = saved
+    files = {str(file.relative_to(directory)) for file in directory.rglob("*.json")} - {"tokenizer.json"}
+    assert files == set(KEYS)
+    for file, kinds in KEYS.items():
+        content = json.loads((directory / file).read_text())
+        keys = set().union(*content) if isinstance(content, list) else set(content)
+        assert keys == set().union(*kinds.values()), file
+
+
+def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_path: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    directory, model = saved
+    expected = model.encode(TEXTS)
+    assert expected.shape == (3, 5)
+    import_model(directory, tmp_path / "imported")
+    Embedder.load(directory, device="cpu").save(tmp_path / "resaved")
+    for path in (directory, tmp_path / "imported", tmp_path / "resaved"):
+        embedder = Embedder.load(path, device="cpu")
+        assert embedder.width == 5
+        np.testing.assert_allclose(embedder(TEXTS), expected, atol=1e-6)
+        theirs = sentence_transformers.SentenceTransformer(str(path), device="cpu")
+        np.testing.assert_allclose(theirs.encode(TEXTS), expected, atol=1e-6)
+        assert theirs.similarity_fn_name == "dot"
+        assert embedder.words(TEXTS)[0].vectors.shape == (3, 12)
+
+
+@pytest.mark.parametrize(
+    ("file", "entries", "message"),
+    [
+        ("config_sentence_transformers.json", {"truncate_dim": 0}, "truncate_dim 0 is not a positive number"),
+        ("config_sentence_transformers.json", {"truncate_dim": True}, "truncate_dim True"),
+        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "model_type 'SparseEncoder'"),
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task 'fill-mask'"),
+        ("sentence_bert_config.json", {"module_output_name": "scores"}, "module_output_name 'scores'"),
+        ("sentence_bert_config.json", {"modality_config": {"image": {}}}, "modality_config"),
+        ("2_Normalize/config.json", {"module_input_name": "token_embeddings"}, "module_input_name"),
+    ],
+)
+def test_unsupported_values_are_refused_by_name(
+    saved: tuple[Path, Any], tmp_path: Path, file: str, entries: dict[str, object], message: str
+) -> None:
+    import shutil
+
+    shutil.copytree(saved[0], tmp_path / "copy")
+    content = json.loads((tmp_path / "copy" / file).read_text())
+    (tmp_path / "copy" / file).write_text(json.dumps(content | entries))
+    with pytest.raises(InputError, match=message):
+        load_sentence_encoder_config(tmp_path / "copy")
+
+
+def test_other_orders_of_modules_are_refused(saved: tuple[Path, Any], tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(saved[0], tmp_path / "copy")
+    modules = json.loads((tmp_path / "copy/modules.json").read_text())
+    (tmp_path / "copy/modules.json").write_text(json.dumps([modules[0], modules[2], modules[1]]))
+    with pytest.raises(InputError, match="Transformer, Normalize, Pooling: cloze reads them once"):
+        load_sentence_encoder_config(tmp_path / "copy")
+    modules[1]["kwargs"] = ["task"]
+    (tmp_path / "copy/modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="kwargs of the module"):
+        load_sentence_encoder_config(tmp_path / "copy")

@@ -1,0 +1,158 @@
+"""Clients of text-embeddings-inference and OpenAI, against a server in its own process."""
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from server_process import ServerProcess
+
+from cloze.inference.embedder import Embedder
+
+pytestmark = [
+    pytest.mark.protected,
+    # of the clients themselves, on import
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+]
+
+TEXTS = ["a b", "c, d ef?", "g h i j"]
+
+
+@pytest.fixture(scope="module")
+def url(served: ServerProcess) -> str:
+    return served.url
+
+
+@pytest.fixture(scope="module")
+def vectors(directories: Mapping[str, Path]) -> Any:
+    """The vectors of length 1 that every client must get."""
+    vectors = Embedder.load(directories["bert"], device="cpu")(TEXTS)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def rerank_url(directories: Mapping[str, Path]) -> Iterator[str]:
+    served = ServerProcess("-m", str(directories["classifier"]))
+    yield served.url
+    served.end()
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """huggingface_hub, which the suite otherwise forbids all connections."""
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    return hub
+
+
+def close(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("argument", ["model", "base_url"])
+@pytest.mark.parametrize("route", ["", "/embed"])
+def test_hugging_faces_inference_client(hub: Any, url: str, vectors: Any, argument: str, route: str) -> None:
+    client = hub.InferenceClient(**{argument: url + route}, token="none")
+    close(client.feature_extraction(TEXTS[0]), vectors[:1])
+    close(client.feature_extraction(TEXTS), vectors)
+    found = client.feature_extraction(TEXTS, normalize=True, truncate=True, truncation_direction="left")
+    close(found, vectors)
+    assert client.feature_extraction(TEXTS, dimensions=4).shape == (3, 4)
+    similarity = hub.InferenceClient(f"{url}/similarity", token="none")
+    close(similarity.sentence_similarity(TEXTS[0], other_sentences=TEXTS[1:]), vectors[1:] @ vectors[0])
+
+
+def test_hugging_faces_text_classification(hub: Any, rerank_url: str) -> None:
+    for address in (rerank_url, f"{rerank_url}/predict"):
+        client = hub.InferenceClient(address, token="none")
+        labels = client.text_classification("a b")
+        assert sorted(element.label for element in labels) == ["bad", "good", "so-so"]
+        assert sum(element.score for element in labels) == pytest.approx(1)
+        (best,) = client.text_classification("a b", top_k=1)
+        assert best == labels[0]
+        sigmoids = client.text_classification("a b", function_to_apply="sigmoid")
+        assert sum(element.score for element in sigmoids) != pytest.approx(1)
+
+
+def test_openais_client(url: str, vectors: Any) -> None:
+    openai = pytest.importorskip("openai")
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none") as client:
+        for model in ("bert", "text-embeddings-inference"):
+            close([row.embedding for row in client.embeddings.create(model=model, input=TEXTS).data], vectors)
+        as_numbers = client.embeddings.create(model="bert", input=TEXTS, encoding_format="float")
+        close([row.embedding for row in as_numbers.data], vectors)
+        with pytest.raises(openai.UnprocessableEntityError) as refused:
+            client.embeddings.create(model="gpt", input="a")
+        assert "no model 'gpt' is served" in refused.value.body
+
+
+def test_langchains_openai_embeddings(url: str, vectors: Any) -> None:
+    openai = pytest.importorskip("langchain_openai")
+    # otherwise it sends ids of tiktoken's vocabulary, which are not those of the model
+    embeddings = openai.OpenAIEmbeddings(
+        model="bert", base_url=f"{url}/v1", api_key="none", check_embedding_ctx_length=False
+    )
+    close(embeddings.embed_documents(TEXTS), vectors)
+    close(embeddings.embed_query(TEXTS[0]), vectors[0])
+
+
+def test_langchains_endpoint_embeddings(hub: Any, url: str, vectors: Any) -> None:
+    hugging_face = pytest.importorskip("langchain_huggingface")
+    embeddings = hugging_face.HuggingFaceEndpointEmbeddings(model="bert", huggingfacehub_api_token="none")
+    embeddings.client = hub.InferenceClient(url, token="none")  # since 1.0 `model` must not be an address
+    close(embeddings.embed_documents(TEXTS), vectors)
+    close(embeddings.embed_query(TEXTS[0]), vectors[0])
+
+
+def test_llama_indexs_tei_embeddings(url: str, vectors: Any) -> None:
+    llama_index = pytest.importorskip("llama_index.embeddings.text_embeddings_inference")
+    embeddings = llama_index.TextEmbeddingsInference(model_name="bert", base_url=url)
+    close(embeddings.get_text_embedding_batch(TEXTS), vectors)
+    close(embeddings.get_query_embedding(TEXTS[0]), vectors[0])
+
+
+def test_llama_indexs_openai_embeddings(url: str, vectors: Any) -> None:
+    llama_index = pytest.importorskip("llama_index.embeddings.openai")
+    embeddings = llama_index.OpenAIEmbedding(model_name="bert", api_base=f"{url}/v1", api_key="none")
+    close(embeddings.get_text_embedding_batch(TEXTS), vectors)
+    close(embeddings.get_query_embedding(TEXTS[0]), vectors[0])
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("/embed", '{"inputs":"What is Deep Learning?"}'),
+        ("/embed", '{"inputs":["Today is a nice day", "I like you"]}'),
+        ("/embed_all", '{"inputs":"What is Deep Learning?"}'),
+        (
+            "/embeddings",
+            '{"input":"What is Deep Learning?","model":"text-embeddings-inference","encoding_format":"float"}',
+        ),
+        ("/v1/embeddings", '{"input":"What is Deep Learning?","user":null}'),
+        ("/tokenize", '{"inputs":"What is Deep Learning?","add_special_tokens":true,"prompt_name":null}'),
+        ("/decode", '{"ids":[8,9,10],"skip_special_tokens":true}'),
+        ("/similarity", '{"inputs":{"source_sentence":"a","sentences":["b"]},"parameters":null}'),
+        ("/", '{"inputs":"What is Deep Learning?","normalize":true,"prompt_name":null,"truncate":false}'),
+    ],
+)
+def test_curl_as_in_the_tour(url: str, route: str, body: str) -> None:
+    command = [
+        "curl",
+        "-sS",
+        "-f",
+        f"{url}{route}",
+        "-X",
+        "POST",
+        "-d",
+        body,
+        "-H",
+        "Content-Type: application/json",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        pytest.skip("needs curl")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout[0] in "[{"

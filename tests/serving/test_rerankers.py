@@ -1,0 +1,210 @@
+"""Scores of classifiers with one label: those of text-embeddings-inference, sentence-transformers and transformers."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.inference.predictor import Predictor
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForSequenceClassification
+from cloze.models.importing import import_model
+from cloze.serving.app import create_app
+from cloze.serving.limits import Limits
+from cloze.serving.served_model import load_models
+from cloze.tasks.custom import Ranking, Regression
+from cloze.tasks.texts import LabeledText
+from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
+
+pytestmark = pytest.mark.protected
+
+PIECES = (*SPECIAL, ".", ",", "?", *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"))
+QUERY, TEXTS = "ab c?", ["a b c", "d", "e f g " * 30, "h, j."]
+SIGMOID = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+IDENTITY = {"activation_fn": "torch.nn.modules.linear.Identity"}
+CONFIGS: dict[str, tuple[dict[str, object], bool]] = {
+    "silent": ({}, True),
+    "version 4, sigmoid": ({"sentence_transformers": SIGMOID}, True),
+    "version 4, identity": ({"sentence_transformers": IDENTITY}, False),
+    "version 3, identity": ({"sbert_ce_default_activation_function": "torch.nn.Identity"}, False),
+    "sigmoid of a regression": ({"problem_type": "regression", "sentence_transformers": SIGMOID}, True),
+}
+"""Entries of config.json, and whether sentence-transformers takes the sigmoid."""
+
+
+def write_classifier(path: Path, num_labels: int = 1, **entries: object) -> Path:
+    """Write a classifier as transformers does, without files of cloze alone."""
+    generator = torch.Generator().manual_seed(5)
+    encoder = BertModel(tiny_config(PIECES, max_position_embeddings=40), generator=generator)
+    model = BertForSequenceClassification(encoder, num_labels=num_labels, generator=generator)
+    write_checkpoint(path, model, PIECES, labels=[f"LABEL_{i}" for i in range(num_labels)])
+    (path / "manifest.json").unlink()
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | entries))
+    return path
+
+
+@contextmanager
+def serving(path: Path) -> Iterator[Callable[..., Any]]:
+    with TestClient(create_app(load_models({"model": path}, device="cpu"), Limits())) as client:
+
+        def ask(route: str, **request: Any) -> Any:
+            response = client.post(route, json=request)
+            assert response.status_code == 200, response.text
+            return response.json()
+
+        yield ask
+
+
+def served_scores(path: Path, *, raw_scores: bool) -> tuple[list[float], list[float]]:
+    """Return the scores of /rerank, in the order of the texts, and of /predict."""
+    with serving(path) as ask:
+        ranked = ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=raw_scores)
+        labels = ask("/predict", inputs=[[QUERY, text] for text in TEXTS], raw_scores=raw_scores)
+    scores = [entry["score"] for entry in ranked]
+    assert scores == sorted(scores, reverse=True)
+    assert [[entry["label"] for entry in labels_of_text] for labels_of_text in labels] == [["LABEL_0"]] * 4
+    by_index = sorted(ranked, key=lambda entry: entry["index"])
+    return [entry["score"] for entry in by_index], [entry["score"] for (entry,) in labels]
+
+
+def cross_encoder(path: Path) -> Any:
+    return pytest.importorskip("sentence_transformers").CrossEncoder(str(path), device="cpu")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) -> None:
+    entries, has_sigmoid = CONFIGS[name]
+    path = write_classifier(tmp_path / "model", **entries)
+    import_model(path, tmp_path / "imported")
+    pairs = [(QUERY, text) for text in TEXTS]
+    scores = cross_encoder(path).predict(pairs)
+    logits = cross_encoder(path).predict(pairs, activation_fn=torch.nn.Identity())
+    assert np.allclose(scores, 1 / (1 + np.exp(-logits)) if has_sigmoid else logits, atol=1e-6)
+    assert np.ptp(scores) > 0.1
+    for directory in (path, tmp_path / "imported"):
+        for raw_scores, expected in ((False, scores), (True, logits)):
+            for found in served_scores(directory, raw_scores=raw_scores):
+                np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(cross_encoder(directory).predict(pairs), scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["Sigmoid", "Identity"])
+def test_cross_encoders_of_version_6_keep_activation_and_length(tmp_path: Path, activation: str) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    written = sentence_transformers.CrossEncoder(
+        str(write_classifier(tmp_path / "model")),
+        device="cpu",
+        activation_fn=getattr(torch.nn, activation)(),
+        max_length=16,
+        prompts={"query": "a "},
+    )
+    path = tmp_path / "version-6"
+    written.save(str(path))
+    import_model(path, tmp_path / "imported")
+    expected = written.predict([(QUERY, text) for text in TEXTS])
+    for directory in (path, tmp_path / "imported"):
+        for found in served_scores(directory, raw_scores=False):
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+    ours, theirs = (
+        json.loads((directory / "config_sentence_transformers.json").read_text())
+        for directory in (tmp_path / "imported", path)
+    )
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(("num_labels", "problem_type"), [(1, None), (1, "regression"), (3, None)])
+def test_scores_are_those_of_the_pipeline(tmp_path: Path, num_labels: int, problem_type: str | None) -> None:
+    transformers = pytest.importorskip("transformers")
+    entries = {} if problem_type is None else {"problem_type": problem_type}
+    path = write_classifier(tmp_path / "model", num_labels, **entries)
+    pipeline = transformers.pipeline("text-classification", str(path), device="cpu", top_k=None)
+    inputs = [{"text": QUERY, "text_pair": text} for text in TEXTS]
+    expected = pipeline(inputs, truncation=True)
+    raw = pipeline(inputs, truncation=True, function_to_apply="none")
+    with serving(path) as ask:
+        for raw_scores, of_pipeline in ((False, expected), (True, raw)):
+            ours = ask("/predict", inputs=[[QUERY, text] for text in TEXTS], raw_scores=raw_scores)
+            for row, expected_row in zip(ours, of_pipeline, strict=True):
+                assert [entry["label"] for entry in row] == [entry["label"] for entry in expected_row]
+                scores = [entry["score"] for entry in row]
+                np.testing.assert_allclose(scores, [entry["score"] for entry in expected_row], atol=1e-5)
+
+
+def test_predict_prints_the_same_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_classifier(tmp_path / "model")
+    table = tmp_path / "pairs.jsonl"
+    table.write_text("".join(json.dumps({"text": QUERY, "pair": text}) + "\n" for text in TEXTS))
+    scores, _ = served_scores(path, raw_scores=False)
+    arguments = [str(table), "-m", str(path), "--device", "cpu", "--quiet"]
+    assert main(["predict", "regression", *arguments, "--set", "regression.pair_column=pair"]) == 0
+    printed = [json.loads(line)["score"] for line in capsys.readouterr().out.splitlines()]
+    np.testing.assert_allclose(printed, scores, atol=1e-6)
+
+
+def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path: Path) -> None:
+    path = write_finetuned(tmp_path / "ranker", Ranking(), PIECES, max_position_embeddings=40)
+    with serving(path) as ask:
+        scores = {entry["index"]: entry["score"] for entry in ask("/rerank", query=QUERY, texts=TEXTS)}
+        logits = ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=True)
+        (label,) = ask("/predict", inputs=[QUERY, TEXTS[0]])
+    assert label == {"label": "relevant", "score": pytest.approx(scores[0], abs=1e-6)}
+    for entry in logits:
+        assert 1 / (1 + np.exp(-entry["score"])) == pytest.approx(scores[entry["index"]], abs=1e-6)
+
+
+def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path) -> None:
+    from cloze.tasks.config import save_finetuned
+
+    task = Regression(minimum=0.0, maximum=1.0)
+    predictor = Predictor.load(
+        write_finetuned(tmp_path / "regression", task, PIECES, max_seq_length=30), device="cpu"
+    )
+    (tmp_path / "saved").mkdir()
+    save_finetuned(tmp_path / "saved", predictor.model, predictor.tokenizer, task, max_seq_length=30)
+    scores, _ = predictor.predict([LabeledText(QUERY, text) for text in TEXTS])
+    theirs = cross_encoder(tmp_path / "saved").predict([(QUERY, text) for text in TEXTS])
+    np.testing.assert_allclose(theirs, scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("num_labels", "entries", "message"),
+    [
+        (1, {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, "Tanh"),
+        (1, {"sentence_transformers": {"activation_fn": "os.system"}}, "os.system"),
+        (3, {"sentence_transformers": SIGMOID}, "see the task multi-label"),
+    ],
+)
+def test_other_activations_are_refused_by_name(
+    tmp_path: Path, num_labels: int, entries: dict[str, object], message: str
+) -> None:
+    path = write_classifier(tmp_path / "model", num_labels, **entries)
+    with pytest.raises(InputError, match=message):
+        Predictor.load(path, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "message"),
+    [
+        ("config_sentence_transformers.json", {"default_prompt_name": "q", "prompts": {"q": "a "}}, "'q'"),
+        ("modules.json", [{"type": "sentence_transformers.LogitScore", "path": "1"}], "'LogitScore'"),
+    ],
+)
+def test_prompts_and_modules_of_cross_encoders_are_refused_by_name(
+    tmp_path: Path, file: str, value: Any, message: str
+) -> None:
+    path = write_classifier(tmp_path / "model")
+    settings = {"model_type": "CrossEncoder", **(value if isinstance(value, dict) else {})}
+    (path / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    if isinstance(value, list):
+        (path / file).write_text(json.dumps(value))
+    with pytest.raises(InputError, match=message):
+        Predictor.load(path, device="cpu")
