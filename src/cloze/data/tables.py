@@ -47,6 +47,8 @@ class Row:
     where: str
     names: Mapping[Column, str]
     """The column of the file for each requested column that may have several names."""
+    number: int = 0
+    """Of the row in the file, from 1, without the line that names the columns."""
 
     def text(self, column: Column) -> str:
         """Return a cell as text; InputError if it is null, a list or an object."""
@@ -175,7 +177,7 @@ def parse_rows(
                 names = {column: _find(cells, column, where) for column in columns}
                 wanted = {column: cells[name] for column, name in names.items()}
                 wanted |= {column: cells[column] for column in optional if column in cells}
-                parsed = parse(Row(wanted, where, names))
+                parsed = parse(Row(wanted, where, names, rows))
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
                     raise

@@ -3,8 +3,9 @@
 Shapes: B examples, S sequences (one per choice), C choices of an example.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
-from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, cross_entropy, softmax
+from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, WrongAnswer, cross_entropy, softmax
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -32,6 +33,8 @@ class ChoiceQuestion:
     label: int | None
     where: str
     """File and line."""
+    row: int | None = field(default=None, kw_only=True, compare=False)
+    """Row of the table, from 1."""
 
     @classmethod
     def from_row(cls, row: Row, prompt: str, choices: Sequence[str], label: str | None) -> "ChoiceQuestion":
@@ -43,12 +46,12 @@ class ChoiceQuestion:
         if len(choices) < 2:
             raise InputError(f"{len(choices)} choices: give two at least", where=row.where)
         if label is None:
-            return cls(row.text(prompt), tuple(choices), None, row.where)
+            return cls(row.text(prompt), tuple(choices), None, row.where, row=row.number)
         index = row.required(label)
         if not (index.isascii() and index.isdigit() and int(index) < len(choices)):
             remedy = f"There are {len(choices)}, counted from 0"
             raise InputError(f"label {index!r} is not the number of a choice", where=row.where, remedy=remedy)
-        return cls(row.text(prompt), tuple(choices), int(index), row.where)
+        return cls(row.text(prompt), tuple(choices), int(index), row.where, row=row.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class MultipleChoice(Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
 
     main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    value_answers = ("choice", "probability", "probabilities")
+    has_wrong_answers = True
 
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""
@@ -122,6 +127,19 @@ class MultipleChoice(Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
         predicted = [prediction.choice for prediction in predictions]
         return {"accuracy": accuracy(labels, predicted), "majority_accuracy": majority_accuracy(labels)}
 
+    def wrong_answers(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> list[WrongAnswer]:
+        """Return the texts of both choices if they differ."""
+        if example.label is None or example.label == prediction.choice:
+            return []
+        is_known = not math.isnan(prediction.probability)
+        gold, predicted = example.choices[example.label], example.choices[prediction.choice]
+        return [WrongAnswer(gold, predicted, prediction.probability if is_known else None)]
+
+    def input_values(self, example: ChoiceQuestion) -> dict[str, Any]:
+        """Return the row and the prompt."""
+        row = {} if example.row is None else {"row": example.row}
+        return {**row, "prompt": example.prompt}
+
     def check_scorable(self, examples: Sequence[ChoiceQuestion]) -> None:
         """Refuse examples without a label."""
         for example in examples:
@@ -150,7 +168,7 @@ class MultipleChoice(Task[ChoiceQuestion, TextFeature, ChoicePrediction]):
         choice = values["choice"]
         if not isinstance(choice, int):
             raise TypeError(f"choice {choice!r} is not a number")
-        return ChoicePrediction(choice, values.get("probability", 1.0), values.get("probabilities", []))
+        return ChoicePrediction(choice, values.get("probability", math.nan), values.get("probabilities", []))
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[ChoiceQuestion]) -> list[ChoicePrediction]:
         """Read predictions for examples; each must be one of its example's choices."""

@@ -198,6 +198,8 @@ def _score_best(
     if collapse := task.collapse(data.dev, predictions):
         scores["collapse"] = collapse
     scores |= task.score(data.dev, predictions)
+    if (breakdown := task.breakdown(data.dev, predictions)) is not None:
+        scores |= breakdown.to_dict()
     file_io.write_json(run / SCORES, scores)
     return scores
 

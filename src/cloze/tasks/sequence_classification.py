@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cloze.data.tables import as_text
 from cloze.errors import InputError
+from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import METRICS, majority_accuracy
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
@@ -22,6 +23,7 @@ from cloze.tasks.task import (
     Outputs,
     Scores,
     TaskBatch,
+    WrongAnswer,
     check_unique,
     cross_entropy,
     softmax,
@@ -49,8 +51,11 @@ class SequenceClassification(TextTask[ClassPrediction]):
 
     main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
-    ranked_field = "probabilities"
     """Names of `cloze.metrics.classification.METRICS`."""
+    ranked_field = "probabilities"
+    text_answers = ("label",)
+    value_answers = ("probability", "probabilities")
+    has_wrong_answers = True
     model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights", "balanced")
     problem_type = "single_label_classification"
     target_dtype = np.int64
@@ -160,13 +165,32 @@ class SequenceClassification(TextTask[ClassPrediction]):
 
     def score(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> Scores:
         """Return the task's metrics, and the accuracy of the most frequent label."""
-        labels = [example.label or "" for example in examples]
-        predicted = [prediction.label for prediction in predictions]
-        if not self.labels:  # of other programs, which may write numbers otherwise
-            names = merge_labels([*labels, *predicted])
-            labels, predicted = [names[label] for label in labels], [names[label] for label in predicted]
+        labels, predicted = self._merged_labels(examples, predictions)
         scores = {name: METRICS[name](labels, predicted) for name in self.metrics}
         return {**scores, "majority_accuracy": majority_accuracy(labels)}
+
+    def breakdown(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> Breakdown:
+        """Return precision, recall and F1 of each class, and the confusion matrix."""
+        return class_breakdown(*self._merged_labels(examples, predictions), self.labels)
+
+    def _merged_labels(
+        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]
+    ) -> tuple[list[str], list[str]]:
+        """Return the gold and the predicted label of each example, equal numbers as one class."""
+        labels = [example.label or "" for example in examples]
+        predicted = [prediction.label for prediction in predictions]
+        if self.labels:
+            return labels, predicted
+        names = merge_labels([*labels, *predicted])  # other programs may write numbers otherwise
+        return [names[label] for label in labels], [names[label] for label in predicted]
+
+    def wrong_answers(self, example: LabeledText, prediction: ClassPrediction) -> list[WrongAnswer]:
+        """Return both labels if they differ."""
+        labels, predicted = self._merged_labels([example], [prediction])
+        if labels == predicted:
+            return []
+        is_known = not math.isnan(prediction.probability)
+        return [WrongAnswer(labels[0], predicted[0], prediction.probability if is_known else None)]
 
     def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> str | None:
         """Detect a constant prediction, and one that scores no better than the most frequent label.
@@ -198,4 +222,4 @@ class SequenceClassification(TextTask[ClassPrediction]):
         name = find_class(label, self.labels) if self.labels else label
         if name is None:
             raise ValueError(f"unknown label {label!r}, not one of {', '.join(self.labels[:10])}")
-        return ClassPrediction(name, values.get("probability", 1.0), values.get("probabilities", {}))
+        return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))

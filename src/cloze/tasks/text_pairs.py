@@ -63,6 +63,7 @@ class TextPairs(VectorTask[PairVectors]):
     """
 
     main_metric = "mrr"
+    value_answers = ("vectors",)
     metrics: ClassVar[tuple[str, ...]] = ("mrr", "accuracy@1")
     data_format = (
         "TSV, CSV, JSON lines or Parquet: two texts that belong together; a column negative is optional"
@@ -95,7 +96,7 @@ class TextPairs(VectorTask[PairVectors]):
                 raise InputError(
                     what, where=row.where, remedy="Give another negative, or leave its cell empty"
                 )
-            yield TextTriplet(text, pair, where=row.where, negative=negative or None)
+            yield TextTriplet(text, pair, where=row.where, negative=negative or None, row=row.number)
 
     def texts(self, example: LabeledText) -> tuple[str, ...]:
         """Return both texts, and the hard negative if there is one."""

@@ -6,7 +6,7 @@ Shapes: B sequences.
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.files import read_lines
-from cloze.data.tables import Column, Row, check_is_text, is_table, parse_rows
+from cloze.data.tables import Column, Row, as_text, check_is_text, is_table, parse_rows
 from cloze.errors import InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
@@ -26,6 +26,7 @@ from cloze.tasks.task import Array, Task, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 PredictionT = TypeVar("PredictionT")
+_ID = "id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ class LabeledText:
     label: str | None = None
     where: str = "text"
     """File and line."""
+    row: int | None = field(default=None, kw_only=True, compare=False)
+    """Row of the table, or line of the text, from 1."""
+    id: str | None = field(default=None, kw_only=True, compare=False)
+    """From the column `id`, if the table has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,12 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
         )
         return [TextFeature((sequence,), target) for sequence in sequences]
 
+    def input_values(self, example: LabeledText) -> dict[str, Any]:
+        """Return the id or the row, and the texts."""
+        values = {"id": example.id, "row": example.row if example.id is None else None}
+        values |= {"text": example.text, "pair": example.pair}
+        return {name: value for name, value in values.items() if value is not None}
+
     def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
         """Pack sequences in the given order."""
         return pack(features, self.targets([feature.target for feature in features]))
@@ -109,9 +120,25 @@ class CustomTexts:
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table; without labels and pairs also the lines of plain text."""
-        columns = Columns(self.text_column, self.pair_column, self.label_column)
+        return self._read(path, labeled=labeled)
+
+    def gold_examples(self, path: PathOrUrl) -> Iterator[LabeledText]:
+        """Read the labels of a table; columns of texts that it does not have are empty texts."""
+        return self._read(path, labeled=True, needs_texts=False)
+
+    @property
+    def table_columns(self) -> Columns:
+        """The columns of the texts and the label."""
+        return Columns(self.text_column, self.pair_column, self.label_column)
+
+    def _read(self, path: PathOrUrl, *, labeled: bool, needs_texts: bool = True) -> Iterator[LabeledText]:
         return read_texts(
-            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
+            path,
+            self.table_columns,
+            labeled=labeled,
+            needs_texts=needs_texts,
+            read_label=self.read_label,
+            leave_out=self.errors_left_out,
         )
 
     @property
@@ -147,6 +174,7 @@ def read_texts(
     columns: Columns,
     *,
     labeled: bool,
+    needs_texts: bool = True,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
     read_label: Callable[[Row, Column], str] = Row.required,
@@ -154,27 +182,35 @@ def read_texts(
 ) -> Iterator[LabeledText]:
     """Read the rows of a table; without labels and pairs also the lines of plain text.
 
-    `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label.
+    `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label. Without
+    `needs_texts` the table may lack columns of texts that have one name, which are empty then.
     """
     if not (labeled or columns.pair or is_table(path)):
         check_is_text(path)
-        yield from (LabeledText(line, where=where) for line, where in read_lines(path))
+        lines = enumerate(read_lines(path), 1)
+        yield from (LabeledText(line, where=where, row=row) for row, (line, where) in lines)
         return
-    wanted = [columns.text]
-    if columns.pair is not None:
-        wanted.append(columns.pair)
-    if labeled:
-        wanted += columns.flags or [columns.label]
+    texts = [columns.text] if columns.pair is None else [columns.text, columns.pair]
+    wanted = texts if needs_texts else [column for column in texts if not isinstance(column, str)]
+    wanted = [*wanted, *(columns.flags or [columns.label])] if labeled else wanted
+    optional = [column for column in (*texts, _ID) if isinstance(column, str) and column not in wanted]
+
+    def text(row: Row, column: Column) -> str:
+        return row.text(column) if needs_texts else as_text(row.cells.get(column)) or ""
 
     def parse(row: Row) -> LabeledText:
         return LabeledText(
-            row.text(columns.text),
-            None if columns.pair is None else row.text(columns.pair),
+            text(row, columns.text),
+            None if columns.pair is None else text(row, columns.pair),
             read_label(row, columns.label).strip() if labeled else None,
             row.where,
+            row=row.number,
+            id=as_text(row.cells.get(_ID)),
         )
 
-    yield from parse_rows(path, wanted, parse, header=header, skip_broken=skip_broken, leave_out=leave_out)
+    yield from parse_rows(
+        path, wanted, parse, optional=optional, header=header, skip_broken=skip_broken, leave_out=leave_out
+    )
 
 
 def parse_score(example: LabeledText) -> float:
