@@ -50,6 +50,9 @@ def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list
         for number, (example, prediction) in enumerate(answers, 1)
         for wrong in task.wrong_answers(example, prediction)
     ]
+    # a file of labels alone has no texts
+    absent = [name for name in ("text", "pair") if not any(row.get(name) for row in rows)]
+    rows = [{name: value for name, value in row.items() if name not in absent} for row in rows]
     return sorted(
         rows, key=lambda row: -1.0 if row["confidence"] is None else row["confidence"], reverse=True
     )

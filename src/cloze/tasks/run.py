@@ -11,6 +11,7 @@ from cloze import file_io
 from cloze.errors import InputError
 from cloze.model_paths import follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
+from cloze.models.encoder import find_encoder
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
@@ -78,13 +79,26 @@ def prepare_data(
         raise InputError(what, where=task.name, remedy="Say --set batch_size=64")
     config, file_hashes = resolve_files(task, config)
     start = resolve_checkpoint(Path(config.model))
-    limit = load_config(start).max_position_embeddings
+    encoder_config = load_config(start)
+    _check_freezing(task, config, encoder_config.num_hidden_layers)
+    limit = encoder_config.max_position_embeddings
     tokenizer = Tokenizer.load(start)
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
     task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress)
     return PreparedData(task, config, file_hashes, data, tokenizer, start, context)
+
+
+def _check_freezing(task: AnyTask, config: FinetuneConfig, num_layers: int) -> None:
+    """Refuse to freeze an encoder that is not trained, and more layers than it has."""
+    where = "freeze_layers" if config.freeze_layers else "freeze_embeddings"
+    if not task.trains_encoder and (config.freeze_layers or config.freeze_embeddings):
+        raise InputError(f"the encoder of {task.name} is frozen", where=where, remedy="Leave it out")
+    if config.freeze_layers > num_layers:
+        remedy = f"Say --set freeze_layers={num_layers}, or less"
+        what = f"{config.freeze_layers}, the model has {num_layers} layers"
+        raise InputError(what, where=where, remedy=remedy)
 
 
 def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedData:
@@ -98,6 +112,20 @@ def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedD
         for features in (data.train_features, data.dev_features)
     )
     return replace(prepared, data=replace(data, train_features=train_features, dev_features=dev_features))
+
+
+def build_model(prepared: PreparedData, config: FinetuneConfig, generator: torch.Generator) -> nn.Module:
+    """Return the initial model, with a new head, and the parameters frozen that the settings say."""
+    return freeze(prepared.task.head(load_model(prepared.start), generator=generator), config)
+
+
+def freeze(model: nn.Module, config: FinetuneConfig) -> nn.Module:
+    """Freeze embeddings and lower layers as the settings say; return the model."""
+    encoder = find_encoder(model)
+    if encoder is not None and (config.freeze_embeddings or config.freeze_layers):
+        for part in (encoder.embeddings, *encoder.layers[: config.freeze_layers]):
+            part.requires_grad_(requires_grad=False)
+    return model
 
 
 def train_and_score(
@@ -123,9 +151,8 @@ def train_and_score(
 
     def load(checkpoint: Path | None) -> nn.Module:
         if checkpoint is not None:
-            return load_model(checkpoint, task.head, verify=False)
-        generator = torch.Generator().manual_seed(config.seed)
-        return task.head(load_model(prepared.start), generator=generator).train()
+            return freeze(load_model(checkpoint, task.head, verify=False), config)
+        return build_model(prepared, config, torch.Generator().manual_seed(config.seed)).train()
 
     def build(model: nn.Module) -> tuple[FinetuningObjective, FinetuningBatches]:
         return FinetuningObjective(model, task, prepared.data, config, prepared.tokenizer), batches
@@ -152,7 +179,9 @@ def _training_run(
             seed=config.seed,
             micro_batch_tokens=config.micro_batch_tokens,
             optimizer=config.optimizer,
-            evaluation=EvaluationConfig(times=times, log_every_steps=config.log_every_steps),
+            evaluation=EvaluationConfig(
+                times=times, log_every_steps=config.log_every_steps, patience=config.patience
+            ),
             checkpoints=config.checkpoints,
             distribution=config.distribution,
             precision="float32" if task.has_closed_form else config.precision,
@@ -174,6 +203,9 @@ def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "train_examples": config.train_examples,
         "dev_fraction": config.dev_fraction,
+        "stratify": config.stratify,
+        "freeze_embeddings": config.freeze_embeddings,
+        "freeze_layers": config.freeze_layers,
     }
 
 

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -62,21 +62,26 @@ class SequenceClassification(TextTask[ClassPrediction]):
 
     labels: tuple[str, ...] = ()
     """In the order of the classes; by default those of the training data, sorted."""
-    class_weights: tuple[float, ...] = ()
-    """Weight of each class in the loss; by default all are equal."""
+    class_weights: tuple[float, ...] | dict[str, float] | Literal["balanced"] = ()
+    """Weight of each class in the loss: in the order of `labels`, or by label, where others have 1, or "balanced":
+    by its inverse frequency in the training data, with mean 1 over the examples. By default all are equal."""
     balanced: bool = False
-    """Weight each class by its inverse frequency in the training data, with mean 1 over the examples."""
+    """The same as `class_weights` balanced."""
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
-        if self.class_weights and len(self.class_weights) != len(self.labels):
-            what = f"{len(self.class_weights)} class_weights for {len(self.labels)} labels"
-            raise ValueError(f"{what}: give both, in one order")
+        if self.class_weights == "balanced":
+            return
         if self.class_weights and self.balanced:
             raise ValueError("class_weights and balanced exclude each other")
-        if not all(0 <= weight < math.inf for weight in self.class_weights):
+        by_label = isinstance(self.class_weights, dict)
+        if self.class_weights and not by_label and len(self.class_weights) != len(self.labels):
+            what = f"{len(self.class_weights)} class_weights for {len(self.labels)} labels"
+            raise ValueError(f"{what}: give both, in one order")
+        weights = list(self.class_weights.values() if by_label else self.class_weights)
+        if not all(0 <= weight < math.inf for weight in weights):
             raise ValueError("class_weights must be numbers of 0 or more")
-        if self.class_weights and not any(self.class_weights):
+        if weights and not by_label and not any(weights):
             raise ValueError("class_weights are all 0: nothing would be learned")
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
@@ -88,12 +93,22 @@ class SequenceClassification(TextTask[ClassPrediction]):
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
         warn_of_similar_classes(labels, examples[0].where.rpartition(":")[0])
-        task = replace(self, labels=labels, balanced=False)
-        if self.balanced:
+        task = replace(self, labels=labels, class_weights=(), balanced=False)
+        if self.balanced or self.class_weights == "balanced":
             counts = task.count_classes(task.with_class_labels(examples))
             weights = tuple(len(examples) / (len(labels) * max(counts[label], 1)) for label in labels)
-            task = replace(task, class_weights=weights)
-        return task
+            return replace(task, class_weights=weights)
+        if isinstance(self.class_weights, dict):
+            if unknown := [label for label in self.class_weights if label not in labels]:
+                raise unknown_label(unknown[0], labels, f"{self.name}.class_weights")
+            return replace(task, class_weights=tuple(self.class_weights.get(label, 1.0) for label in labels))
+        return replace(task, class_weights=self.class_weights)
+
+    @property
+    def loss_weights(self) -> tuple[float, ...]:
+        """The weight of each class in the order of the labels; empty if all are equal."""
+        assert isinstance(self.class_weights, tuple), "known once the labels are"
+        return self.class_weights
 
     def with_class_labels(self, examples: Sequence[LabeledText]) -> list[LabeledText]:
         """Return the examples with the class of each label."""
@@ -137,6 +152,10 @@ class SequenceClassification(TextTask[ClassPrediction]):
             raise InputError(f"its classes are {', '.join(names)}, the task's {', '.join(self.labels)}")
         return replace(self, labels=names)
 
+    def stratum(self, example: LabeledText) -> str | None:
+        """Return the label."""
+        return example.label
+
     def target(self, example: LabeledText) -> int:
         """Return the index of the class."""
         if example.label not in self.labels:
@@ -151,7 +170,7 @@ class SequenceClassification(TextTask[ClassPrediction]):
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
-        weight_C = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
+        weight_C = torch.tensor(self.loss_weights).to(logits) if self.loss_weights else None
         return cross_entropy(logits, batch.targets, weight=weight_C)
 
     def decode(

@@ -188,6 +188,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         return None
 
+    def stratum(self, example: ExampleT) -> Hashable:
+        """Return the class of an example, of which held-out dev data have the same share as the training data."""
+        return None
+
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes of config.json; empty if there are none."""
