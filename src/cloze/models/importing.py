@@ -48,6 +48,8 @@ def import_model(
         external.save(directory)
         if (source / TASK_FILE).is_file() and not external.unexpected_keys:
             shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
+        if source.is_dir() and (source / artifacts.CARD_FILE).is_file():  # it names the license
+            shutil.copyfile(source / artifacts.CARD_FILE, directory / artifacts.CARD_FILE)
         if sentence_encoder is not None:
             config = get_encoder(external.model).config
             if sentence_encoder.max_seq_length is not None:  # transformers writes 10**30 for no limit

@@ -1,9 +1,12 @@
 """The model card's facts about a pre-training run."""
 
+from pathlib import Path
+
 from cloze import config as configuration
+from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
-from cloze.training.model_card import CardInfo, DatasetReference
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
 
 _FINETUNE = "cloze finetune classification -m DIR -d DATA -o RUN"
 
@@ -51,4 +54,7 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
         license=config.license,
         pipeline_tag=None if causal else "fill-mask",
         settings=configuration.to_toml(config),
+        base=None
+        if config.init is None
+        else BaseModel.read(config.init, resolve_checkpoint(Path(config.init))),
     )

@@ -23,7 +23,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, TrainingConfig
 from cloze.training.distributed import DistributedContext
-from cloze.training.model_card import CardInfo, DatasetReference
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"
@@ -263,4 +263,5 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
         license=config.license,
         pipeline_tag=None,
         settings=to_toml(task, config),
+        base=BaseModel.read(config.model, prepared.start),
     )
