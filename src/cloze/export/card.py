@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cloze.artifacts import CARD_FILE
-from cloze.models.checkpoint import load_labels
+from cloze.file_io import read_json
+from cloze.models.checkpoint import CONFIG_FILE, load_labels
 from cloze.training.model_card import BaseModel, front_matter
 
 _MAX_LABELS = 50
@@ -68,7 +69,8 @@ def export_card(
         "License": "unknown; that of the model applies" if base.license is None else f"`{base.license}`",
         "Model": f"`{base.name}`",
     }
-    snippet = _SNIPPET.format(length=max_length) + _last_lines(head, labels)
+    problem_type = read_json(checkpoint / CONFIG_FILE).get("problem_type")
+    snippet = _SNIPPET.format(length=max_length) + _last_lines(head, labels, problem_type)
     return "\n".join(
         [
             *front_matter({"license": base.license or "unknown", "base_model": base.name}),
@@ -87,7 +89,7 @@ def export_card(
     )
 
 
-def _last_lines(head: str, labels: Sequence[str]) -> str:
+def _last_lines(head: str, labels: Sequence[str], problem_type: object) -> str:
     """Return the lines that print the answers."""
     if not labels:
         return _SHAPES
@@ -95,4 +97,7 @@ def _last_lines(head: str, labels: Sequence[str]) -> str:
         return _TAGS.format(labels=list(labels))
     if head != "BertForSequenceClassification" or len(labels) < 2:
         return _SHAPES
-    return _LABELS.format(labels=list(labels), answer="labels[row.argmax()]")
+    answer = "labels[row.argmax()]"
+    if problem_type == "multi_label_classification":
+        answer = "[label for label, logit in zip(labels, row) if logit > 0]"
+    return _LABELS.format(labels=list(labels), answer=answer)

@@ -60,7 +60,9 @@ class BaseModel:
         text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
         header = text.removeprefix("---\n").partition("\n---")[0] if text.startswith("---\n") else ""
         fields = {key: value.strip().strip("\"'") for key, value in _FIELD.findall(header)}
-        name = fields.get("base_model") or Path(model).resolve().name
+        path = Path(model).resolve()
+        path = path.parents[1] if path.parent.name == "checkpoints" else path
+        name = fields.get("base_model") or path.name
         license = fields.get("license")
         return cls(name, None if license == UNKNOWN_LICENSE else license or None)
 
