@@ -38,7 +38,7 @@ def test_a_small_matrix_has_the_names_of_its_columns():
 LEFT_OUT = {
     2: [],
     7: [],
-    20: ["10 of 20 classes, those with the most errors; --json prints all"],
+    20: [" of 20 classes, those with the most errors; --json prints all"],
     60: ["30 of 60 classes", "the confusion matrix of 60 classes is too large here; --json prints it"],
     2000: [
         "30 of 2,000 classes",

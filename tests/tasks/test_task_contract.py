@@ -22,8 +22,8 @@ from cloze.tasks.answer_rows import prediction_row, wrong_answer_rows
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.features import featurize
-from cloze.tasks.predict import predict
 from cloze.tasks.multiple_choice import MultipleChoice
+from cloze.tasks.predict import predict
 from cloze.tasks.prediction_files import write_rows
 from cloze.tasks.registry import TASKS, find_task, register_task, tasks
 from cloze.tasks.span import SpanTask
