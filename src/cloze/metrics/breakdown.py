@@ -84,7 +84,7 @@ class Breakdown:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Breakdown | None":
-        """Return the breakdown among other values, such as those of `scores.json`; None if there is none."""
+        """Return the breakdown among other values, such as those of `scores.json`; None without one."""
         key = next(
             (key for key, value in values.items() if key.startswith(_PREFIX) and isinstance(value, dict)),
             None,

@@ -87,7 +87,7 @@ def read_prediction_rows(
         value_columns: columns of a table to read as JSON.
 
     Raises:
-        InputError: the file is none of these, or a line is invalid.
+        InputError: the file has another format, or a line is invalid.
     """
     columns = (*text_columns, *value_columns)
     if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not columns:

@@ -196,7 +196,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         return SpanPrediction(candidates[0], tuple(candidates))
 
     def wrong_answers(self, example: SpanQuestion, prediction: SpanPrediction) -> list[WrongAnswer]:
-        """Return the accepted answers and the predicted one if it is none of them; "" is "no answer"."""
+        """Return the accepted answers and the predicted one if it is not among them; "" is "no answer"."""
         accepted = list(dict.fromkeys(answer.text for answer in example.answers)) or [""]
         answer = prediction.answer
         if exact_score(accepted, answer.text):
