@@ -189,7 +189,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         return None
 
     def stratum(self, example: ExampleT) -> Hashable:
-        """Return the class of an example, so that dev data that are held out have the same share of it as the training data."""
+        """Return the class of an example; held-out dev data have the same share of each as the training data."""
         return None
 
     @property
