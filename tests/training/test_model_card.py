@@ -81,7 +81,11 @@ def test_a_card_before_the_first_evaluation(tmp_path):
 
 INHERITED = {
     "its own": ("mit", "mit", "`mit`, as stated by its author. The initial model, `parent`, has the license"),
-    "the parent's": ("unknown", "cc-by-sa-3.0", "`cc-by-sa-3.0`, the license of the initial model, `parent`."),
+    "the parent's": (
+        "unknown",
+        "cc-by-sa-3.0",
+        "`cc-by-sa-3.0`, the license of the initial model, `parent`.",
+    ),
 }
 
 
