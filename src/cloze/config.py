@@ -22,6 +22,7 @@ from cloze.file_io import read_file
 Config = TypeVar("Config")
 
 _MAX_TOML_BYTES = 1 << 24
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -153,10 +154,8 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
             remedy = f"Did you mean {near[0]}" if near else f"Choose from {', '.join(choices)}"
             raise InputError(f"{key} = {value!r} is not a choice", where=where, remedy=remedy)
         return value
-    if origin is tuple:
-        if not isinstance(value, (list, tuple)):
-            raise InputError(f"{key} must be a list, not {value!r}", where=where)
-        return tuple(_convert(get_args(hint)[0], item, f"{key}[{i}]", where) for i, item in enumerate(value))
+    if origin in (tuple, dict):
+        return _convert_items(hint, value, key, where)
     if dataclasses.is_dataclass(hint):
         if isinstance(value, typing.cast(type, hint)):
             return value
@@ -170,6 +169,19 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise InputError(f"{key} must be of type {hint.__name__}, not {value!r}", where=where)
     return value
+
+
+def _convert_items(hint: Any, value: Any, key: str, where: str) -> Any:
+    """Convert the items of a list or a table."""
+    if get_origin(hint) is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise InputError(f"{key} must be a list, not {value!r}", where=where)
+        return tuple(_convert(get_args(hint)[0], item, f"{key}[{i}]", where) for i, item in enumerate(value))
+    if not isinstance(value, Mapping):
+        raise InputError(f"{key} must be a table, not {value!r}", where=where)
+    return {
+        str(name): _convert(get_args(hint)[1], item, f"{key}.{name}", where) for name, item in value.items()
+    }
 
 
 def to_overrides(values: Mapping[str, Any]) -> list[str]:
@@ -246,7 +258,8 @@ def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterable[str]:
     arrays = {k: v for k, v in table.items() if isinstance(v, list) and v and isinstance(v[0], Mapping)}
     for key, value in table.items():
         if key not in tables and key not in arrays:
-            yield f"{key} = {_toml_value(value, prefix + key)}"
+            name = key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+            yield f"{name} = {_toml_value(value, prefix + key)}"
     for key, inner in tables.items():
         yield f"\n[{prefix}{key}]"
         yield from _toml_lines(inner, f"{prefix}{key}.")

@@ -23,6 +23,7 @@ from cloze.models.checkpoint import load_model
 from cloze.models.heads import (
     BertForPreTraining,
     BertForSequenceClassification,
+    BertForTokenClassification,
 )
 from cloze.models.pooling import Pooling, pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
@@ -93,6 +94,7 @@ def test_graph_of_every_head_equals_transformers(
     assert shapes == [(1, 3), (4, 15), (3, 30), (2, 61)]
     assert 0 < max(check["largest_difference"] for check in result["checks"]) < 1e-4
     assert artifacts.verify(tmp_path / "graph", kind="onnx").files.keys() == {
+        "README.md",
         "config.json",
         "export.json",
         "model.onnx",
@@ -244,3 +246,43 @@ def test_unexportable_models_are_refused(
     assert "model.safetensors: " in refused(str(directory), "-o", str(output))
     monkeypatch.setattr("cloze.optional_dependencies.find_spec", lambda name: None)
     assert "pip install 'cloze-bert[onnx]'" in refused(str(directory), "-o", str(output))
+
+
+CARDS = {
+    "labels": (
+        lambda: BertForSequenceClassification(BertModel(CONFIG), num_labels=2),
+        2,
+        "- Labels: `class 0`, `class 1`",
+        r"(class [01]\n){2}",
+    ),
+    "tags": (
+        lambda: BertForTokenClassification(BertModel(CONFIG), num_labels=2),
+        2,
+        "- Labels: `class 0`, `class 1`",
+        r"(\[\('\[CLS\]', 'class [01]'\), .*\]\n){2}",
+    ),
+    "pre-training": (
+        lambda: BertForPreTraining(BertModel(CONFIG)),
+        0,
+        "- Labels: none",
+        r"prediction_logits \(2, ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_the_snippet_of_the_card_runs_as_it_is(name, tmp_path):
+    build, num_labels, labels, printed = CARDS[name]
+    source = written(tmp_path / "model", build(), labels=num_labels)
+    (source / "README.md").write_text("---\nlicense: apache-2.0\nbase_model: a/b\n---\n")
+    export.export_onnx(source, tmp_path / "graph")
+    card = (tmp_path / "graph/README.md").read_text("utf-8")
+    assert card.startswith("---\nlicense: apache-2.0\nbase_model: a/b\n---\n")
+    assert labels in card
+    assert "at most 61 tokens" in card
+    snippet = card.partition("```python\n")[2].partition("```")[0]
+    snippet = snippet.replace('"A dog runs."', repr("w1 w2 " * 100))  # longer than the model takes
+    result = subprocess.run(
+        [sys.executable, "-c", snippet], cwd=tmp_path / "graph", capture_output=True, text=True, check=True
+    )
+    assert re.match(printed, result.stdout)

@@ -188,7 +188,7 @@ def test_predicted_answers_are_read_in_both_forms(tmp_path):
         tmp_path / "b.jsonl",
         '{"id": "q1", "answer": "Warsaw", "null_odds": -1.5}\n{"id": 2, "answer": "", "null_odds": 3}\n',
     )
-    assert read_answers(official) == read_answers(lines) == {"q1": "Warsaw", "2": ""}
+    assert read_answers(official) == read_answers(lines) == {"q1": {"answer": "Warsaw"}, "2": {"answer": ""}}
     assert read_na_probs(lines) == {"q1": -1.5, "2": 3.0}
     other_order = _write(
         tmp_path / "d.jsonl", '{"answer": "Warsaw", "id": "q1"}\n\n{"answer": "", "id": 2}\n'

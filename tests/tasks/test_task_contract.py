@@ -18,11 +18,16 @@ from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
+from cloze.tasks.answer_rows import prediction_row, wrong_answer_rows
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.custom import Classification
 from cloze.tasks.features import featurize
+from cloze.tasks.multiple_choice import MultipleChoice
 from cloze.tasks.predict import predict
+from cloze.tasks.prediction_files import write_rows
 from cloze.tasks.registry import TASKS, find_task, register_task, tasks
+from cloze.tasks.span import SpanTask
+from cloze.tasks.tagging import Tagging
 from cloze.tasks.task import AnyTask
 from experiments.result_tables import table_columns
 
@@ -227,3 +232,31 @@ def test_no_task_imports_another():
                 if isinstance(node, ast.ImportFrom)
             }
             assert not imported & modules
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv", ".parquet"])
+def test_predictions_are_read_back_from_every_kind_of_file(task_and_examples, tokenizer, tmp_path, ending):
+    task, examples = task_and_examples
+    features = featurize(task, examples, tokenizer, max_seq_length=40)
+    predictions = [
+        task.decode(example, of_example, [gold_output(task, feature) for feature in of_example])
+        for example, of_example in zip(examples, features, strict=True)
+    ]
+    pairs = list(zip(examples, predictions, strict=True))
+    rows = [prediction_row(task, number, *pair) for number, pair in enumerate(pairs, 1)]
+    file = tmp_path / f"answers{ending}"
+    assert write_rows(rows, str(file)) == 4
+    read = task.read_predictions(file, examples)
+    assert task.score(examples, read) == pytest.approx(task.score(examples, predictions))
+    assert {"id", "row"} & rows[0].keys()
+    if task.has_wrong_answers:
+        assert wrong_answer_rows(task, zip(examples, read, strict=True)) == []
+        assert task.breakdown(examples, read) == task.breakdown(examples, predictions)
+        other = [*predictions[1:], predictions[0]]
+        if not isinstance(task, (MultipleChoice, SpanTask, Tagging)):  # theirs belong to their texts
+            wrong = wrong_answer_rows(task, zip(examples, other, strict=True))
+            assert wrong
+            assert all(row["gold"] != row["prediction"] and 0 <= row["confidence"] <= 1 for row in wrong)
+            assert [row["confidence"] for row in wrong] == sorted(
+                (r["confidence"] for r in wrong), reverse=True
+            )

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from cloze.training.checkpoints import TrainingState
-from cloze.training.model_card import CardInfo, DatasetReference, check_license, model_card
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, check_license, model_card
 
 STATE = TrainingState(step=30, tokens=300)
 
@@ -77,6 +77,34 @@ def test_a_card_before_the_first_evaluation(tmp_path):
     assert "has not been evaluated" in text
     assert "Unknown. The licenses of the data" in text
     assert "pipeline_tag" not in text
+
+
+INHERITED = {
+    "its own": ("mit", "mit", "`mit`, as stated by its author. The initial model, `parent`, has the license"),
+    "the parent's": (
+        "unknown",
+        "cc-by-sa-3.0",
+        "`cc-by-sa-3.0`, the license of the initial model, `parent`.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("own", "license", "text"), INHERITED.values(), ids=INHERITED)
+def test_a_card_names_the_initial_model_and_inherits_its_license(run, own, license, text):
+    base = BaseModel("parent", "cc-by-sa-3.0")
+    card = model_card(card_info(license=own, base=base), nn.Linear(3, 4), run, STATE)
+    assert card.startswith(f"---\nlicense: {license}\nlibrary_name: transformers\nbase_model: parent\n")
+    assert text in card
+
+
+def test_the_published_model_behind_a_run_is_its_base(tmp_path):
+    checkpoint = tmp_path / "run/checkpoints/step-1"
+    checkpoint.mkdir(parents=True)
+    assert BaseModel.read(str(checkpoint), checkpoint) == BaseModel("run", None)
+    (checkpoint / "README.md").write_text("---\nlicense: unknown\n---\n\nlicense: mit\n")
+    assert BaseModel.read(str(tmp_path / "run"), checkpoint) == BaseModel("run", None)
+    (checkpoint / "README.md").write_text("---\nlicense: mit\ntags: [bert]\nbase_model: 'a/b'\n---\n")
+    assert BaseModel.read(str(tmp_path / "run"), checkpoint) == BaseModel("a/b", "mit")
 
 
 @pytest.mark.parametrize("name", ["", "my license", "mit\nx: y", "MIT"])

@@ -2,13 +2,13 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import tee
 from statistics import fmean
 
 from cloze.cli import options
-from cloze.cli.output import print_scores
+from cloze.cli.output import note_written, print_scores
 from cloze.errors import InputError
 
 _PRETRAINING = {"mlm": "masked_lm", "nsp": "next_sentence"}
@@ -29,6 +29,7 @@ def run(
     model: options.Models,
     data: options.DataPathOrUrl,
     output: options.OptionalOutputPathOrUrl = None,
+    errors: options.Errors = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     missing_labels: options.MissingLabels = None,
@@ -49,7 +50,7 @@ def run(
             For mlm (masked LM) and nsp (next sentence): text, or a data set (its held-out documents).
             For fill: table with the columns text, with one [MASK], and answer.
             For likelihood: text with a sentence per line, or a table. For blimp: BLiMP's JSON lines.
-        output: Path or URL of a JSON-lines file for the predictions, or the scores of sentences.
+        output: Path or URL of a file for the predictions, or the scores of sentences: .jsonl, .csv, .tsv or .parquet.
         settings: Setting of the task, as in --set classification.pair_column=answer, or of mlm and nsp, as in
             --set max_seq_length=512; may be repeated.
     """
@@ -63,6 +64,7 @@ def run(
     if task in _FLAGS_OF_PRETRAINED:
         values = {
             "--output": output,
+            "--errors": errors,
             "--text-column": text_column,
             "--label-column": label_column,
             "--set": settings,
@@ -88,29 +90,62 @@ def run(
                 first, data, text_column or "text", output, device, flags, overwrite=overwrite
             )
         return
-    from cloze.cli.predict import check_output, write_rows
-    from cloze.inference.ensemble import load_ensemble
-    from cloze.tasks.data import find_split_file
+    by_flag = {
+        "text_column": text_column,
+        "label_column": label_column,
+        "missing_labels": missing_labels,
+        "skip_bad_rows": skip_bad_rows,
+        "format": format,
+    }
+    files = _OutputFiles(output, errors, overwrite=overwrite)
+    _evaluate_finetuned(task, model, data, files, settings, by_flag, device, flags)
 
-    check_output(output, overwrite=overwrite, source=data)
-    predictor = load_ensemble(model, task, device=device)
-    configured = options.configure(
-        predictor.task,
-        settings,
-        text_column=text_column,
-        label_column=label_column,
-        missing_labels=missing_labels,
-        skip_bad_rows=skip_bad_rows,
-        format=format,
-        is_trained=True,
-    )
+
+@dataclass(frozen=True)
+class _OutputFiles:
+    """Files of predictions and of wrong answers, where they are asked for."""
+
+    output: str | None
+    errors: str | None
+    overwrite: bool = field(kw_only=True)
+
+
+def _evaluate_finetuned(
+    task: str,
+    models: Sequence[str],
+    data: str,
+    files: _OutputFiles,
+    settings: tuple[str, ...],
+    by_flag: Mapping[str, str | bool | None],
+    device: str,
+    flags: options.Flags,
+) -> None:
+    from cloze.inference.ensemble import load_ensemble
+    from cloze.tasks.answer_rows import check_has_wrong_answers, prediction_row, wrong_answer_rows
+    from cloze.tasks.data import find_split_file
+    from cloze.tasks.prediction_files import check_output, write_rows
+
+    output, errors = files.output, files.errors
+    for path in (output, errors):
+        check_output(path, overwrite=files.overwrite, source=data)
+    if errors is not None and errors == output:
+        raise InputError("is also the output", where="--errors", remedy="Choose another name")
+    predictor = load_ensemble(models, task, device=device)
+    configured = options.configure(predictor.task, settings, is_trained=True, **by_flag)
+    if errors is not None:
+        check_has_wrong_answers(configured)
     file = find_split_file(configured, data, "dev")
     evaluation = replace(predictor, task=configured).evaluate(
         configured.examples(file), progress=flags.progress
     )
+    answers = evaluation.answers
     if output is not None:
-        write_rows((configured.to_json(*answer) for answer in evaluation.answers), output)
-    print_scores(flags, evaluation.scores, examples=len(evaluation.answers), data=file)
+        rows = (prediction_row(configured, number, *answer) for number, answer in enumerate(answers, 1))
+        note_written(flags, write_rows(rows, output), output)
+    if errors is not None:
+        note_written(flags, write_rows(wrong_answer_rows(configured, answers), errors), errors)
+    breakdown = configured.breakdown(*map(list, zip(*answers, strict=True)))
+    print_scores(flags, evaluation.scores, examples=len(answers), data=file, breakdown=breakdown)
 
 
 def _evaluate_pretrained(
@@ -158,9 +193,9 @@ def _evaluate_likelihood(
     *,
     overwrite: bool,
 ) -> None:
-    from cloze.cli.predict import check_output, write_rows
     from cloze.inference.embedding_files import read_texts
     from cloze.inference.sentence_scorer import SentenceScorer
+    from cloze.tasks.prediction_files import check_output, write_rows
 
     check_output(output, overwrite=overwrite, source=data)
     scorer = SentenceScorer.load(model, device=device)
@@ -182,7 +217,7 @@ def _evaluate_likelihood(
     if output is None:
         deque(rows(), maxlen=0)
     else:
-        write_rows(rows(), output)
+        note_written(flags, write_rows(rows(), output), output)
     if empty := tokens.count(0):
         flags.progress.note(f"empty texts, with the score 0: {empty:,}")
     mean_token_score = math.fsum(scores) / sum(tokens)

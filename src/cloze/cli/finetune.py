@@ -37,6 +37,7 @@ def run(
     format: options.TaggingFormat = None,
     examples: options.OptionalInteger = None,
     epochs: options.OptionalInteger = None,
+    patience: options.OptionalInteger = None,
     batch_size: options.OptionalInteger = None,
     learning_rate: options.OptionalNumber = None,
     seeds: options.OptionalInteger = None,
@@ -57,6 +58,10 @@ def run(
 
     With --seeds or --grid, --workers trains several models at a time.
 
+    Settings for rare classes: classification.class_weights=balanced, or classification.class_weights.LABEL=5. For
+    little data: freeze_layers=2 (the lowest), freeze_embeddings=true, optimizer.layer_decay=0.9 (the rate of a layer
+    relative to the one above).
+
     Args:
         task: Name of the task; cloze tasks lists them. Recipes and runs to resume have one.
         output: Directory of the run (required without --validate, --print-config and --dry-run).
@@ -67,9 +72,10 @@ def run(
         dev: File to score on (default: that of the directory, else a tenth of the data).
         unlabeled: File of more texts, for which the teacher alone says what is right.
         examples: Number of training examples, drawn at random as in cloze baseline (default: all).
-        epochs: Number of epochs (default: 3); --grid then keeps it, as the next two.
+        epochs: Number of epochs (default: 3); --grid then keeps it, and the next two.
         batch_size: Sequences per optimizer step (default: 32).
         learning_rate: Peak learning rate (default: 5e-5).
+        patience: Stop after so many evaluations without a better score (default: never).
         seeds: Number of runs with different seeds, reported with mean and deviation (default: 1).
         grid: Search the paper's batch sizes, learning rates and epochs: 18 runs per seed.
         config: TOML file, or name of a recipe, as in -c glue or -c mrpc-google.
@@ -99,6 +105,7 @@ def run(
         "dev": dev,
         "train_examples": examples,
         "epochs": epochs,
+        "patience": patience,
         "batch_size": batch_size,
         "optimizer.learning_rate": learning_rate,
         "seeds": seeds,

@@ -102,6 +102,10 @@ Output: TypeAlias = Annotated[Path, _flag("PATH", "-o", hint=_REQUIRED)]
 OptionalOutput: TypeAlias = Annotated[Path | None, _flag("PATH", "-o")]
 OutputPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-o", hint=_REQUIRED)]
 OptionalOutputPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL, "-o")]
+Errors: TypeAlias = Annotated[
+    str | None,
+    _flag(_URL, text="File for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet."),
+]
 TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
 Overwrite: TypeAlias = Annotated[bool, arg(help="Replace existing output.", help_behavior_hint="")]
 

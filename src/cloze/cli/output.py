@@ -8,15 +8,32 @@ from cloze.cli import options
 from cloze.progress import format_duration
 
 if TYPE_CHECKING:
+    from cloze.metrics.breakdown import Breakdown
     from cloze.training.plan import MemoryPlan, RunPlan
 
 
 def print_scores(
-    flags: options.CommonOptions, scores: Mapping[str, float], *, examples: int, data: object
+    flags: options.CommonOptions,
+    scores: Mapping[str, float],
+    *,
+    examples: int,
+    data: object,
+    breakdown: "Breakdown | None" = None,
 ) -> None:
-    """Print the scores of a model on a file."""
+    """Print the scores of a model on a file, then those of its classes."""
+    from cloze.reports.breakdown_text import format_breakdown
+
     result = {"data": str(data), "examples": examples, **scores}
-    flags.print(result, "\n".join(format_scores(scores, examples=examples, data=data)))
+    lines = format_scores(scores, examples=examples, data=data)
+    if breakdown is not None:
+        result |= breakdown.to_dict()
+        lines += format_breakdown(breakdown)
+    flags.print(result, "\n".join(lines))
+
+
+def note_written(flags: options.CommonOptions, count: int, output: str) -> None:
+    """Say on stderr what was written."""
+    flags.progress.note(f"wrote {output}: {count:,} {'row' if count == 1 else 'rows'}")
 
 
 def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:

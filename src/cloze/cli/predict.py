@@ -1,16 +1,16 @@
 """`cloze predict`: print predictions of a fine-tuned model as JSON lines."""
 
-import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from cloze.cli import options
+from cloze.cli.output import note_written
 from cloze.errors import InputError
 
 
@@ -39,10 +39,10 @@ def run(
         task: Name of the task (default: that of the model).
         input_file: Path or URL, as in s3://bucket/texts.tsv, of data in the task's format; labels are not needed.
             Tasks on texts also read plain text, a text per line, and - for stdin.
-        output: Path or URL of a file to write instead of stdout.
+        output: Path or URL of a file to write instead of stdout: .jsonl, .csv, .tsv or .parquet.
         top_k: Maximum number of classes, or of candidate answers, the most probable first; by default all.
         explain: Add the attribution of each word to the predicted label's logit, by integrated gradients.
-        page: With --explain, HTML file with the words shaded by attribution.
+        page: With --explain, HTML file with the words shaded by attribution, instead of stdout.
     """
     from cloze.data.files import STDIN
     from cloze.data.tables import count_rows
@@ -50,24 +50,22 @@ def run(
     from cloze.inference.explain import check_explainable
     from cloze.inference.explain import explain as explain_prediction
     from cloze.inference.predictor import read_ahead
-    from cloze.remote_files import check_output_file, to_path_or_url
+    from cloze.remote_files import to_path_or_url
     from cloze.reports.explanation_page import ExplainedText, write_explanations
+    from cloze.tasks.answer_rows import prediction_row
     from cloze.tasks.predict import top_k_limiter
+    from cloze.tasks.prediction_files import check_output, write_json_lines, write_rows
     from cloze.training.workers import place_workers
 
     options.required(model, "--model", verb="predict")
     task, input_file = _task_and_input(task, input_file)
-    if page is not None and not explain:
-        raise InputError("needs --explain", where="--page")
     placement = place_workers(pool.resolve(), device)
     if explain and not placement.in_process:
         remedy = "Leave out --workers and --executor"
         raise InputError("explanations run in this process", where="--explain", remedy=remedy)
     check_output(output, overwrite=overwrite, source=input_file)
     if page is not None:
-        check_output_file(page, overwrite=overwrite, source=input_file)
-        if output is not None and page.resolve() == Path(output).resolve():
-            raise InputError("is also the output", where="--page", remedy="Choose another name")
+        _check_page(page, output, explain=explain, overwrite=overwrite, source=input_file)
     predictor = load_ensemble(model, task, device=placement.local_device)
     configured = options.configure(
         predictor.task,
@@ -90,8 +88,8 @@ def run(
     explained: list[ExplainedText] = []
 
     def rows() -> Iterator[dict[str, Any]]:
-        for example, prediction in answers:
-            row = configured.to_json(example, limit(prediction))
+        for number, (example, prediction) in enumerate(answers, 1):
+            row = prediction_row(configured, number, example, limit(prediction))
             if explain:
                 explanation = explain_prediction(predictor, example, prediction)
                 row |= {"explanation": asdict(explanation)}
@@ -99,9 +97,25 @@ def run(
                     explained.append(ExplainedText(example, explanation))
             yield row
 
-    write_rows(rows(), output)
+    if output is not None:
+        note_written(flags, write_rows(rows(), output), output)
+    elif page is None:
+        write_json_lines(rows(), sys.stdout)
     if page is not None:
+        deque(rows(), maxlen=0)  # those that are not written yet
         write_explanations(page, explained, task=configured.name, model=str(model[0]))
+        flags.progress.note(f"wrote {page}: {len(explained):,} texts")
+
+
+def _check_page(page: Path, output: str | None, *, explain: bool, overwrite: bool, source: str) -> None:
+    """Refuse a page without explanations, and one that exists or is the output."""
+    from cloze.remote_files import check_output_file
+
+    if not explain:
+        raise InputError("needs --explain", where="--page")
+    check_output_file(page, overwrite=overwrite, source=source)
+    if output is not None and page.resolve() == Path(output).resolve():
+        raise InputError("is also the output", where="--page", remedy="Choose another name")
 
 
 def _task_and_input(task: str | None, input_file: str | None) -> tuple[str | None, str]:
@@ -113,39 +127,3 @@ def _task_and_input(task: str | None, input_file: str | None) -> tuple[str | Non
     if task is None or (task in tasks() and not Path(task).exists()):
         raise InputError("the input is missing", remedy="Give a file, a URL, or - for stdin")
     return None, task
-
-
-def check_output(output: str | None, *, overwrite: bool, source: str) -> None:
-    """Refuse an output file that exists or that its name says is compressed."""
-    from cloze.data.compression import COMPRESSED
-    from cloze.remote_files import check_output_file
-
-    if output is None:
-        return
-    if Path(output.lower()).suffix in COMPRESSED:
-        remedy = "Leave out the last suffix, and compress the file afterwards"
-        raise InputError("output is not compressed", where=output, remedy=remedy)
-    check_output_file(output, overwrite=overwrite, source=source)
-
-
-def write_rows(rows: Iterable[dict[str, Any]], output: str | None) -> None:
-    """Write JSON lines to stdout, a file or a URL."""
-    with _open(output) as stream:
-        for row in rows:
-            print(json.dumps(row, ensure_ascii=False), file=stream)
-
-
-@contextmanager
-def _open(output: str | None) -> Iterator[IO[str]]:
-    """Yield stdout, or a file that appears only when it is complete."""
-    if output is None:
-        yield sys.stdout
-        return
-    from cloze.remote_files import write_file_to
-
-    with (
-        write_file_to(output) as temporary,
-        # lone surrogates of the input become JSON escapes
-        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
-    ):
-        yield stream

@@ -48,6 +48,8 @@ class Row:
     where: str
     names: Mapping[Column, str]
     """The column of the file for each requested column that may have several names."""
+    number: int = 0
+    """Of the row in the file, from 1, without the line that names the columns."""
 
     def text(self, column: Column) -> str:
         """Return a cell as text; InputError if it is null, a list or an object."""
@@ -128,11 +130,14 @@ def read_rows(
     path: PathOrUrl,
     columns: Sequence[Column],
     *,
+    is_optional: Callable[[str], bool] = lambda name: False,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
 ) -> Iterator[Row]:
     """Yield the rows of a table, one at a time, as `parse_rows` does."""
-    return parse_rows(path, columns, lambda row: row, header=header, skip_broken=skip_broken)
+    return parse_rows(
+        path, columns, lambda row: row, is_optional=is_optional, header=header, skip_broken=skip_broken
+    )
 
 
 def parse_rows(
@@ -177,7 +182,7 @@ def parse_rows(
                     raise InputError(what, where=where, remedy="Remove this line")
                 wanted = {column: cells[name] for column, name in names.items()}
                 wanted |= {name: cells[name] for name in filter(is_optional, cells)}
-                parsed = parse(Row(wanted, where, names))
+                parsed = parse(Row(wanted, where, names, rows))
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
                     raise

@@ -13,6 +13,7 @@ import torch
 
 from cloze import artifacts
 from cloze.errors import InputError, RunError
+from cloze.export.card import export_card
 from cloze.export.graph import INPUTS, OPSET, Precision, build_graph
 from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
 from cloze.model_paths import resolve_checkpoint
@@ -92,6 +93,15 @@ def export_onnx(
         (directory / MODEL_FILE).write_bytes(data)
         external.save(directory, weights=False)
         dataclasses.replace(external.tokenizer, model_max_length=max_length).save(directory)
+        card = export_card(
+            str(source),
+            checkpoint,
+            head=report.model,
+            outputs=names,
+            max_length=max_length,
+            precision=precision,
+        )
+        (directory / artifacts.CARD_FILE).write_text(card, "utf-8")
         table = {"opset": OPSET, "inputs": INPUTS, **dataclasses.asdict(report)}
         (directory / REPORT_FILE).write_text(json.dumps(table, indent=2) + "\n", "utf-8")
     return report

@@ -8,8 +8,13 @@ import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+
+from cloze.metrics.breakdown import Breakdown, PartScores
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
+_QUESTION_TYPES = ("who", "when", "where", "why", "which", "how many", "how", "what", "other")
+_QUESTION_WORD = re.compile(r"\b(who|when|where|why|which|how (?:many|much)|how|what)(?:m|se|'s)?\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -97,6 +102,49 @@ def squad_v2_question_scores(
     }
     f1 = {question: f1_score(accepted, predictions[question]) for question, accepted in accepted_of.items()}
     return exact, f1
+
+
+def question_type(question: str) -> str:
+    """Return the first question word of an English question, or "other".
+
+    >>> question_type("In what year?"), question_type("How much is it?"), question_type("Name a city.")
+    ('what', 'how many', 'other')
+    """
+    match = _QUESTION_WORD.search(question.lower())
+    if match is None:
+        return "other"
+    return "how many" if match[1] == "how much" else match[1]
+
+
+def question_breakdown(
+    questions: Mapping[str, str],
+    answers: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, str],
+) -> Breakdown:
+    """Return exact match and F1, in percent, by question word, and by whether there is an answer if some have none.
+
+    Args:
+        questions: by id.
+        answers: accepted answers by question id; may be empty.
+        predictions: by question id; "" is "no answer".
+    """
+    exact, f1 = squad_v2_question_scores(answers, predictions)
+    groups: dict[str, list[str]] = {name: [] for name in _QUESTION_TYPES}
+    for question in answers:
+        groups[question_type(questions[question])].append(question)
+    if not all(answers.values()):
+        groups["has an answer"] = [question for question, accepted in answers.items() if accepted]
+        groups["has no answer"] = [question for question, accepted in answers.items() if not accepted]
+    parts = {
+        name: PartScores(
+            {"exact": 100 * fmean(exact[id_] for id_ in ids), "f1": 100 * fmean(f1[id_] for id_ in ids)},
+            len(ids),
+            sum(exact[id_] == 0 for id_ in ids),
+        )
+        for name, ids in groups.items()
+        if ids
+    }
+    return Breakdown("question_type", parts, has_means=False)
 
 
 def best_threshold(

@@ -1,10 +1,10 @@
 """The model card's facts about a pre-training run."""
 
 from cloze import config as configuration
-from cloze.hub import hub_repo
+from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
-from cloze.training.model_card import CardInfo, DatasetReference, describe_commit
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, describe_commit
 
 _FINETUNE = "cloze finetune classification -m DIR -d DATA -o RUN"
 
@@ -56,5 +56,11 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
         license=config.license,
         pipeline_tag=None if causal else "fill-mask",
         settings=configuration.to_toml(config),
-        base_model=hub_repo(config.init, config.init_commit),
+        base=None
+        if config.init is None
+        else BaseModel.read(
+            config.init,
+            resolve_checkpoint(config.init, commit=config.init_commit),
+            commit=config.init_commit,
+        ),
     )

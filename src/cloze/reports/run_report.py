@@ -12,7 +12,9 @@ from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
+from cloze.reports.class_scores import class_scores_section
 from cloze.reports.curves import Metric, collect_metrics, draw_metric, metric_label
 from cloze.reports.page import (
     details,
@@ -84,8 +86,14 @@ def _render(run: Path, rows: Rows) -> str:
     metrics = collect_metrics(rows)
     body = [_figures(metrics, rows), _tables(rows), _skipped(rows)]
     if scores:
-        values = [(metric_label(name), format_value(value)) for name, value in scores.items()]
+        values = [
+            (metric_label(name), format_value(value))
+            for name, value in scores.items()
+            if not isinstance(value, dict)
+        ]
         body.insert(0, section("Scores", key_value_table("", values)))
+        if (breakdown := Breakdown.from_dict(scores)) is not None:
+            body.insert(1, class_scores_section(breakdown))
     note = f"Defaults included; <code>--config {RUN_CONFIG}</code> repeats the run."
     body += [
         settings_section("Settings", settings, source=RUN_CONFIG, note=note, name="run"),

@@ -1,6 +1,7 @@
 """Order and batches of features: epochs, held-out examples, samples."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,26 @@ def held_out_mask(count: int, fraction: float, *, seed: int) -> npt.NDArray[np.b
     order = np.argsort(mix(seed, _HELD_OUT, np.arange(count)), kind="stable")
     chosen = np.zeros(count, np.bool_)
     chosen[order[: max(1, round(count * fraction))]] = True
+    return chosen
+
+
+def stratified_mask(strata: Sequence[Hashable], fraction: float, *, seed: int) -> npt.NDArray[np.bool_]:
+    """Choose a random share of items, at least one, with the same share of each stratum up to one item.
+
+    The only item of a stratum is not chosen, unless the others are too few.
+    """
+    sizes = Counter(strata)
+    number = {stratum: i for i, stratum in enumerate(sizes)}
+    count = len(strata)
+    random = np.argsort(mix(seed, _HELD_OUT, np.arange(count)), kind="stable").tolist()
+    eligible = [i for i in random if sizes[strata[i]] > 1]
+    size = max(1, round(count * fraction))
+    if size > len(eligible):
+        return held_out_mask(count, fraction, seed=seed)
+    eligible.sort(key=lambda i: number[strata[i]])  # stable: random within a stratum
+    positions = (np.arange(size) + 0.5) * len(eligible) / size  # evenly over the strata
+    chosen = np.zeros(count, np.bool_)
+    chosen[[eligible[int(position)] for position in positions]] = True
     return chosen
 
 

@@ -69,12 +69,20 @@ class FinetuneConfig:
     """Dev data to score on; without them a share of `train` is held out."""
     dev_fraction: float = DEV_FRACTION
     """The held-out share."""
+    stratify: bool = True
+    """Hold out this share of each class."""
     train_examples: int | None = None
     """Train on this many random examples, for a learning curve; None uses all."""
     data_sha256: str | None = None
     """SHA-256 of the data, set at the start of the run; other data are refused."""
     epochs: int = 3
     """Passes over the training data."""
+    patience: int | None = None
+    """Stop after so many evaluations without a better score; None runs all epochs."""
+    freeze_embeddings: bool = False
+    """Leave the embeddings as they are."""
+    freeze_layers: int = 0
+    """Leave so many of the lowest layers, and the embeddings, as they are."""
     budget_seconds: float | None = None
     """Maximum training time: if the epochs take longer, the schedule follows the clock."""
     batch_size: int = 32
@@ -119,11 +127,14 @@ class FinetuneConfig:
             "log_every_steps",
             "train_examples",
             "budget_seconds",
+            "patience",
         ):
             if (value := getattr(self, name)) is not None and value <= 0:
                 raise ValueError(f"{name} {value} is not positive")
         if not 0 < self.dev_fraction < 1:
             raise ValueError(f"dev_fraction {self.dev_fraction} is not between 0 and 1")
+        if self.freeze_layers < 0:
+            raise ValueError(f"freeze_layers {self.freeze_layers} is negative")
         if self.max_seq_length < 8:
             raise ValueError(f"max_seq_length {self.max_seq_length} is less than 8")
         if self.micro_batch_tokens < self.max_seq_length:

@@ -11,7 +11,7 @@ from cloze.tasks.sentence_vectors import SentenceVectors
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
-from cloze.tasks.texts import CustomTexts
+from cloze.tasks.texts import CustomTexts, LabeledText
 
 
 @register_task("classification")
@@ -50,6 +50,10 @@ class Ranking(CustomTexts, PassageRanking):
 
     text_column: str = "query"
     pair_column: str = "passage"
+
+    def gold_examples(self, path: PathOrUrl) -> Iterator[LabeledText]:
+        """Read all columns: the query says which passages are ranked together."""
+        return self.examples(path)
 
 
 @register_task("multiple-choice")

@@ -1,7 +1,7 @@
 """The data of a fine-tuning run: finding files, reading, splitting and tokenizing them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from cloze.data.files import file_sha256
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
-from cloze.tasks.batches import held_out_mask, sample_indices
+from cloze.tasks.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
 from cloze.tasks.features import count_truncated, featurize
 from cloze.tasks.labels import describe_classes
@@ -110,7 +110,11 @@ def load_data(
     """
     dev_file = None if config.dev is None else to_path_or_url(config.dev)
     task, train, dev = read_examples(
-        task, to_path_or_url(config.train), dev_file, dev_fraction=config.dev_fraction
+        task,
+        to_path_or_url(config.train),
+        dev_file,
+        dev_fraction=config.dev_fraction,
+        stratify=config.stratify,
     )
     if config.train_examples is not None:
         train = sample_examples(train, config.train_examples, where=config.train)
@@ -146,7 +150,12 @@ def _read_unlabeled(task: AnyTask, path: str | None) -> list[Any]:
 
 
 def read_examples(
-    task: AnyTask, train_file: PathOrUrl, dev_file: PathOrUrl | None, *, dev_fraction: float = DEV_FRACTION
+    task: AnyTask,
+    train_file: PathOrUrl,
+    dev_file: PathOrUrl | None,
+    *,
+    dev_fraction: float = DEV_FRACTION,
+    stratify: bool = True,
 ) -> tuple[AnyTask, list[Any], list[Any]]:
     """Return the task fitted to the training data, the training examples, and the dev examples.
 
@@ -155,6 +164,7 @@ def read_examples(
         train_file: training data.
         dev_file: dev data; None holds out a share of the training data.
         dev_fraction: the held-out share.
+        stratify: hold out this share of each class.
 
     Raises:
         InputError: a line is wrong, or there are no training examples.
@@ -168,8 +178,14 @@ def read_examples(
         return task, train, dev
     split_groups = [task.split_group(example) for example in train]
     groups = [number if group is None else group for number, group in enumerate(split_groups)]
-    distinct = list(dict.fromkeys(groups))
-    is_dev = dict(zip(distinct, held_out_mask(len(distinct), dev_fraction, seed=_SPLIT_SEED), strict=True))
+    strata: dict[Hashable, Hashable] = {}
+    for group, example in zip(groups, train, strict=True):
+        strata.setdefault(group, task.stratum(example))  # of texts that occur twice the first
+    if stratify and len(set(strata.values())) > 1:
+        is_held_out = stratified_mask(list(strata.values()), dev_fraction, seed=_SPLIT_SEED)
+    else:
+        is_held_out = held_out_mask(len(strata), dev_fraction, seed=_SPLIT_SEED)
+    is_dev = dict(zip(strata, is_held_out, strict=True))
     dev = [example for example, group in zip(train, groups, strict=True) if is_dev[group]]
     train = [example for example, group in zip(train, groups, strict=True) if not is_dev[group]]
     if not train:

@@ -71,7 +71,7 @@ class FeatureClassification(CustomTexts, SequenceClassification):
         regression = LogisticRegression(max_iter=_MAX_ITERATIONS).fit(
             (vectors_ND - mean_D) / deviation_D,
             targets_N,
-            np.array(self.class_weights)[targets_N] if self.class_weights else None,
+            np.array(self.loss_weights)[targets_N] if self.loss_weights else None,
         )
         weight_CD = regression.coef_ / deviation_D
         bias_C = regression.intercept_ - weight_CD @ mean_D

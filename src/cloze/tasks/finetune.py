@@ -9,7 +9,7 @@ import torch
 
 from cloze import artifacts
 from cloze.arguments import check_path, check_type
-from cloze.config import to_dict
+from cloze.config import read_toml, to_dict
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.parallel_map import WorkerPlacement, Workers
@@ -18,7 +18,13 @@ from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.data import find_files
 from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of_report
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
-from cloze.tasks.run import load_initial_encoder, precompute_features, prepare_data, train_and_score
+from cloze.tasks.run import (
+    build_model,
+    load_initial_encoder,
+    precompute_features,
+    prepare_data,
+    train_and_score,
+)
 from cloze.tasks.task import AnyTask, Scores, Task
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
@@ -122,7 +128,10 @@ def resume_finetuning(
             changed.
     """
     run = Path(run)
-    task, config = load_finetuning(task_name, run_settings_file(run, verb="finetune"))
+    file = run_settings_file(run, verb="finetune")
+    # runs of earlier versions did not stratify their held-out examples
+    before = [] if "stratify" in read_toml(file) else ["stratify=false"]
+    task, config = load_finetuning(task_name, file, before)
     placement = _place_runs(config, workers)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
@@ -218,7 +227,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     epochs = fmean(trial.epochs for trial in trials)
     available = available_memory(context.device)
     generator = torch.Generator().manual_seed(config.seed)
-    model = prepared.task.head(load_initial_encoder(prepared), generator=generator).to(context.device)
+    model = build_model(prepared, config, generator).to(context.device)
     objective = FinetuningObjective(model, prepared.task, prepared.data, trials[0], prepared.tokenizer)
     batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, trials[0], context)
     step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)

@@ -4,7 +4,6 @@ RUN/run.toml  trials.json  scores.json  best  latest
 RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one run
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -17,6 +16,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias
 
 from cloze import artifacts, file_io
+from cloze.file_io import read_json
 from cloze.model_paths import follow_pointer
 from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.progress import SILENT, Progress
@@ -147,7 +147,11 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
 
 def _result(trial: Path) -> dict[str, Any]:
     keep_best_checkpoint(trial)
-    return {"trial": trial.name, **json.loads((trial / SCORES).read_text("utf-8"))}
+    scores = read_json(trial / SCORES)
+    return {
+        "trial": trial.name,
+        **{name: value for name, value in scores.items() if not isinstance(value, dict)},
+    }
 
 
 def _summarize(
@@ -175,7 +179,7 @@ def _summarize(
     first = {key: best[key] for key in ("data", "examples")}
     summary = {"task": task.name, **first, "metric": metric, "best": best, "settings": settings}
     file_io.write_json(run / TRIALS, summary)
-    file_io.write_json(run / SCORES, best)
+    file_io.write_json(run / SCORES, {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)})
     checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run)
     for pointer in ("latest", "best"):
         file_io.write_text(run / pointer, f"{checkpoint.as_posix()}\n")

@@ -5,7 +5,7 @@ Shapes: B sequences, C classes.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -15,14 +15,22 @@ from torch import Tensor, nn
 
 from cloze.data.tables import Column, Row, as_text, parse_list
 from cloze.errors import InputError
+from cloze.metrics.breakdown import Breakdown, label_breakdown
 from cloze.metrics.classification import multilabel_scores
-from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, warn_of_similar_classes
 from cloze.tasks.registry import register_task
-from cloze.tasks.task import Outputs, Scores, TaskBatch, check_unique, sigmoid, unknown_label
-from cloze.tasks.texts import Columns, CustomTexts, LabeledText, TextTask, read_texts
+from cloze.tasks.task import (
+    Outputs,
+    Scores,
+    TaskBatch,
+    WrongAnswer,
+    check_unique,
+    sigmoid,
+    unknown_label,
+)
+from cloze.tasks.texts import Columns, CustomTexts, LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
 
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
@@ -46,6 +54,8 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match")
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
     ranked_field = "probabilities"
+    value_answers = ("labels", "probabilities")
+    has_wrong_answers = True
     problem_type = "multi_label_classification"
 
     label_column: str = "labels"
@@ -65,13 +75,10 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
             raise ValueError("separator is empty")
         check_unique(self.labels)
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
-        """Read the rows of a table; without labels also plain text, one text a line."""
-        columns = Columns(self.text_column, self.pair_column, self.label_column, self.label_columns)
-        examples = read_texts(
-            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
-        )
-        return self.checked(examples)
+    @property
+    def table_columns(self) -> Columns:
+        """The columns of the texts and the labels."""
+        return Columns(self.text_column, self.pair_column, self.label_column, self.label_columns)
 
     def read_label(self, row: Row, column: Column) -> str:
         """Return the labels of a row as one text."""
@@ -207,6 +214,27 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         """Return micro F1, macro F1, and the share of examples with exactly the right labels."""
         labels = [self._split_labels(example) for example in examples]
         return multilabel_scores(labels, [frozenset(prediction.labels) for prediction in predictions])
+
+    def breakdown(
+        self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]
+    ) -> Breakdown:
+        """Return precision, recall and F1 of each label."""
+        labels = [self._split_labels(example) for example in examples]
+        return label_breakdown(labels, [prediction.labels for prediction in predictions], self.labels)
+
+    def wrong_answers(self, example: LabeledText, prediction: LabelSetPrediction) -> list[WrongAnswer]:
+        """Return both sets of labels if they differ; the confidence is that of the surest wrong decision."""
+        gold, predicted = self._split_labels(example), frozenset(prediction.labels)
+        if gold == predicted:
+            return []
+        known = prediction.probabilities
+        sure = [
+            known[name] if name in predicted else 1 - known[name]
+            for name in gold ^ predicted
+            if name in known
+        ]
+        gold_text, text = (f"{self.separator} ".join(sorted(labels)) for labels in (gold, predicted))
+        return [WrongAnswer(gold_text, text, max(sure, default=None))]
 
     def collapse(
         self, examples: Sequence[LabeledText], predictions: Sequence[LabelSetPrediction]

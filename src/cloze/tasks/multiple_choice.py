@@ -3,9 +3,10 @@
 Shapes: B examples, S sequences (one per choice), C choices of an example.
 """
 
+import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,16 @@ from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
 from cloze.tasks.labels import MissingLabelError
-from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, cross_entropy, softmax
+from cloze.tasks.task import (
+    Array,
+    Outputs,
+    Scores,
+    Task,
+    TaskBatch,
+    WrongAnswer,
+    cross_entropy,
+    softmax,
+)
 from cloze.tasks.texts import LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
@@ -41,6 +51,8 @@ class ChoiceQuestion:
     label: int | None
     where: str
     """File and line."""
+    row: int | None = field(default=None, kw_only=True, compare=False)
+    """Row of the table, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,8 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
 
     main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    value_answers = ("choice", "probability", "probabilities")
+    has_wrong_answers = True
 
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""
@@ -101,7 +115,7 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
                     kind = MissingLabelError if name == "-1" else InputError  # -1 in test sets of the Hub
                     raise kind(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
                 index = int(number[1])
-            return ChoiceQuestion(row.text(prompt), choices, index, row.where)
+            return ChoiceQuestion(row.text(prompt), choices, index, row.where, row=row.number)
 
         wanted = [prompt, *columns, *([] if label is None else [label])]
         return parse_rows(path, wanted, parse, header=header, leave_out=self.errors_left_out)
@@ -176,6 +190,19 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         predicted = [prediction.choice for prediction in predictions]
         return {"accuracy": accuracy(labels, predicted), "majority_accuracy": majority_accuracy(labels)}
 
+    def wrong_answers(self, example: ChoiceQuestion, prediction: ChoicePrediction) -> list[WrongAnswer]:
+        """Return the texts of both choices if they differ."""
+        if example.label is None or example.label == prediction.choice:
+            return []
+        is_known = not math.isnan(prediction.probability)
+        gold, predicted = example.choices[example.label], example.choices[prediction.choice]
+        return [WrongAnswer(gold, predicted, prediction.probability if is_known else None)]
+
+    def input_values(self, example: ChoiceQuestion) -> dict[str, Any]:
+        """Return the row and the prompt."""
+        row = {} if example.row is None else {"row": example.row}
+        return {**row, "prompt": example.prompt}
+
     def check_scorable(self, examples: Sequence[ChoiceQuestion]) -> None:
         """Refuse examples without a label."""
         for example in examples:
@@ -204,7 +231,7 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
         choice = values["choice"]
         if not isinstance(choice, int):
             raise TypeError(f"choice {choice!r} is not a number")
-        return ChoicePrediction(choice, values.get("probability", 1.0), values.get("probabilities", []))
+        return ChoicePrediction(choice, values.get("probability", math.nan), values.get("probabilities", []))
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[ChoiceQuestion]) -> list[ChoicePrediction]:
         """Read predictions for examples; each must be one of its example's choices."""

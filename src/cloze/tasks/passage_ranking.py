@@ -55,6 +55,8 @@ class PassageRanking(TextTask[float]):
     problem_type = "multi_label_classification"  # transformers' name for a sigmoid
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
 
+    value_answers = ("score",)
+
     long_texts: LongTexts = "windows"
     labels: tuple[str, str] | None = None
     """Both classes of another program's model, the second for relevant passages; None: one output."""

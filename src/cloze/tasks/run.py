@@ -9,10 +9,9 @@ from torch import nn
 
 from cloze import file_io
 from cloze.errors import InputError
-from cloze.hub import hub_repo
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
-from cloze.models.encoder import Encoder, keep_layers
+from cloze.models.encoder import Encoder, find_encoder, keep_layers
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
@@ -25,7 +24,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, TrainingConfig
 from cloze.training.distributed import DistributedContext
-from cloze.training.model_card import UNKNOWN_LICENSE, CardInfo, DatasetReference, describe_commit
+from cloze.training.model_card import UNKNOWN_LICENSE, BaseModel, CardInfo, DatasetReference, describe_commit
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"
@@ -85,7 +84,9 @@ def prepare_data(
     config, file_hashes = resolve_files(task, config)
     start = resolve_checkpoint(config.model, commit=config.model_commit)
     config = replace(config, model_commit=commit_of(start))
-    limit = load_config(start).max_position_embeddings
+    encoder_config = load_config(start)
+    _check_freezing(task, config, len(config.distillation.student_layers) or encoder_config.num_hidden_layers)
+    limit = encoder_config.max_position_embeddings
     tokenizer = Tokenizer.load(start)
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
@@ -97,17 +98,6 @@ def prepare_data(
     teacher = load_teacher(task, config, tokenizer)
     distillation = replace(config.distillation, teacher_sha256=teacher.sha256)
     return replace(prepared, teacher=teacher, config=replace(config, distillation=distillation))
-
-
-def load_initial_encoder(prepared: PreparedData) -> Encoder:
-    """Return the encoder to start from, with the layers that the student keeps.
-
-    Raises:
-        InputError: it cannot be read, or has no such layer.
-    """
-    layers = prepared.config.distillation.student_layers
-    encoder = load_model(prepared.start)
-    return keep_layers(encoder, layers, where=prepared.start) if layers else encoder
 
 
 def with_teacher_outputs(
@@ -135,6 +125,17 @@ def with_teacher_outputs(
     return replace(prepared, teacher_outputs=read_outputs(run))
 
 
+def _check_freezing(task: AnyTask, config: FinetuneConfig, num_layers: int) -> None:
+    """Refuse to freeze an encoder that is not trained, and more layers than it has."""
+    where = "freeze_layers" if config.freeze_layers else "freeze_embeddings"
+    if not task.trains_encoder and (config.freeze_layers or config.freeze_embeddings):
+        raise InputError(f"the encoder of {task.name} is frozen", where=where, remedy="Leave it out")
+    if config.freeze_layers > num_layers:
+        remedy = f"Say --set freeze_layers={num_layers}, or less"
+        what = f"{config.freeze_layers}, the model has {num_layers} layers"
+        raise InputError(what, where=where, remedy=remedy)
+
+
 def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedData:
     """Add the outputs of the encoder to the features, if it is not trained."""
     task, data, max_tokens = prepared.task, prepared.data, prepared.config.micro_batch_tokens
@@ -146,6 +147,35 @@ def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedD
         for features in (data.train_features, data.dev_features)
     )
     return replace(prepared, data=replace(data, train_features=train_features, dev_features=dev_features))
+
+
+def build_model(prepared: PreparedData, config: FinetuneConfig, generator: torch.Generator) -> nn.Module:
+    """Return the initial model: the layers that the student keeps, a new head, and frozen parts as the settings say.
+
+    Raises:
+        InputError: it cannot be read, or has no such layer.
+    """
+    return freeze(prepared.task.head(load_initial_encoder(prepared), generator=generator), config)
+
+
+def load_initial_encoder(prepared: PreparedData) -> Encoder:
+    """Return the encoder to start from, with the layers that the student keeps.
+
+    Raises:
+        InputError: it cannot be read, or has no such layer.
+    """
+    layers = prepared.config.distillation.student_layers
+    encoder = load_model(prepared.start)
+    return keep_layers(encoder, layers, where=prepared.start) if layers else encoder
+
+
+def freeze(model: nn.Module, config: FinetuneConfig) -> nn.Module:
+    """Freeze embeddings and lower layers as the settings say; return the model."""
+    encoder = find_encoder(model)
+    if encoder is not None and (config.freeze_embeddings or config.freeze_layers):
+        for part in (encoder.embeddings, *encoder.layers[: config.freeze_layers]):
+            part.requires_grad_(requires_grad=False)
+    return model
 
 
 def train_and_score(
@@ -176,9 +206,8 @@ def train_and_score(
 
     def load(checkpoint: Path | None) -> nn.Module:
         if checkpoint is not None:
-            return load_model(checkpoint, task.head, verify=False)
-        generator = torch.Generator().manual_seed(config.seed)
-        return task.head(load_initial_encoder(prepared), generator=generator).train()
+            return freeze(load_model(checkpoint, task.head, verify=False), config)
+        return build_model(prepared, config, torch.Generator().manual_seed(config.seed)).train()
 
     def build(model: nn.Module) -> tuple[FinetuningObjective, FinetuningBatches]:
         data = prepared.data
@@ -210,7 +239,9 @@ def _training_run(
             seed=config.seed,
             micro_batch_tokens=config.micro_batch_tokens,
             optimizer=config.optimizer,
-            evaluation=EvaluationConfig(times=times, log_every_steps=config.log_every_steps),
+            evaluation=EvaluationConfig(
+                times=times, log_every_steps=config.log_every_steps, patience=config.patience
+            ),
             checkpoints=config.checkpoints,
             distribution=config.distribution,
             precision="float32" if task.has_closed_form else config.precision,
@@ -238,6 +269,9 @@ def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "train_examples": config.train_examples,
         "dev_fraction": config.dev_fraction,
+        "stratify": config.stratify,
+        "freeze_embeddings": config.freeze_embeddings,
+        "freeze_layers": config.freeze_layers,
         **({} if distillation.teacher is None else of_teacher),
     }
 
@@ -263,6 +297,8 @@ def _score_best(
     if collapse := task.collapse(data.dev, predictions):
         scores["collapse"] = collapse
     scores |= task.score(data.dev, predictions)
+    if (breakdown := task.breakdown(data.dev, predictions)) is not None:
+        scores |= breakdown.to_dict()
     file_io.write_json(run / SCORES, scores)
     return scores
 
@@ -313,5 +349,5 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
         license=config.license,
         pipeline_tag=None,
         settings=to_toml(task, config),
-        base_model=hub_repo(config.model, config.model_commit),
+        base=BaseModel.read(config.model, prepared.start, commit=config.model_commit),
     )

@@ -139,6 +139,7 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
 
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson")
     prediction_key = "cosine"
+    value_answers = ("cosine",)
     min_spread = MIN_COSINE_SPREAD
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
 

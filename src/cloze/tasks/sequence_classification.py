@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cloze.data.tables import as_text
 from cloze.errors import DataWarning, InputError
+from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import METRICS, majority_accuracy
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
@@ -24,6 +25,7 @@ from cloze.tasks.task import (
     Outputs,
     Scores,
     TaskBatch,
+    WrongAnswer,
     check_unique,
     cross_entropy,
     softmax,
@@ -53,29 +55,38 @@ class SequenceClassification(TextTask[ClassPrediction]):
 
     main_metric = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
-    ranked_field = "probabilities"
     """Names of `cloze.metrics.classification.METRICS`."""
+    ranked_field = "probabilities"
+    text_answers = ("label",)
+    value_answers = ("probability", "probabilities")
+    has_wrong_answers = True
     model_settings: ClassVar[tuple[str, ...]] = ("labels", "class_weights", "balanced")
     problem_type = "single_label_classification"
     target_dtype = np.int64
 
     labels: tuple[str, ...] = ()
     """In the order of the classes; by default those of the training data, sorted."""
-    class_weights: tuple[float, ...] = ()
-    """Weight of each class in the loss; by default all are equal."""
+    class_weights: tuple[float, ...] | dict[str, float] | Literal["balanced"] = ()
+    """Weight of each class in the loss: in the order of `labels`, or by label, where others have 1, or "balanced":
+    by its inverse frequency in the training data, with mean 1 over the examples. By default all are equal."""
     balanced: bool = False
-    """Weight each class by its inverse frequency in the training data, with mean 1 over the examples."""
+    """The same as `class_weights` balanced."""
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
-        if self.class_weights and len(self.class_weights) != len(self.labels):
-            what = f"{len(self.class_weights)} class_weights for {len(self.labels)} labels"
-            raise ValueError(f"{what}: give both, in one order")
+        if self.class_weights == "balanced":
+            return
         if self.class_weights and self.balanced:
             raise ValueError("class_weights and balanced exclude each other")
-        if not all(0 <= weight < math.inf for weight in self.class_weights):
+        given = self.class_weights
+        by_label = isinstance(given, dict)
+        if self.class_weights and not by_label and len(self.class_weights) != len(self.labels):
+            what = f"{len(self.class_weights)} class_weights for {len(self.labels)} labels"
+            raise ValueError(f"{what}: give both, in one order")
+        weights = list(given.values() if isinstance(given, dict) else given)
+        if not all(0 <= weight < math.inf for weight in weights):
             raise ValueError("class_weights must be numbers of 0 or more")
-        if self.class_weights and not any(self.class_weights):
+        if weights and not by_label and not any(weights):
             raise ValueError("class_weights are all 0: nothing would be learned")
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
@@ -92,12 +103,22 @@ class SequenceClassification(TextTask[ClassPrediction]):
             what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
             remedy = "Numbers are learned by the task regression; --label-column names another column"
             warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
-        task = replace(self, labels=labels, balanced=False)
-        if self.balanced:
+        task = replace(self, labels=labels, class_weights=(), balanced=False)
+        if self.balanced or self.class_weights == "balanced":
             counts = task.count_classes(task.with_class_labels(examples))
             weights = tuple(len(examples) / (len(labels) * max(counts[label], 1)) for label in labels)
-            task = replace(task, class_weights=weights)
-        return task
+            return replace(task, class_weights=weights)
+        if isinstance(self.class_weights, dict):
+            if unknown := [label for label in self.class_weights if label not in labels]:
+                raise unknown_label(unknown[0], labels, f"{self.name}.class_weights")
+            return replace(task, class_weights=tuple(self.class_weights.get(label, 1.0) for label in labels))
+        return replace(task, class_weights=self.class_weights)
+
+    @property
+    def loss_weights(self) -> tuple[float, ...]:
+        """The weight of each class in the order of the labels; empty if all are equal."""
+        assert isinstance(self.class_weights, tuple), "known once the labels are"
+        return self.class_weights
 
     def with_class_labels(self, examples: Sequence[LabeledText]) -> list[LabeledText]:
         """Return the examples with the class of each label."""
@@ -141,6 +162,10 @@ class SequenceClassification(TextTask[ClassPrediction]):
             raise InputError(f"its classes are {', '.join(names)}, the task's {', '.join(self.labels)}")
         return replace(self, labels=names)
 
+    def stratum(self, example: LabeledText) -> str | None:
+        """Return the label."""
+        return example.label
+
     def target(self, example: LabeledText) -> int:
         """Return the index of the class."""
         if example.label not in self.labels:
@@ -155,7 +180,7 @@ class SequenceClassification(TextTask[ClassPrediction]):
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> tuple[Tensor, MetricSums]:
         """Return the summed cross entropy of logits [B, C], and the accuracy."""
-        weight_C = torch.tensor(self.class_weights).to(logits) if self.class_weights else None
+        weight_C = torch.tensor(self.loss_weights).to(logits) if self.loss_weights else None
         return cross_entropy(logits, batch.targets, weight=weight_C)
 
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
@@ -173,13 +198,32 @@ class SequenceClassification(TextTask[ClassPrediction]):
 
     def score(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> Scores:
         """Return the task's metrics, and the accuracy of the most frequent label."""
-        labels = [example.label or "" for example in examples]
-        predicted = [prediction.label for prediction in predictions]
-        if not self.labels:  # of other programs, which may write numbers otherwise
-            names = merge_labels([*labels, *predicted])
-            labels, predicted = [names[label] for label in labels], [names[label] for label in predicted]
+        labels, predicted = self._merged_labels(examples, predictions)
         scores = {name: METRICS[name](labels, predicted) for name in self.metrics}
         return {**scores, "majority_accuracy": majority_accuracy(labels)}
+
+    def breakdown(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> Breakdown:
+        """Return precision, recall and F1 of each class, and the confusion matrix."""
+        return class_breakdown(*self._merged_labels(examples, predictions), self.labels)
+
+    def _merged_labels(
+        self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]
+    ) -> tuple[list[str], list[str]]:
+        """Return the gold and the predicted label of each example, equal numbers as one class."""
+        labels = [example.label or "" for example in examples]
+        predicted = [prediction.label for prediction in predictions]
+        if self.labels:
+            return labels, predicted
+        names = merge_labels([*labels, *predicted])  # other programs may write numbers otherwise
+        return [names[label] for label in labels], [names[label] for label in predicted]
+
+    def wrong_answers(self, example: LabeledText, prediction: ClassPrediction) -> list[WrongAnswer]:
+        """Return both labels if they differ."""
+        labels, predicted = self._merged_labels([example], [prediction])
+        if labels == predicted:
+            return []
+        is_known = not math.isnan(prediction.probability)
+        return [WrongAnswer(labels[0], predicted[0], prediction.probability if is_known else None)]
 
     def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[ClassPrediction]) -> str | None:
         """Detect a constant prediction, and one that scores no better than the most frequent label.
@@ -211,4 +255,4 @@ class SequenceClassification(TextTask[ClassPrediction]):
         name = find_class(label, self.labels) if self.labels else label
         if name is None:
             raise ValueError(f"unknown label {label!r}, not one of {', '.join(self.labels[:10])}")
-        return ClassPrediction(name, values.get("probability", 1.0), values.get("probabilities", {}))
+        return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))

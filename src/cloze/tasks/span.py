@@ -3,6 +3,7 @@
 Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tokens of the paragraph in it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
+from cloze.metrics.squad import exact_score
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForQuestionAnswering
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
@@ -21,7 +23,7 @@ from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, Excerpt, OffsetContext, Paragraph
 from cloze.tasks.span_alignment import align_scores, window_characters
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
-from cloze.tasks.task import Array, Outputs, Task, TaskBatch
+from cloze.tasks.task import Array, Outputs, Task, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -97,6 +99,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
 
     main_metric = "f1"
     ranked_field = "candidates"
+    has_wrong_answers = True
     allows_no_answer: ClassVar[bool]
     """Whether a paragraph may have no answer."""
     defaults: ClassVar[tuple[str, ...]] = ("max_seq_length=384",)
@@ -285,6 +288,20 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         )
         return SpanPrediction(candidates[0], tuple(candidates))
 
+    def wrong_answers(self, example: SpanQuestion, prediction: SpanPrediction) -> list[WrongAnswer]:
+        """Return the accepted answers and the predicted one if it is not among them; "" is "no answer"."""
+        accepted = list(dict.fromkeys(answer.text for answer in example.answers)) or [""]
+        answer = prediction.answer
+        if exact_score(accepted, answer.text):
+            return []
+        confidence = None if math.isnan(answer.probability) else answer.probability
+        context = {"context": example.paragraph.text}
+        return [WrongAnswer(" | ".join(accepted), answer.text, confidence, context)]
+
+    def input_values(self, example: SpanQuestion) -> dict[str, Any]:
+        """Return the id and the question."""
+        return {"id": example.id, "question": example.question}
+
     def to_json(self, example: SpanQuestion, prediction: SpanPrediction) -> dict[str, Any]:
         """Return the answer with its characters in the paragraph, and the other candidates."""
         odds = {} if prediction.null_odds is None else {"null_odds": prediction.null_odds}
@@ -296,7 +313,8 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         text = values["answer"]
         if not isinstance(text, str):
             raise TypeError(f"answer {text!r} is not a text")
-        return SpanPrediction(Answer(Excerpt(text, 0, len(text)) if text else None), ())
+        excerpt = Excerpt(text, 0, len(text)) if text else None
+        return SpanPrediction(Answer(excerpt, probability=values.get("probability", math.nan)), ())
 
 
 def gold_answers(examples: Sequence[SpanQuestion]) -> dict[str, list[str]]:

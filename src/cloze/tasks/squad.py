@@ -8,7 +8,14 @@ from typing import ClassVar, Self
 
 from cloze.data.tables import is_json, is_table
 from cloze.errors import InputError
-from cloze.metrics.squad import best_threshold, squad_v1_scores, squad_v2_question_scores, squad_v2_scores
+from cloze.metrics.breakdown import Breakdown
+from cloze.metrics.squad import (
+    best_threshold,
+    question_breakdown,
+    squad_v1_scores,
+    squad_v2_question_scores,
+    squad_v2_scores,
+)
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.registry import register_task
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
@@ -36,7 +43,12 @@ class Squad(SpanTask):
         """Read answers, in SQuAD's form or as `cloze predict` prints them, in any order."""
         answers = read_answers(path)
         _check_complete(examples, answers, path)
-        return [self.from_json({"answer": answers[example.id]}) for example in examples]
+        return [self.from_json(answers[example.id]) for example in examples]
+
+    def breakdown(self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]) -> Breakdown:
+        """Return exact match and F1, in percent, by question word."""
+        questions = {example.id: example.question for example in examples}
+        return question_breakdown(questions, gold_answers(examples), _predicted_texts(examples, predictions))
 
 
 @register_task("squad_v1")

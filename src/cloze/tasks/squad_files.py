@@ -7,16 +7,17 @@ In SQuAD 2.0 a question without an answer has empty `answers` and `"is_impossibl
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from cloze.data.files import read_text
-from cloze.data.tables import json_lines, read_rows
+from cloze.data.tables import RawRow, is_table, json_lines, read_rows
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.prediction_files import is_json_lines, read_prediction_rows
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.texts import finite_number
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -94,42 +95,59 @@ def read_question_rows(path: PathOrUrl) -> Iterator[SpanQuestion]:
         yield SpanQuestion(row.where, row.required("question"), paragraph, where=row.where)
 
 
-def read_answers(path: PathOrUrl) -> dict[str, str]:
-    """Read predicted answers by question id: SQuAD's `{id: text}`, or the lines of `cloze predict`."""
-    rows = _by_id(path, "answer").items()
-    return {name: _check_type(value, f"the answer to {name!r}", path, str) for name, value in rows}
+def read_answers(path: PathOrUrl) -> dict[str, dict[str, Any]]:
+    """Read predicted answers by question id: SQuAD's `{id: text}`, or what `cloze predict` wrote.
+
+    Each is an object with `answer` and, if the file says it, `probability`.
+    """
+    answers = {}
+    for name, row in _by_id(path, "answer").items():
+        answer = _check_type(row["answer"], f"the answer to {name!r}", path, str)
+        answers[name] = {"answer": answer} | {
+            key: float(row[key]) for key in ("probability",) if isinstance(row.get(key), (int, float))
+        }
+    return answers
 
 
 def read_na_probs(path: PathOrUrl) -> dict[str, float]:
     """Read the confidence that a question has no answer: `{id: number}`, or the lines of `cloze predict`."""
     confidences = {}
-    for name, value in _by_id(path, "null_odds").items():
+    for name, row in _by_id(path, "null_odds").items():
         try:
-            number = _check_type(value, f"the value of {name!r}", path, float, int)
+            number = _check_type(row["null_odds"], f"the value of {name!r}", path, float, int)
             confidences[name] = finite_number(number)
         except ValueError as error:
             raise InputError(f"the value of {name!r}: {error}", where=path) from error
     return confidences
 
 
-def _by_id(path: PathOrUrl, key: str) -> dict[str, Any]:
-    """Read one JSON object; or, if each line is an object, its value under `key` by its "id"."""
+def _by_id(path: PathOrUrl, key: str) -> dict[str, Mapping[str, Any]]:
+    """Read one JSON object, with the values of `key` by id; or rows with "id" and `key`, of JSON lines or a table."""
+    if is_table(path) and not is_json_lines(path):
+        texts = ("id", *(["answer"] if key == "answer" else []))
+        rows = read_prediction_rows(path, texts, ("probability", "null_odds"))
+        return _unique(rows, key)
     text = read_text(path)
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
         whole = None
     if whole is not None and not (isinstance(whole, dict) and "id" in whole):
-        return dict(_check_type(whole, "all of it", path, dict))
-    values: dict[str, Any] = {}
+        return {name: {key: value} for name, value in _check_type(whole, "all of it", path, dict).items()}
     lines = ((line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1))
-    for row, where in json_lines(lines):
+    return _unique(json_lines(lines), key)
+
+
+def _unique(rows: Iterable[RawRow], key: str) -> dict[str, Mapping[str, Any]]:
+    """Return rows by their id; an id with two values of `key` is an error."""
+    by_id: dict[str, Mapping[str, Any]] = {}
+    for row, where in rows:
         name = str(_get(row, "id", where, str, int))
         value = _get(row, key, where, str, float, int)
-        if name in values and values[name] != value:
+        if name in by_id and by_id[name][key] != value:
             raise InputError(f"two different answers to the question {name!r}", where=where)
-        values[name] = value
-    return values
+        by_id[name] = row
+    return by_id
 
 
 _TYPE_NAMES = MappingProxyType(

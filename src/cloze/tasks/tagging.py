@@ -19,6 +19,7 @@ from cloze.data.files import STDIN, read_lines
 from cloze.data.tables import is_arrow
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.metrics.breakdown import Breakdown, class_breakdown, counted_scores
 from cloze.metrics.conll import Entity, entities, entity_scores
 from cloze.models.checkpoint import CONFIG_FILE
 from cloze.models.encoder import Encoder
@@ -37,6 +38,7 @@ from cloze.tasks.task import (
     Scores,
     Task,
     TaskBatch,
+    WrongAnswer,
     check_unique,
     cross_entropy,
     softmax,
@@ -85,6 +87,8 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
     main_metric = "f1"
     metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
     model_settings: ClassVar[tuple[str, ...]] = ("labels",)
+    value_answers = ("sentences", "entities")
+    has_wrong_answers = True
     data_format: ClassVar[str] = (
         "words and tags in columns, CoNLL-U, JSON or Parquet; or texts with spans in JSON"
     )
@@ -353,16 +357,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
         A plain tag counts as an entity of one word, so that F1 of all is the accuracy; with a tag O, words of one tag
         are one entity.
         """
-        gold = [sentence.tags or () for example in examples for sentence in example.sentences]
-        predicted = [tags for prediction in predictions for tags in prediction.tags]
-        if self.scheme == "plain" or (
-            self.scheme is None and not all(map(is_tag, chain.from_iterable(gold)))
-        ):
-            known_tags = self.labels or set(chain.from_iterable(gold))
-            gold, predicted = ([mark_words(t, known_tags) for t in tags] for tags in (gold, predicted))
-        elif self.scheme is not None:
-            gold = [convert_tags(tags, self.scheme) for tags in gold]
-        scores = entity_scores(gold, predicted)
+        scores = entity_scores(*self._comparable_tags(examples, predictions)[:2])
         total = scores.all_types
         return {
             "f1": total.f1,
@@ -371,6 +366,63 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
             "tag_accuracy": scores.accuracy,
             **{f"f1_{name}": counts.f1 for name, counts in scores.by_type.items() if counts.gold},
         }
+
+    def breakdown(self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]) -> Breakdown:
+        """Return conlleval's scores of each entity type or plain tag, in percent, and the confusion of words.
+
+        The words of an entity count under its type, all others under O.
+        """
+        gold, predicted, is_plain = self._comparable_tags(examples, predictions)
+        types = [
+            ["O" if tag == "O" else tag.partition("-")[2] for tag in chain.from_iterable(tags)]
+            for tags in (gold, predicted)
+        ]
+        by_word = class_breakdown(types[0], types[1])
+        parts = {
+            name: counted_scores(counts.gold, counts.predicted, counts.correct, scale=100)
+            for name, counts in entity_scores(gold, predicted).by_type.items()
+        }
+        return Breakdown("tag" if is_plain else "entity_type", parts, by_word.confusion)
+
+    def _comparable_tags(
+        self, examples: Sequence[TaggedText], predictions: Sequence[TagPrediction]
+    ) -> tuple[Sequence[Sequence[str]], Sequence[Sequence[str]], bool]:
+        """Return gold and predicted tags of each sentence in one scheme of entities, and whether they were plain."""
+        gold: Sequence[Sequence[str]]
+        predicted: Sequence[Sequence[str]]
+        gold = [sentence.tags or () for example in examples for sentence in example.sentences]
+        predicted = [tags for prediction in predictions for tags in prediction.tags]
+        if self.scheme == "plain" or (
+            self.scheme is None and not all(map(is_tag, chain.from_iterable(gold)))
+        ):
+            known_tags = self.labels or set(chain.from_iterable(gold))
+            gold, predicted = ([mark_words(t, known_tags) for t in tags] for tags in (gold, predicted))
+            return gold, predicted, True
+        if self.scheme is not None:
+            gold = [convert_tags(tags, self.scheme) for tags in gold]
+        return gold, predicted, False
+
+    def wrong_answers(self, example: TaggedText, prediction: TagPrediction) -> list[WrongAnswer]:
+        """Return the words with a wrong tag."""
+        wrong = []
+        for number, (sentence, tags) in enumerate(zip(example.sentences, prediction.tags, strict=True)):
+            gold, predicted, _ = self._comparable_tags([TaggedText((sentence,))], [TagPrediction((tags,))])
+            known = prediction.probabilities[number] if prediction.probabilities else ()
+            wrong += [
+                WrongAnswer(
+                    (sentence.tags or ())[i],
+                    tags[i],
+                    known[i] if known else None,
+                    {"word": sentence.words[i]},
+                )
+                for i in range(len(tags))
+                if gold[0][i] != predicted[0][i]
+            ]
+        return wrong
+
+    def input_values(self, example: TaggedText) -> dict[str, Any]:
+        """Return the text."""
+        return {"text": example.text_and_offsets()[0]}
 
     def _entities(self, tags: Sequence[str] | None) -> list[Entity]:
         """Return the entities that tags mark; plain tags mark every word but those with O."""
@@ -427,7 +479,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPrediction]:
         """Read predictions as `cloze predict` prints them, or in columns whose last is the predicted tag."""
-        if str(path) == STDIN or is_json(next(read_lines(path), ("", ""))[0]):
+        if _is_written_by_predict(path):
             predictions = super().read_predictions(path, examples)
             for i, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
                 lengths = [len(sentence.words) for sentence in example.sentences]
@@ -459,6 +511,14 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
                     tags[-1][word] = span[2] if self.scheme == "plain" else join_tag(prefix, span[2])
                 before = span
         return TagPrediction(tuple(map(tuple, tags)))
+
+
+def _is_written_by_predict(path: PathOrUrl) -> bool:
+    """Return whether a file of predictions is not in columns without names."""
+    if str(path) == STDIN or is_arrow(path):
+        return True
+    first = next(read_lines(path), ("", ""))[0]
+    return is_json(first) or '"sentences"' in first
 
 
 def _check_tags(texts: Iterable[TaggedText], schemes: SchemeDetector) -> Iterator[TaggedText]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from cloze.data.batch import Array as BatchArray
 from cloze.data.batch import PackedBatch
-from cloze.data.files import read_lines
-from cloze.data.tables import json_lines
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.metrics.breakdown import Breakdown
 from cloze.models.checkpoint import CONFIG_FILE, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -68,6 +68,19 @@ _TASK_OF_PROBLEM_TYPE = {
     "multi_label_classification": "multi-label",
     "regression": "regression",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """A wrong answer as text, with what was right."""
+
+    gold: str
+    prediction: str
+    confidence: float | None
+    """Probability of the prediction; None if a file of predictions does not say."""
+    details: Mapping[str, str] = field(default_factory=dict)
+    """More columns, such as the word with the wrong tag."""
+
 
 ExampleT = TypeVar("ExampleT")
 FeatureT = TypeVar("FeatureT", bound=Feature)
@@ -121,6 +134,12 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Task whose models answer this one, if it has no training data."""
     ranked_field: ClassVar[str | None] = None
     """Field of a prediction with the probability of each class, or with candidates, the best first."""
+    text_answers: ClassVar[tuple[str, ...]] = ()
+    """Keys of a prediction in a table that `from_json` reads as text."""
+    value_answers: ClassVar[tuple[str, ...]] = ()
+    """Keys of a prediction in a table that `from_json` reads as numbers, lists and objects, which are JSON there."""
+    has_wrong_answers: ClassVar[bool] = False
+    """Whether an answer is right or wrong, so that `wrong_answers` lists the wrong ones."""
     is_headless: ClassVar[bool] = False
     """Whether the head has no weights, so that any encoder answers the task."""
     trains_encoder: ClassVar[bool] = True
@@ -186,6 +205,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
         None: the example is a group of its own.
         """
+        return None
+
+    def stratum(self, example: ExampleT) -> Hashable:
+        """Return the class of an example; held-out dev data have the same share of each as the training data."""
         return None
 
     @property
@@ -330,6 +353,14 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def score(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Scores:
         """Return the metrics of predictions for at least one example, `main_metric` among them."""
 
+    def breakdown(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Breakdown | None:
+        """Return the scores by class, tag or kind of example; None if there is nothing to tell apart."""
+        return None
+
+    def wrong_answers(self, example: ExampleT, prediction: PredictionT) -> list[WrongAnswer]:
+        """Return what is wrong in a prediction for a labeled example; only if `has_wrong_answers`."""
+        raise NotImplementedError(f"answers of {self.name} are not right or wrong")
+
     def with_tuned_threshold(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> Self:
         """Return the task with settings, such as a threshold, tuned on predictions for dev data."""
         return self
@@ -341,7 +372,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             InputError: the settings differ, so that the logits cannot be averaged.
         """
         for other in others:
-            names = [field.name for field in fields(self)]
+            names = [setting.name for setting in fields(self)]
             if unequal := [name for name in names if getattr(self, name) != getattr(other, name)]:
                 what = ", ".join(f"{name} is {getattr(other, name)!r}" for name in unequal)
                 remedy = "Only models with the same settings of the task can answer together"
@@ -351,6 +382,18 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def collapse(self, examples: Sequence[ExampleT], predictions: Sequence[PredictionT]) -> str | None:
         """Describe how predictions show that nothing was learned, as in "one class only"; else return None."""
         return None
+
+    def input_values(self, example: ExampleT) -> dict[str, Any]:
+        """Return the id or the row of an example, if it has one, and its texts, which identify a prediction."""
+        return {}
+
+    def gold_examples(self, path: PathOrUrl) -> Iterator[ExampleT]:
+        """Read labeled examples to score predictions of a file; their texts may be missing.
+
+        Raises:
+            InputError: a line is invalid.
+        """
+        return self.examples(path)
 
     @abstractmethod
     def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
@@ -368,13 +411,13 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Raise `InputError` if a label that `score` needs is missing or unknown."""
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[ExampleT]) -> list[PredictionT]:
-        """Read the predictions for examples that `cloze predict` printed.
+        """Read the predictions for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
         Raises:
             InputError: a line is invalid, or the number of lines is wrong.
         """
         predictions = []
-        for values, where in json_lines(read_lines(path)):
+        for values, where in read_prediction_rows(path, self.text_answers, self.value_answers):
             try:
                 predictions.append(self.from_json(values))
             except (KeyError, TypeError, ValueError) as error:

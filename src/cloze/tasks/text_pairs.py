@@ -72,6 +72,7 @@ class TextPairs(VectorTask[PairVectors]):
     """
 
     main_metric = "mrr"
+    value_answers = ("vectors",)
     metrics: ClassVar[tuple[str, ...]] = ("mrr", "accuracy@1")
     data_format = (
         "TSV, CSV, JSON lines or Parquet: two texts that belong together; a column negative is optional"
@@ -120,7 +121,7 @@ class TextPairs(VectorTask[PairVectors]):
                 raise InputError(what, where=row.where, remedy=remedy)
             for column in row.cells.keys() & _LABEL_COLUMNS:
                 labels.setdefault(str(column), set()).add(as_text(row.cells[column]))
-            return TextTriplet(text, pair, where=row.where, negatives=tuple(negatives))
+            return TextTriplet(text, pair, where=row.where, negatives=tuple(negatives), row=row.number)
 
         leave_out = (InputError,) if self.skip_bad_rows else ()
         yield from parse_rows(path, columns, parse, is_optional=is_optional, leave_out=leave_out)

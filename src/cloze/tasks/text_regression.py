@@ -34,6 +34,7 @@ class ScoreScale:
 
     main_metric = "spearman"
     libraries: ClassVar[tuple[str, ...]] = ("scipy",)
+    value_answers: ClassVar[tuple[str, ...]] = ("score",)
     prediction_key: ClassVar[str] = "score"
     """Key of a prediction in JSON."""
 

@@ -7,7 +7,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.tables import Column, NoColumnError, Row, is_table, parse_rows, read_texts_of_lines
+from cloze.data.tables import Column, NoColumnError, Row, as_text, is_table, parse_rows, read_texts_of_lines
 from cloze.errors import DataWarning, InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PredictionT = TypeVar("PredictionT")
 _NO_TEXTS = PLACEHOLDERS - {"NA", "None"} | {""}
+_ID = "id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,10 @@ class LabeledText:
     label: str | None = None
     where: str = "text"
     """File and line."""
+    row: int | None = field(default=None, kw_only=True, compare=False)
+    """Row of the table, or line of the text, from 1."""
+    id: str | None = field(default=None, kw_only=True, compare=False)
+    """From the column `id`, if the table has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,12 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
             tokenizer, example.text, example.pair, max_seq_length=max_seq_length, long_texts=self.long_texts
         )
         return [TextFeature((sequence,), target) for sequence in sequences]
+
+    def input_values(self, example: LabeledText) -> dict[str, Any]:
+        """Return the id or the row, and the texts."""
+        values = {"id": example.id, "row": example.row if example.id is None else None}
+        values |= {"text": example.text, "pair": example.pair}
+        return {name: value for name, value in values.items() if value is not None}
 
     def batch(self, features: Sequence[TextFeature]) -> TaskBatch:
         """Pack sequences in the given order."""
@@ -166,15 +177,35 @@ class CustomTexts(LabeledRows):
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table; without labels and pairs also the lines of plain text."""
         assert isinstance(self, Task)
-        columns = Columns(self.text_column, self.pair_column, self.label_column)
-        examples = read_texts(
-            path, columns, labeled=labeled, read_label=self.read_label, leave_out=self.errors_left_out
-        )
-        examples = self.checked(examples)
+        examples = self._read(path, labeled=labeled)
         return self.with_plain_labels(examples) if labeled else examples
 
-    def checked(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
-        """Yield the examples of a table, and warn of labeled ones without a text.
+    def gold_examples(self, path: PathOrUrl) -> Iterator[LabeledText]:
+        """Read the labels of a table; columns of texts that it does not have are empty texts."""
+        assert isinstance(self, Task)
+        examples: Iterator[LabeledText] = self.with_plain_labels(
+            self._read(path, labeled=True, needs_texts=False)
+        )
+        return examples
+
+    @property
+    def table_columns(self) -> Columns:
+        """The columns of the texts and the label."""
+        return Columns(self.text_column, self.pair_column, self.label_column)
+
+    def _read(self, path: PathOrUrl, *, labeled: bool, needs_texts: bool = True) -> Iterator[LabeledText]:
+        examples = read_texts(
+            path,
+            self.table_columns,
+            labeled=labeled,
+            needs_texts=needs_texts,
+            read_label=self.read_label,
+            leave_out=self.errors_left_out,
+        )
+        return self.checked(examples, needs_texts=needs_texts)
+
+    def checked(self, examples: Iterator[LabeledText], *, needs_texts: bool = True) -> Iterator[LabeledText]:
+        """Yield the examples of a table, and warn of labeled ones without a text if they need one.
 
         The error for a missing column says which flag names another.
         """
@@ -183,7 +214,11 @@ class CustomTexts(LabeledRows):
         try:
             for example in examples:
                 texts = [example.text] if example.pair is None else [example.text, example.pair]
-                if example.label is not None and any(text.strip() in _NO_TEXTS for text in texts):
+                if (
+                    needs_texts
+                    and example.label is not None
+                    and any(text.strip() in _NO_TEXTS for text in texts)
+                ):
                     no_texts.append(example.where)
                 yield example
         except NoColumnError as error:
@@ -206,6 +241,7 @@ def read_texts(
     columns: Columns,
     *,
     labeled: bool,
+    needs_texts: bool = True,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
     read_label: Callable[[Row, Column], str] = Row.required,
@@ -213,27 +249,40 @@ def read_texts(
 ) -> Iterator[LabeledText]:
     """Read the rows of a table; without labels and pairs also the lines of plain text.
 
-    `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label.
+    `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label. Without
+    `needs_texts` the table may lack columns of texts that have one name, which are empty then.
     """
     if not (labeled or columns.pair or is_table(path)):
-        lines = read_texts_of_lines(path, columns.text)
-        yield from (LabeledText(line, where=where) for line, where in lines)
+        lines = enumerate(read_texts_of_lines(path, columns.text), 1)
+        yield from (LabeledText(line, where=where, row=row) for row, (line, where) in lines)
         return
-    wanted = [columns.text]
-    if columns.pair is not None:
-        wanted.append(columns.pair)
-    if labeled:
-        wanted += columns.flags or [columns.label]
+    texts = [columns.text] if columns.pair is None else [columns.text, columns.pair]
+    wanted = texts if needs_texts else [column for column in texts if not isinstance(column, str)]
+    wanted = [*wanted, *(columns.flags or [columns.label])] if labeled else wanted
+    optional = [column for column in (*texts, _ID) if isinstance(column, str) and column not in wanted]
+
+    def text(row: Row, column: Column) -> str:
+        return row.text(column) if needs_texts else as_text(row.cells.get(column)) or ""
 
     def parse(row: Row) -> LabeledText:
         return LabeledText(
-            row.text(columns.text),
-            None if columns.pair is None else row.text(columns.pair),
+            text(row, columns.text),
+            None if columns.pair is None else text(row, columns.pair),
             read_label(row, columns.label).strip() if labeled else None,
             row.where,
+            row=row.number,
+            id=as_text(row.cells.get(_ID)),
         )
 
-    yield from parse_rows(path, wanted, parse, header=header, skip_broken=skip_broken, leave_out=leave_out)
+    yield from parse_rows(
+        path,
+        wanted,
+        parse,
+        is_optional=optional.__contains__,
+        header=header,
+        skip_broken=skip_broken,
+        leave_out=leave_out,
+    )
 
 
 def parse_score(example: LabeledText) -> float:

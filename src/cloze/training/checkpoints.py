@@ -212,7 +212,8 @@ def check_unchanged(state: TrainingState, immutable_settings: Mapping[str, Any],
     if state.immutable_settings is None:
         return  # the first versions did not save them
     for name, value in immutable_settings.items():
-        if state.immutable_settings.get(name) != json.loads(json.dumps(value)):
+        # earlier versions had fewer settings
+        if state.immutable_settings.get(name, value) != json.loads(json.dumps(value)):
             raise changed_setting_error(name, run)
 
 

@@ -19,9 +19,11 @@ class EvaluationConfig:
     max_instances: int = 2000
     """Held-out instances of each evaluation, always the same ones."""
     log_every_steps: int = 10
+    patience: int | None = None
+    """Stop after so many evaluations without a better one; None uses up the budget."""
 
     def __post_init__(self) -> None:
-        check_positive(self, "times", "max_instances", "log_every_steps")
+        check_positive(self, "times", "max_instances", "log_every_steps", "patience")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -156,6 +156,8 @@ class Trainer:
     ) -> dict[str, float]:
         """Run the steps that are left; return the last metrics, which are `metrics` after so many evaluations."""
         used, save_due, must_stop = self._synchronize(stop)
+        if self._is_patience_used_up():  # in a run that is resumed
+            return metrics
         while True:
             if must_stop:
                 raise StopRequested
@@ -168,6 +170,10 @@ class Trainer:
                     if not evaluations:
                         self._warn_of_long_evaluations(used)
                     evaluations = due
+                    if not is_over and self._is_patience_used_up():
+                        what = f"stopped early at step {self.state.step:,}: the best is step {self.state.best_step:,}"
+                        self.progress.note(f"{what}, {self.config.evaluation.patience} evaluations ago")
+                        return metrics
                 elif save_due:
                     self._save_if_new()
             if is_over:
@@ -218,6 +224,20 @@ class Trainer:
     def _evaluations_due(self, used: float) -> int:
         times = self.config.evaluation.times
         return times if used >= self.budget.total else math.floor(used * times / self.budget.total)
+
+    def _is_patience_used_up(self) -> bool:
+        """Return whether so many evaluations were made since the best one; the log counts them."""
+        patience = self.config.evaluation.patience
+        if patience is None or self.state.best_step is None:
+            return False
+        best_step = self.state.best_step
+
+        def count() -> int:
+            return sum(
+                row["kind"] == VALIDATION and row["step"] > best_step for row in read_metrics(self.run)
+            )
+
+        return self.context.run_on_rank_zero(count) >= patience
 
     def _warn_of_long_evaluations(self, used_before: float) -> None:
         """Warn if evaluations as long as the first one take much of a run on the clock."""

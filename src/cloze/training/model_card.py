@@ -13,12 +13,14 @@ from torch import nn
 
 from cloze.artifacts import CARD_FILE
 from cloze.file_io import read_json
+from cloze.hub import hub_repo
 from cloze.tables import markdown_table
 from cloze.training.checkpoints import TrainingState
 from cloze.training.environment import EARLIER, ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
 
 UNKNOWN_LICENSE = "unknown"
+_FIELD = re.compile(r"^(license|base_model):[ \t]*(\S.*)$", re.MULTILINE)
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _MAX_CURVE_ROWS = 12
 _NOT_METRICS = ("kind", "step", "seconds")
@@ -42,13 +44,46 @@ def check_license(name: str) -> None:
 
 def card_license(checkpoint: Path) -> str:
     """Return the license in the header of a checkpoint's card, or that it is unknown."""
-    card = checkpoint / CARD_FILE
-    header = card.read_text("utf-8", errors="replace").split("---")[1:2] if card.is_file() else []
-    for line in "".join(header).splitlines():
-        key, _, value = line.partition(":")
-        if key == "license" and _LICENSE.fullmatch(name := value.strip(" \"'").lower()):
-            return name
-    return UNKNOWN_LICENSE
+    return _read_fields(checkpoint).get("license") or UNKNOWN_LICENSE
+
+
+def _read_fields(checkpoint: Path) -> dict[str, str]:
+    """Return the license and the base model in the header of a checkpoint's card, where it has them."""
+    file = checkpoint / CARD_FILE
+    text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+    header = text.removeprefix("---\n").partition("\n---")[0] if text.startswith("---\n") else ""
+    fields = {key: value.strip(" \t\"'") for key, value in _FIELD.findall(header)}
+    license = fields.pop("license", "").lower()
+    return fields | ({"license": license} if _LICENSE.fullmatch(license) else {})
+
+
+@dataclass(frozen=True, slots=True)
+class BaseModel:
+    """The model that another is made from, and the license that its card names, if it does."""
+
+    name: str
+    license: str | None
+
+    @classmethod
+    def read(cls, model: str, checkpoint: Path, *, commit: str | None = None) -> "BaseModel":
+        """Return the model as its card describes it: for a run, the published model that it started from.
+
+        Args:
+            model: name, path or run.
+            checkpoint: its directory.
+            commit: of a model of the Hugging Face Hub.
+        """
+        fields = _read_fields(checkpoint)
+        path = Path(model).resolve()
+        path = path.parents[1] if path.parent.name == "checkpoints" else path
+        name = hub_repo(model, commit) or fields.get("base_model") or path.name
+        license = fields.get("license")
+        return cls(name, None if license == UNKNOWN_LICENSE else license)
+
+
+def front_matter(fields: Mapping[str, str]) -> list[str]:
+    """Return the lines of YAML before the Markdown of a card."""
+    return ["---", *(f"{key}: {value}" for key, value in fields.items()), "---"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,8 +118,8 @@ class CardInfo:
     """Hugging Face's name of the model's task, if it has one."""
     settings: str
     """TOML."""
-    base_model: str | None = None
-    """The name on the Hub of the model that the run starts from."""
+    base: BaseModel | None = None
+    """The model that the run starts from."""
 
 
 def describe_commit(commit: str | None) -> str:
@@ -102,9 +137,11 @@ def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState
         state: the state of the run.
     """
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
-    tag = [] if info.pipeline_tag is None else [f"pipeline_tag: {info.pipeline_tag}"]
-    base = [] if info.base_model is None else [f"base_model: {info.base_model}"]
-    header = [f"license: {info.license}", "library_name: transformers", *tag, *base, "tags: [bert, cloze]"]
+    license, license_text = _license(info)
+    header = {"license": license, "library_name": "transformers"}
+    header |= {} if info.base is None else {"base_model": info.base.name}
+    header |= {} if info.pipeline_tag is None else {"pipeline_tag": info.pipeline_tag}
+    header["tags"] = "[bert, cloze]"
     data = [(d.role, f"`{d.name}`", d.extent, f"`{d.sha256}`") for d in info.data]
     sections = {
         "Use": f"```sh\n{info.use}\n```",
@@ -113,14 +150,29 @@ def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState
         "Data": markdown_table(("", "data", "extent", "SHA-256"), data),
         "Scores": _scores(info.measured_on, evaluations),
         "Curve": _curve(evaluations),
-        "License": "Unknown. The licenses of the data and of the initial model may apply."
-        if info.license == UNKNOWN_LICENSE
-        else f"`{info.license}`, as stated by its author.",
+        "License": license_text,
         "Made with": _made_with(model, state, run),
         "Settings": f"```toml\n{info.settings.strip()}\n```",
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
-    return "\n".join(["---", *header, "---", "", f"# {info.title}", "", info.summary, "", body, ""])
+    return "\n".join([*front_matter(header), "", f"# {info.title}", "", info.summary, "", body, ""])
+
+
+def _license(info: CardInfo) -> tuple[str, str]:
+    """Return the license of a model: as stated, else that of the initial model; and a text about it."""
+    base = info.base
+    inherited = None if base is None else base.license
+    if info.license != UNKNOWN_LICENSE:
+        text = f"`{info.license}`, as stated by its author."
+        if base is not None and inherited not in (None, info.license):
+            text += (
+                f" The initial model, `{base.name}`, has the license `{inherited}`, whose terms apply, too."
+            )
+        return info.license, text
+    if base is None or inherited is None:
+        return UNKNOWN_LICENSE, "Unknown. The licenses of the data and of the initial model may apply."
+    text = f"`{inherited}`, the license of the initial model, `{base.name}`. The licenses of the data may apply, too."
+    return inherited, text
 
 
 def _scores(measured_on: str, evaluations: Sequence[Mapping[str, Any]]) -> str:

@@ -1,7 +1,7 @@
 """The optimizer and its schedule, by default Google's: AdamW without bias correction, a clipped global norm."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,8 @@ class OptimizerConfig:
     """Adam's correction of its averages for their start at zero, which Google's code leaves out."""
     max_grad_norm: float = 1.0
     """Maximum global norm: larger gradients are scaled down to it; inf disables this."""
+    layer_decay: float = 1.0
+    """Rate of each layer relative to the one above it; the head has the full rate, the embeddings the lowest."""
     muon: MuonConfig | None = None
     """Train the matrices in the encoder's layers with Muon, and all other parameters with the settings above."""
 
@@ -55,6 +57,10 @@ class OptimizerConfig:
         if not (0 < self.epsilon < math.inf and 0 <= self.weight_decay < math.inf):
             raise ValueError("epsilon must be positive, weight_decay not negative, and both finite")
         check_positive(self, "max_grad_norm")
+        if not 0 < self.layer_decay <= 1:
+            raise ValueError(f"layer_decay {self.layer_decay} is not in (0, 1]")
+        if self.layer_decay < 1 and self.muon is not None:
+            raise ValueError("layer_decay and muon exclude each other")
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
@@ -71,8 +77,9 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
     muon_parameters = {matrix.parameter for matrix in matrices}
     parameters = [p for p in model.parameters() if p.requires_grad and p not in muon_parameters]
     groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        {"params": [p for p in of_rate if (p.ndim >= 2) == is_matrix], "weight_decay": decay, **rate}
+        for rate, of_rate in _by_rate(model, parameters, config.layer_decay)
+        for is_matrix, decay in ((True, config.weight_decay), (False, 0.0))
     ]
     adamw: dict[str, Any] = {
         "betas": (config.beta1, config.beta2),
@@ -85,6 +92,26 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
         raise InputError("optimizer.muon: the model has no layer to train", remedy="Leave the setting out")
     relative_rate = config.muon.learning_rate / config.learning_rate
     return MuonAdamW(matrices, config.muon, groups, relative_rate=relative_rate, **adamw)
+
+
+def _by_rate(
+    model: nn.Module, parameters: Sequence[nn.Parameter], layer_decay: float
+) -> list[tuple[dict[str, float], list[nn.Parameter]]]:
+    """Return the parameters of each learning rate, and that rate relative to the head's if it differs.
+
+    Source: Clark et al. 2020, "ELECTRA", A.2; Howard and Ruder 2018, "ULMFiT", 3.2.
+    """
+    encoder = find_encoder(model) if layer_decay < 1 else None
+    if encoder is None:
+        return [({}, list(parameters))]
+    rates: dict[nn.Parameter, float] = {}
+    parts = [encoder.embeddings, *encoder.layers]
+    for height, part in enumerate(parts):
+        rates |= dict.fromkeys(part.parameters(), layer_decay ** (len(parts) - height))
+    groups: dict[float, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        groups.setdefault(rates.get(parameter, 1.0), []).append(parameter)
+    return [({"relative_rate": rate}, of_rate) for rate, of_rate in groups.items()]
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -1,0 +1,165 @@
+"""Files of predictions and of wrong answers, scores by class, and how they are scored again."""
+
+import csv
+import json
+import shlex
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from samples import Cloze, save_film_encoder
+
+from cloze.cli import main
+from cloze.tasks.prediction_files import write_rows
+
+NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
+COLUMNS = "--text-column words --label-column mark"
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a classifier, and data whose last two labels are wrong."""
+    directory = tmp_path_factory.mktemp("films")
+    save_film_encoder(directory / "model")
+    rows = [[mark, f"{thing} {mark}"] for mark in ("good", "bad") for thing in ("film", "book", "book film")]
+    with (directory / "data.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([["mark", "words"], *rows * 5])
+    data = f"-d {directory}/data.csv {COLUMNS}"
+    command = (
+        f"finetune classification -m {directory}/model {data} -o {directory}/run --epochs 20 {NANO} --quiet"
+    )
+    assert main(shlex.split(command)) == 0
+    with (directory / "new.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(
+            [
+                ["id", "words", "mark"],
+                ["a1", 'good "film",\nreally', "good"],
+                ["a2", "bad\tbook", "bad"],
+                ["a3", "film good", "bad"],
+                ["a4", "book bad", "good"],
+            ]
+        )
+    return directory
+
+
+def read(path: Path) -> list[dict]:
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_predictions_have_id_and_text_and_are_scored_without_the_texts(
+    films: Path, tmp_path: Path, cloze: Cloze, ending: str
+) -> None:
+    answers, wrong, gold = tmp_path / f"answers.{ending}", tmp_path / f"wrong.{ending}", tmp_path / "gold.csv"
+    printed = cloze(f"predict -m {films}/run {films}/new.csv -o {answers}")
+    assert printed.out == ""
+    assert f"wrote {answers}: 4 rows\n" in printed.err
+    rows = read(answers)
+    assert [(row["id"], row["text"], row["label"]) for row in rows] == [
+        ("a1", 'good "film",\nreally', "good"),
+        ("a2", "bad\tbook", "bad"),
+        ("a3", "film good", "good"),
+        ("a4", "book bad", "bad"),
+    ]
+    gold.write_text("mark\ngood\nbad\nbad\ngood\n")
+    score = cloze(f"score classification {answers} {gold} --label-column mark --errors {wrong} --json")
+    assert (score.json["accuracy"], score.json["confusion"]["good"]) == (0.5, {"good": 1, "bad": 1})
+    assert f"wrote {wrong}: 2 rows\n" in score.err
+    found = read(wrong)
+    assert sorted(str(row["row"]) for row in found) == ["3", "4"]
+    assert "text" not in found[0]
+    confidences = [float(row["confidence"]) for row in found]
+    expected = {row["id"]: float(row["probability"]) for row in rows}
+    assert confidences == sorted((expected["a3"], expected["a4"]), reverse=True)
+
+
+def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(
+    films: Path, tmp_path: Path, cloze: Cloze
+) -> None:
+    command = f"evaluate -m {films}/run -d {films}/new.csv {COLUMNS} --quiet"
+    text = cloze(f"{command} --errors {tmp_path}/wrong.tsv").out
+    assert "  bad       0.5000  0.5000  0.5000        2\n" in text
+    assert "confusion matrix: rows are gold, columns predicted\n        bad  good\n" in text
+    found = read(tmp_path / "wrong.tsv")
+    assert {(row["id"], row["text"], row["gold"], row["prediction"]) for row in found} == {
+        ("a3", "film good", "bad", "good"),
+        ("a4", "book bad", "good", "bad"),
+    }
+    scores = cloze(f"{command} --json").json
+    assert scores["by_class"]["bad"] == {
+        "precision": 0.5,
+        "recall": 0.5,
+        "f1": 0.5,
+        "support": 2,
+        "errors": 2,
+    }
+    errors = f"{command} --errors {tmp_path}/wrong.tsv"
+    assert "wrong.tsv: already exists" in cloze(errors, code=2).err
+    assert (
+        "--errors: is also the output" in cloze(f"{errors} -o {tmp_path}/wrong.tsv --overwrite", code=2).err
+    )
+
+
+def test_the_wrong_answers_are_predicted_again(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    cloze(f"evaluate -m {films}/run -d {films}/new.csv {COLUMNS} --quiet --errors {tmp_path}/wrong.csv")
+    rows = cloze(f"predict -m {films}/run {tmp_path}/wrong.csv --text-column text --quiet").rows
+    assert [row["label"] for row in rows] == [row["prediction"] for row in read(tmp_path / "wrong.csv")]
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".json", ".txt"])
+def test_an_unknown_ending_is_refused_with_those_that_are_known(
+    films: Path, tmp_path: Path, cloze: Cloze, ending: str
+) -> None:
+    printed = cloze(f"predict -m {films}/run {films}/new.csv -o {tmp_path}/x{ending} --quiet", code=2)
+    remedy = "End the name in .csv, .tsv, .jsonl, .ndjson, .parquet."
+    assert printed.err == f"error: {tmp_path}/x{ending}: the ending '{ending}' names no format. {remedy}\n"
+
+
+def test_rows_of_plain_text_are_lines(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "lines.txt").write_text("film good\nbook bad\n")
+    rows = cloze(f"predict -m {films}/run {tmp_path}/lines.txt --quiet").rows
+    assert [(row["row"], row["text"]) for row in rows] == [(1, "film good"), (2, "book bad")]
+
+
+def test_rows_that_are_left_out_keep_their_numbers(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "some.jsonl").write_text('{"words": "film good"}\n{"words": null}\n{"words": "book bad"}\n')
+    rows = cloze(f"predict -m {films}/run {tmp_path}/some.jsonl --skip-bad-rows --quiet").rows
+    assert [row["row"] for row in rows] == [1, 3]
+
+
+def test_a_page_of_explanations_keeps_stdout_empty(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+    page = tmp_path / "why.html"
+    printed = cloze(f"predict -m {films}/run {films}/new.csv --explain --page {page}")
+    assert printed.out == ""
+    assert f"wrote {page}: 4 texts\n" in printed.err
+    assert "really" in page.read_text()
+
+
+def test_errors_of_a_task_without_right_and_wrong_are_refused(tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "p.jsonl").write_text('{"score": 1}\n' * 2)
+    (tmp_path / "gold.tsv").write_text("text\tlabel\na\t1\nb\t2\n")
+    command = f"score regression {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.csv --quiet"
+    assert "--errors: answers of regression are not right or wrong" in cloze(command, code=2).err
+
+
+def test_predictions_of_other_programs_have_no_confidence(tmp_path: Path, cloze: Cloze) -> None:
+    (tmp_path / "p.jsonl").write_text('{"label": "a"}\n' * 2)
+    (tmp_path / "gold.tsv").write_text("text\tlabel\nx\ta\ny\tb\n")
+    cloze(f"score classification {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.jsonl --quiet")
+    expected = {"row": 2, "text": "y", "gold": "b", "prediction": "a", "confidence": None}
+    assert read(tmp_path / "w.jsonl") == [expected]
+
+
+def test_a_row_with_a_new_key_does_not_fit_a_table(tmp_path: Path) -> None:
+    from cloze.errors import RunError
+
+    rows = [{"a": 1}] * 5000 + [{"b": 2}]
+    for ending in ("csv", "parquet"):
+        with pytest.raises(RunError, match="a row has 'b', which the first 4,096 rows do not have"):
+            write_rows(rows, str(tmp_path / f"x.{ending}"))
+    assert not list(tmp_path.iterdir())

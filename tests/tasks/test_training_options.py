@@ -1,0 +1,121 @@
+"""Stratified hold-out, class weights by label, early stopping, frozen layers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from families import REVIEWS
+
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.tasks.batches import stratified_mask
+from cloze.tasks.config import load_finetuning
+from cloze.tasks.custom import Classification
+from cloze.tasks.finetune import finetune, resume_finetuning
+from cloze.tasks.texts import LabeledText
+from cloze.training.model_card import BaseModel
+from runs import rows, weights
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_held_out_items_have_the_share_of_each_class(seed):
+    rng = np.random.default_rng(seed)
+    strata = [*rng.choice(["a", "b", "c"], 200, p=[0.8, 0.15, 0.05]).tolist(), "alone"]
+    chosen = stratified_mask(strata, 0.1, seed=seed)
+    assert chosen.sum() == 20
+    assert not chosen[-1]
+    for name in "abc":
+        count = strata.count(name)
+        held_out = sum(bool(x) for x, stratum in zip(chosen, strata, strict=True) if stratum == name)
+        assert abs(held_out - 0.1 * count) < 1.1
+    assert (chosen == stratified_mask(strata, 0.1, seed=seed)).all()
+    assert (chosen != stratified_mask(strata, 0.1, seed=seed + 1)).any()
+
+
+def test_items_that_are_alone_in_their_class_are_held_out_if_there_are_no_others():
+    assert stratified_mask(["a", "b", "c", "d"], 0.5, seed=0).sum() == 2
+
+
+def _texts(*labels: str) -> list[LabeledText]:
+    return [LabeledText(f"text {number}", label=label) for number, label in enumerate(labels)]
+
+
+def test_class_weights_are_given_by_label_or_balanced():
+    texts = _texts("a", "b", "b", "b", "c", "c")
+
+    def fitted(*settings: str) -> tuple[float, ...]:
+        task, _ = load_finetuning("classification", None, ["model=m", "train=t", *settings])
+        return task.fit_labels(texts).class_weights
+
+    assert fitted("classification.class_weights.b=3") == (1.0, 3.0, 1.0)
+    assert fitted("classification.class_weights={c=2, a=0.5}") == (0.5, 1.0, 2.0)
+    assert fitted("classification.class_weights=balanced") == fitted("classification.balanced=true")
+    assert fitted() == ()
+    for wrong, message in (
+        ("class_weights.d=3", "unknown label 'd'"),
+        ("class_weights.a=-3", "must be numbers of 0 or more"),
+        ("class_weights=equal", "'equal' is not a choice"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fitted(f"classification.{wrong}")
+
+
+def test_labels_with_spaces_are_written_and_read(tmp_path: Path):
+    from cloze.tasks.config import to_toml
+
+    task = Classification(class_weights={"not ok": 2.0, "a.b": 1.5})
+    _, config = load_finetuning("classification", None, ["model=m", "train=t"])
+    (tmp_path / "mine.toml").write_text(to_toml(task, config))
+    assert load_finetuning(path=tmp_path / "mine.toml") == (task, config)
+
+
+def test_a_run_stops_when_its_patience_is_used_up(config, tmp_path):
+    settings = replace(config, epochs=20, patience=2, optimizer=replace(config.optimizer, learning_rate=0.3))
+    run = tmp_path / "run"
+    finetune(REVIEWS, settings, run)
+    logged = rows(run, "validation")
+    best = max(logged, key=lambda row: (row["accuracy"], -row["loss"]))["step"]
+    assert [row["step"] for row in logged if row["step"] > best] == [best + 7, best + 14]
+    assert len(logged) < 20
+    before = weights(run)
+    assert resume_finetuning(run)["checkpoint"] == f"step-{best:08}"
+    assert rows(run, "validation") == logged
+    assert all(weights(run)[name].equal(weight) for name, weight in before.items())
+
+
+def test_frozen_layers_keep_their_weights(config, tmp_path):
+    start = weights(Path(config.model))
+    for name, settings in (("layers", {"freeze_layers": 1}), ("embeddings", {"freeze_embeddings": True})):
+        finetune(REVIEWS, replace(config, epochs=1, **settings), tmp_path / name)
+        trained = weights(tmp_path / name)
+        same = {key for key, weight in trained.items() if key in start and weight.equal(start[key])}
+        frozen = {key for key in start if ".embeddings." in key or (name == "layers" and ".layer.0." in key)}
+        assert frozen
+        assert frozen <= same
+        assert any("pooler" in key for key in trained.keys() - same)
+    with pytest.raises(InputError, match=r"the model has \d+ layers\. Say --set freeze_layers="):
+        finetune(REVIEWS, replace(config, freeze_layers=99), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_run_of_an_earlier_version_keeps_its_held_out_examples(config, tmp_path):
+    run = tmp_path / "run"
+    finetune(REVIEWS, replace(config, epochs=1, stratify=False), run)
+    settings = run / "run.toml"
+    settings.write_text(settings.read_text().replace("stratify = false\n", ""))
+    scores = rows(run, "validation")[-1]["accuracy"]
+    assert resume_finetuning(run)["accuracy"] == pytest.approx(scores)
+
+
+def test_the_card_of_a_classifier_names_license_and_base(config, tmp_path):
+    start = Path(config.model)
+    card = start / "README.md"
+    before = card.read_text("utf-8") if card.exists() else None
+    card.write_text("---\nlicense: cc-by-sa-3.0\n---\n\n# A model\n", "utf-8")
+    try:
+        finetune(REVIEWS, replace(config, epochs=1), tmp_path / "run")
+    finally:
+        card.unlink() if before is None else card.write_text(before, "utf-8")
+    checkpoint = resolve_checkpoint(tmp_path / "run")
+    assert BaseModel.read("x", checkpoint) == BaseModel(start.name, "cc-by-sa-3.0")
