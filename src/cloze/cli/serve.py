@@ -20,6 +20,7 @@ def run(
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1",
     port: int = 8080,
     api_key_file: options.OptionalPath = None,
+    open: options.Switch = False,
     top_k: options.TopK = None,
     device: options.Device = "auto",
     flags: options.Flags,
@@ -29,9 +30,10 @@ def run(
     Args:
         model: cloze-mini, a checkpoint or a run, with its name in requests; may be repeated, the first is the default.
         watch: Run whose curves the page shows during training; may be repeated. Runs of --model are included.
-        host: Address to listen on; 0.0.0.0 accepts connections from other machines.
+        host: Address to listen on; 0.0.0.0 accepts connections from other machines, and requires a key or --open.
         port: Port; 0 selects a free one.
         api_key_file: File whose first line is the key that requests must send, as Authorization: Bearer KEY.
+        open: Answer requests from other machines without a key.
         top_k: Maximum number of classes that /predict returns, the most probable first; by default all.
     """
     from cloze.arguments import check_integer
@@ -50,6 +52,7 @@ def run(
         port=port,
         threads=options.default_workers(),
         api_key=None if api_key_file is None else read_api_key(api_key_file),
+        is_open=open,
         device=device,
         tell=lambda address: print(
             f"serving {', '.join(directories)} at {address}", file=sys.stderr, flush=True
