@@ -147,8 +147,12 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.Captu
         (["-m"], "--model"),
         (["-m", "nowhere"], "nowhere"),
         (["-m", "a=x", "-m", "a=y"], "is used twice"),
-        (["-m", "{bert}", "--host", "203.0.113.7", "--port", "1"], "cannot listen on 203.0.113.7:1"),
+        (
+            ["-m", "{bert}", "--host", "203.0.113.7", "--open", "--port", "1"],
+            "cannot listen on 203.0.113.7:1",
+        ),
         (["-m", "{bert}", "--host", ""], "--host: the address is empty. Give an address"),
+        (["-m", "{bert}", "--host", "", "--open"], "--host: the address is empty. Give an address"),
         (["-m", "{bert}", "--host", " "], "--host: the address is empty. Give an address"),
         (["-m", "{bert}", "--host", "0.0.0.0", "--port", "0"], "--host: 0.0.0.0 is open to other machines"),
         (["-m", "{bert}", "--host", "0", "--port", "0"], "--host: 0 is open to other machines"),

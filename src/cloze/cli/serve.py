@@ -41,7 +41,10 @@ def run(
 
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     from cloze.serving.limits import Limits
-    from cloze.serving.server import read_api_key, serve
+    from cloze.serving.server import check_local, read_api_key, serve
+
+    if not host.strip() or (api_key_file is None and not open):
+        check_local(host)
 
     directories = _parse_names(model or ("cloze-mini",), flag="--model")
     serve(
@@ -52,7 +55,6 @@ def run(
         port=port,
         threads=options.default_workers(),
         api_key=None if api_key_file is None else read_api_key(api_key_file),
-        is_open=open,
         device=device,
         tell=lambda address: print(
             f"serving {', '.join(directories)} at {address}", file=sys.stderr, flush=True

@@ -4,7 +4,7 @@ import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -32,7 +32,6 @@ def serve(
     port: int,
     threads: int,
     api_key: str | None,
-    is_open: bool = False,
     device: str,
     tell: Callable[[str], None],
 ) -> None:
@@ -46,26 +45,20 @@ def serve(
         port: 0 chooses a free one.
         threads: of torch.
         api_key: required of requests.
-        is_open: answer other machines without a key.
         device: cpu, cuda, mps or auto.
         tell: called with the address once the server answers.
 
     Raises:
-        InputError: a model is missing or damaged, a run is missing, the port is out of range, or the address is open
-            to other machines and neither `api_key` nor `is_open` is given.
+        InputError: a model is missing or damaged, a run is missing, or the port is out of range.
         RunError: the address is in use.
     """
     for path in watched.values():
         if not path.is_dir():
             raise InputError("no such run", where=path)
     with bind(host, port) as listening:
-        is_local = ip_address(listening.getsockname()[0]).is_loopback
-        if not is_local and api_key is None and not is_open:
-            what = f"{host} is open to other machines, and no key is required"
-            remedy = "Give --api-key-file FILE, or --open to answer every machine"
-            raise InputError(what, where="--host", remedy=remedy)
         models = load_models(directories, device=device, max_classes=limits.classes)
         runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
+        is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
         app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
         config = uvicorn.Config(
@@ -103,12 +96,26 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def check_local(host: str) -> None:
+    """Refuse an address that other machines reach; a name that is unknown is refused by `bind`.
+
+    Raises:
+        InputError: the address is not local, or it is empty, which for the system is every address of the machine.
+    """
+    if not host.strip():
+        raise InputError("the address is empty", where="--host", remedy="Give an address, such as 127.0.0.1")
+    with suppress(OSError):
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+        if not all(ip_address(address).is_loopback for address in addresses):
+            what = f"{host} is open to other machines, and no key is required"
+            remedy = "Give --api-key-file FILE, or --open to answer every machine"
+            raise InputError(what, where="--host", remedy=remedy)
+
+
 def bind(host: str, port: int) -> socket.socket:
     """Reserve an address without listening on it, so that errors appear before models are loaded."""
     if not 0 <= port <= _MAX_PORT:
         raise InputError(f"{port} is not in 0..{_MAX_PORT}", where="--port")
-    if not host.strip():  # for the system an empty name is every address of the machine
-        raise InputError("the address is empty", where="--host", remedy="Give an address, such as 127.0.0.1")
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     with _close_on_error(bound, f"{host}:{port}"):
