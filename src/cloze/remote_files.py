@@ -17,7 +17,7 @@ from typing import IO, Any, TypeAlias
 
 from cloze import artifacts, file_io
 from cloze.errors import ClozeError, InputError, RunError
-from cloze.optional_dependencies import require
+from cloze.optional_dependencies import import_package, require
 
 PathOrUrl: TypeAlias = Path | str
 """A local path, or the URL of a file or directory on an object store."""
@@ -306,7 +306,5 @@ def _store(url: str, *, writing: bool = False) -> Iterator[tuple[Any, str]]:
     """Yield fsspec's file system for a URL and the path in it; errors are those of `_remote_errors`."""
     with _remote_errors(url, writing=writing):
         require(["fsspec"], extra="stores", where=url)
-        from fsspec.core import url_to_fs
-
-        system, path = url_to_fs(url)
+        system, path = import_package("fsspec.core").url_to_fs(url)
         yield system, str(path).rstrip("/")
