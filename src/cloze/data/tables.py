@@ -22,7 +22,7 @@ from cloze.data.delimited import (
     split_rows,
     warn_of_quotation_marks,
 )
-from cloze.data.files import Line, check_file, read_lines
+from cloze.data.files import MAX_LINE_BYTES, Line, check_file, read_lines
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
@@ -34,7 +34,9 @@ RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 Parsed = TypeVar("Parsed")
 
 _PARQUET = ".parquet"
-_PARQUET_ROWS = 1024  # in memory at once
+_PARQUET_ROWS = 1024  # in memory at once, as Arrow has them
+_PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LINE_BYTES
+_BATCH_BYTES = 1 << 26
 _SHOWN_ERRORS = 10
 _MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE = 10, 0.01  # rows that may be left out
 
@@ -320,23 +322,31 @@ def _extension(path: PathOrUrl) -> str:
 
 def _parquet_rows(path: PathOrUrl, columns: Sequence[Column], optional: Sequence[str]) -> Iterator[RawRow]:
     """Yield the cells of these columns of a Parquet file, without reading the others."""
-    from cloze.data.arrow_files import open_parquet
+    from cloze.data.arrow_files import is_text_type, longest_cell, open_parquet, rows_per_batch
 
     check_file(path)
     with open_parquet(str(path)) as file:
         names = dict.fromkeys(file.schema_arrow.names)
         wanted = [_find(names, column, f"{path}:1") for column in columns]
         wanted += [column for column in optional if column in names]
-        number = 0
-        for batch in file.iter_batches(_PARQUET_ROWS, columns=wanted):
-            try:
-                rows = batch.to_pylist()
-            except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
-                what = f"a cell of this row or the {batch.num_rows - 1:,} after it cannot be read: {error}"
-                raise InputError(what, where=f"{path}:{number + 1}") from error
-            for values in rows:
-                number += 1
-                yield values, f"{path}:{number}"
+        texts = [name for name in wanted if is_text_type(file.schema_arrow.field(name).type)]
+        batch_rows = rows_per_batch(file, max_rows=_PARQUET_ROWS, max_bytes=_BATCH_BYTES)
+    number = 0
+    with open_parquet(str(path), dictionaries=texts) as file:
+        for batch in file.iter_batches(batch_rows, columns=wanted):
+            if longest_cell(batch) > MAX_LINE_BYTES:
+                what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
+                raise InputError(what, where=f"{path}:{number + 1}", remedy="Split it into shorter texts")
+            for start in range(0, batch.num_rows, _PYTHON_ROWS):
+                part = batch.slice(start, _PYTHON_ROWS)
+                try:
+                    rows = part.to_pylist()
+                except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
+                    what = f"a cell of this row or the {part.num_rows - 1:,} after it cannot be read: {error}"
+                    raise InputError(what, where=f"{path}:{number + 1}") from error
+                for values in rows:
+                    number += 1
+                    yield values, f"{path}:{number}"
 
 
 def _check_header(names: list[str], where: str) -> list[str]:
