@@ -57,8 +57,10 @@ def run(
     from cloze.remote_files import check_output_file, to_path_or_url
     from cloze.reports.explanation_page import ExplainedText, write_explanations
     from cloze.tasks.predict import top_k_limiter
+    from cloze.training.memory import configure_process_memory
     from cloze.training.workers import place_workers
 
+    configure_process_memory("inference")
     options.required(model, "--model", verb="predict")
     task, input_file = _task_and_input(task, input_file)
     if page is not None and not explain:

@@ -42,7 +42,9 @@ def run(
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     from cloze.serving.limits import Limits
     from cloze.serving.server import check_local, read_api_key, serve
+    from cloze.training.memory import configure_process_memory
 
+    configure_process_memory("inference")
     if not host.strip() or (api_key_file is None and not open):
         check_local(host)
 
