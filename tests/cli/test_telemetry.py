@@ -88,6 +88,7 @@ def test_an_export_does_not_report_home(samples: Samples, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_no_verb_looks_up_another_machine(samples: Samples, tmp_path: Path) -> None:
     assert set(COMMANDS) | WITHOUT == set(VERBS)
     assert all(split_verb(shlex.split(command))[0] == verb for verb, command in COMMANDS.items())
