@@ -14,13 +14,14 @@ import uvicorn
 from cloze.errors import InputError, RunError
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
+from cloze.serving.connections import LimitedProtocol
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 from cloze.training.metrics_log import METRICS
 
 _MIN_KEY_CHARACTERS = 16
 _MAX_PORT = 65_535
-_BACKLOG = 2048  # connections that wait to be accepted
+_BACKLOG = 128  # connections that wait to be accepted
 
 
 def serve(
@@ -63,7 +64,8 @@ def serve(
         app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
         config = uvicorn.Config(
             app,
-            http="h11",  # httptools, which is faster, reads heads of any length into memory
+            http=LimitedProtocol,  # of h11: httptools, which is faster, reads heads of any length into memory
+            backlog=_BACKLOG,
             loop="asyncio",  # uvloop prints a traceback when a client disconnects
             access_log=False,
             log_level="warning",
