@@ -40,7 +40,7 @@ COMMANDS = {
     "embed": "embed {text} -m {run} -o {tmp}/vectors.npy",
     "neighbors": "neighbors -m {run} night",
     "attention": "attention -m {run} night -o {tmp}/attention.html",
-    "serve": "serve -m {run} --port 0",
+    "serve": "serve -m {checkpoint} --port 0",
     "import": "import {checkpoint} -o {tmp}/imported",
     "export": "export {run} -o {tmp}/onnx",
     "info": "info {run}",
