@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
@@ -23,7 +22,7 @@ from benchmarks.machine import describe_machine
 from cloze import artifacts, file_io
 from cloze.cli.options import CommonOptions, Flags, OptionalPath
 from cloze.errors import InputError, RunError
-from cloze.optional_dependencies import require
+from cloze.optional_dependencies import import_package, require
 from cloze.pretraining.config import Size
 from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
@@ -365,7 +364,7 @@ def import_peer(name: str) -> ModuleType:
         InputError: it is not installed.
     """
     require([name], extra="bench", where="--vs")
-    return import_module(name)
+    return import_package(name)
 
 
 def _figure(value: float) -> str:

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+_MAX_CHARACTERS = 2000
+"""Of an error's line."""
+
 
 class ClozeError(Exception):
     """An error that the command line prints without a traceback.
@@ -30,7 +33,10 @@ class ClozeError(Exception):
         message = self.what if self.where is None else f"{self.where}: {self.what}"
         line = message if self.remedy is None else f"{message}. {self.remedy}."
         # names and values from files may contain terminal escape sequences
-        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(line.split()))
+        line = " ".join(line.split())
+        if len(line) > _MAX_CHARACTERS:  # a table may have thousands of columns, or a value megabytes
+            line = f"{line[: _MAX_CHARACTERS // 2]} … {line[-_MAX_CHARACTERS // 2 :]}"
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 class InputError(ClozeError):

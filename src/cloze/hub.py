@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from cloze import file_io
 from cloze.artifacts import CARD_FILE, MANIFEST
 from cloze.errors import ClozeError, InputError, RunError
-from cloze.optional_dependencies import require
+from cloze.optional_dependencies import import_package, require
 
 HubFiles: TypeAlias = Literal["model", "tokenizer", "pickle"]
 """The files that are read: of a model, of its tokenizer, or of a model whose weights may be pickled."""
@@ -134,11 +133,8 @@ def import_hub(where: object) -> Any:
     Raises:
         InputError: it is not installed.
     """
-    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     require(["huggingface_hub"], extra="hub", where=where)
-    import huggingface_hub
-
-    return huggingface_hub
+    return import_package("huggingface_hub")
 
 
 def cache_directory(name: HubName) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from cloze.errors import InputError, RunError
-from cloze.optional_dependencies import require
+from cloze.optional_dependencies import import_package, require
 from cloze.parallel_map import WorkerPlacement
 
 Item = TypeVar("Item")
@@ -122,10 +122,8 @@ def _ray() -> Any:
         InputError: Ray is not installed, or the cluster does not answer.
     """
     require(["ray"], extra="ray", where="executor")
-    import ray
-
+    ray: Any = import_package("ray")
     if not ray.is_initialized():
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
         except (ConnectionError, ValueError, RuntimeError) as error:

@@ -17,7 +17,7 @@ from typing import IO, Any, TypeAlias
 
 from cloze import artifacts, file_io, hub
 from cloze.errors import ClozeError, InputError, RunError
-from cloze.optional_dependencies import require
+from cloze.optional_dependencies import import_package, require
 
 PathOrUrl: TypeAlias = Path | str
 """A local path, or the URL of a file or directory on an object store."""
@@ -310,7 +310,5 @@ def _store(url: str, *, writing: bool = False) -> Iterator[tuple[Any, str]]:
         require(["fsspec"], extra="stores", where=url)
         if url.startswith(hub.PREFIX):
             hub.import_hub(url)
-        from fsspec.core import url_to_fs
-
-        system, path = url_to_fs(url)
+        system, path = import_package("fsspec.core").url_to_fs(url)
         yield system, str(path).rstrip("/")

@@ -5,12 +5,15 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
+MIN_COLUMNS = 20
+"""Narrower terminals get lines of this width, which they wrap themselves."""
+
 
 def terminal_width() -> int | None:
     """Return the columns of the terminal that stdout is, or those that COLUMNS names; None for a file or a pipe."""
     if not (os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty()):
         return None
-    return shutil.get_terminal_size().columns
+    return max(shutil.get_terminal_size().columns, MIN_COLUMNS)
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -21,9 +21,10 @@ class ServerProcess:
         )
         assert self.process.stderr is not None
         self.told = self.process.stderr.readline()
-        found = re.search(r"(http://127\.0\.0\.1:(\d+))", self.told)
+        found = re.search(r"http://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)", self.told)
         assert found, self.told + self.process.stderr.read()
-        self.url, self.port = found[1], int(found[2])
+        self.port = int(found[1])
+        self.url = f"http://127.0.0.1:{self.port}"
         self.log: list[str] = []
         # a pipe that nobody reads is full at some time, and who writes to it stands still
         self._reading = threading.Thread(target=self.log.extend, args=(self.process.stderr,))

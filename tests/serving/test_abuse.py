@@ -3,12 +3,14 @@
 import re
 import socket
 import struct
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -249,3 +251,30 @@ def test_thousands_of_abusive_connections(served: ServerProcess) -> None:
         abuse(served, 5000, slow, seed=2)
         assert {*map(tuple, map(statuses, slow.received()))} == {(408,)}
         slow.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets a limit of another process")
+def test_more_connections_than_files_are_closed_without_a_log(directories: Mapping[str, Path]) -> None:
+    import resource
+
+    served = ServerProcess("-m", str(directories["bert"]))
+    try:
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        idle = [socket.create_connection(("127.0.0.1", served.port), timeout=20) for _ in range(100)]
+        for connection in idle[-40:]:
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""  # closed by the server
+        for connection in idle:
+            connection.close()
+        assert served.post("/embed", inputs="a").status_code == 200
+    finally:
+        served.end()
+    assert len(served.log) <= 1
+
+
+@pytest.mark.long
+def test_a_connection_without_a_head_is_closed(served: ServerProcess) -> None:
+    for data in (b"", HEAD):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=120) as connection:
+            connection.sendall(data)
+            assert connection.recv(1) == b""

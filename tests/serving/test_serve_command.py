@@ -66,6 +66,15 @@ def test_ctrl_c_stops_a_server_with_a_key(
     assert locked.process.wait(15) == 130
 
 
+def test_a_server_open_to_other_machines_answers_without_a_key(
+    start: Callable[..., ServerProcess], directories: Mapping[str, Path]
+) -> None:
+    served = start("-m", str(directories["bert"]), "--host", "0.0.0.0", "--open")
+    headers = {"Host": "some.machine.example"}
+    answer = httpx.post(f"{served.url}/embed", json={"inputs": "a"}, headers=headers, timeout=30)
+    assert answer.status_code == 200
+
+
 @pytest.mark.protected
 def test_open_requests_are_answered_at_shutdown(
     start: Callable[..., ServerProcess], directories: Mapping[str, Path]
@@ -147,7 +156,16 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.Captu
         (["-m"], "--model"),
         (["-m", "nowhere"], "nowhere"),
         (["-m", "a=x", "-m", "a=y"], "is used twice"),
-        (["-m", "{bert}", "--host", "203.0.113.7", "--port", "1"], "cannot listen on 203.0.113.7:1"),
+        (
+            ["-m", "{bert}", "--host", "203.0.113.7", "--open", "--port", "1"],
+            "cannot listen on 203.0.113.7:1",
+        ),
+        (["-m", "{bert}", "--host", ""], "--host: the address is empty. Give an address"),
+        (["-m", "{bert}", "--host", "", "--open"], "--host: the address is empty. Give an address"),
+        (["-m", "{bert}", "--host", " "], "--host: the address is empty. Give an address"),
+        (["-m", "{bert}", "--host", "0.0.0.0", "--port", "0"], "--host: 0.0.0.0 is open to other machines"),
+        (["-m", "{bert}", "--host", "0", "--port", "0"], "--host: 0 is open to other machines"),
+        (["-m", "{bert}", "--host", "::", "--port", "0"], "--host: :: is open to other machines"),
         (["-m", "{bert}", "--port", "70000"], "70000 is not in"),
         (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
         (["-m", "{bert}", "--api-key-file", "{short}"], "a key of 3 characters"),

@@ -466,3 +466,27 @@ def test_signal_while_the_last_step_is_saved_stops_the_caller(tmp_path):
     with pytest.raises(Interrupted, match="stopped by SIGTERM after step 30"):
         trainer.train(resume_from=None)
     assert _kept(tmp_path)[-1] == 30
+
+
+def test_a_row_of_the_log_covers_the_steps_before_a_resume(tmp_path: Path) -> None:
+    """Rows are written every 7 steps, checkpoints every 5: the row of step 14 has steps of both processes."""
+    config = replace(CONFIG, evaluation=EvaluationConfig(times=1, log_every_steps=7))
+    whole = _train(tmp_path / "whole", config=config, every_steps=5)
+    killed = LineObjective()
+
+    def fail(batch: int) -> None:
+        if batch == 12 * MICRO_BATCHES:
+            raise OSError("killed")
+
+    killed.at_batch = fail
+    with pytest.raises(OSError, match="killed"):
+        _train(tmp_path / "killed", killed, config=config, every_steps=5)
+    resumed = _train(tmp_path / "killed", config=config, every_steps=5, resume=True)
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    kept = ("kind", "step", "loss", "square", "gradient_norm", "learning_rate")
+    logs = [
+        [{name: row.get(name) for name in kept} for row in rows(tmp_path / run)]
+        for run in ("whole", "killed")
+    ]
+    assert [row["step"] for row in logs[0]][:2] == [7, 14]
+    assert logs[0] == logs[1]

@@ -3,6 +3,7 @@
 The module of a verb of several words ("vocab extend", "glue-submission") has "_" for spaces and hyphens.
 """
 
+import errno
 import io
 import keyword
 import logging
@@ -56,7 +57,18 @@ EXIT_INTERRUPTED = 130
 def main(argv: list[str] | None = None) -> int:
     """Run a verb and return its exit code: 0 done, 1 failed, 2 wrong input or usage, 130 interrupted."""
     arguments = sys.argv[1:] if argv is None else argv
+    open_closed_streams()
     escape_unprintable()
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()  # reports a full disk or a closed stdout here instead of at exit
+    except OSError as error:  # of help; verbs handle theirs
+        return _report(error)
+
+
+def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return 0 if arguments else 2
@@ -66,6 +78,23 @@ def main(argv: list[str] | None = None) -> int:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     verb, rest = split_verb(arguments)
     return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
+
+
+def open_closed_streams() -> None:
+    """Open the null device in the place of a closed stdin, stdout or stderr.
+
+    Otherwise the next file, such as an output, takes its number, and libraries print into it. Reading a closed stdin
+    and writing to a closed stdout stay errors: no result is lost silently.
+    """
+    for descriptor, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, flags)  # takes the lowest free number
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 (takes no keyword)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def escape_unprintable() -> None:
@@ -97,10 +126,12 @@ def _run_verb(verb: str, arguments: list[str]) -> int:
         import shutil
         import textwrap
 
+        from cloze.tables import MIN_COLUMNS
+
         for longer in VERBS:
             if longer.startswith(f"{verb} "):
                 see = f"See also cloze {longer} --help: {VERBS[longer]}."
-                print(textwrap.fill(see, shutil.get_terminal_size().columns))
+                print(textwrap.fill(see, max(shutil.get_terminal_size().columns, MIN_COLUMNS)))
         raise
 
 
@@ -112,32 +143,35 @@ def run_command(command: str, module: str, arguments: list[str]) -> int:
         module: imported here, so that its errors are reported as well.
         arguments: words after the command.
     """
-    from cloze.errors import ClozeError
-
     try:
         run = import_module(module).run
         parse: Callable[..., Callable[[], None]] = import_module("cloze.cli.parser").parse
         call = parse(run, command, arguments)
         with _show_checkpoints(arguments), _print_data_warnings():
             call()
-        sys.stdout.flush()  # reports a full disk or a closed pipe here instead of at exit
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError as error:
-        if _is_closed_pipe(sys.stdout):  # as after `| head`
-            _flush_or_discard_stdout()
-            return 0
-        with suppress(OSError):
-            print(f"error: {_to_cloze_error(error)}", file=sys.stderr)
-        return EXIT_FAILURE
     except Exception as error:
-        if "--debug" in arguments:
+        if "--debug" in arguments and not isinstance(error, BrokenPipeError):
             traceback.print_exc()
-        reported = error if isinstance(error, ClozeError) else _to_cloze_error(error)
-        print(f"error: {reported}", file=sys.stderr)
-        return reported.exit_code
+        return _report(error)
     return 0
+
+
+def _report(error: Exception) -> int:
+    """Print an error and return the exit code."""
+    from cloze.errors import ClozeError
+
+    is_left = isinstance(error, BrokenPipeError) and _is_closed_pipe(sys.stdout)  # as after `| head`
+    _flush_or_discard_stdout()
+    if is_left:
+        return 0
+    reported = error if isinstance(error, ClozeError) else _to_cloze_error(error)
+    with suppress(OSError):  # stderr may be closed, too
+        print(f"error: {reported}", file=sys.stderr)
+    return reported.exit_code
 
 
 @contextmanager
@@ -180,15 +214,27 @@ def _print_data_warnings() -> Iterator[None]:
 def _to_cloze_error(error: Exception) -> "ClozeError":
     """Return a one-line error for an exception of the system or for a bug."""
     from cloze.errors import RunError
-    from cloze.training.torch_internals import is_out_of_memory
 
-    if is_out_of_memory(error):
+    if _is_out_of_memory(error):
         return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
     if isinstance(error, OSError):
-        _flush_or_discard_stdout()
+        if error.errno == errno.EBADF and error.filename is None:
+            return RunError("cannot be written: it is closed", where="stdout", remedy="Redirect it to a file")
         return RunError(error.strerror or str(error), where=error.filename)
     remedy = "This is a bug in cloze: --debug shows where"
     return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    if isinstance(error, ImportError):  # of a library that the loader cannot map
+        return "failed to map segment" in str(error) or "cannot allocate memory" in str(error).lower()
+    if "torch" not in sys.modules:  # loading it takes hundreds of megabytes, which may be what is missing
+        return False
+    from cloze.training.torch_internals import is_out_of_memory
+
+    return is_out_of_memory(error)
 
 
 def _is_closed_pipe(stream: TextIO) -> bool:

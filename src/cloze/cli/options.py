@@ -343,7 +343,12 @@ def read_texts(texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
     for text in texts:
         if text == "-":
-            yield from read_lines(Path("-"))
+            lines = read_lines(Path("-"))
+            first = next(lines, None)
+            if first is None:
+                raise InputError("no text", where="stdin", remedy="Send it one or more lines")
+            yield first
+            yield from lines
         else:
             yield text, None
 

@@ -3,12 +3,13 @@
 import dataclasses
 import functools
 import io
+import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -16,6 +17,7 @@ from typing import IO, NamedTuple
 import tyro
 
 from cloze.errors import InputError
+from cloze.tables import MIN_COLUMNS
 
 _COLOR = re.compile("\x1b\\[[0-9;]*m")
 _DECORATION = re.compile("\x1b\\[[0-9;]*m|[╭╮╰╯│]")
@@ -56,7 +58,7 @@ def parse(run: Callable[..., None], command: str, arguments: list[str]) -> Calla
 
     message, help_text = io.StringIO(), _Help(sys.stdout)
     try:
-        with redirect_stderr(message), redirect_stdout(help_text):
+        with redirect_stderr(message), redirect_stdout(help_text), _min_columns():
             call: functools.partial[None] = tyro.cli(
                 call_later,
                 prog=command,
@@ -81,6 +83,22 @@ def parse(run: Callable[..., None], command: str, arguments: list[str]) -> Calla
     return call
 
 
+@contextmanager
+def _min_columns() -> Iterator[None]:
+    """Widen very narrow terminals, for which tyro wraps its help endlessly."""
+    before = os.environ.get("COLUMNS")
+    if shutil.get_terminal_size().columns >= MIN_COLUMNS:
+        yield
+        return
+    os.environ["COLUMNS"] = str(MIN_COLUMNS)
+    try:
+        yield
+    finally:
+        del os.environ["COLUMNS"]
+        if before is not None:
+            os.environ["COLUMNS"] = before
+
+
 class _Help(io.StringIO):
     """Stands in for stdout: tyro writes colors only to a terminal, and frames only in UTF-8."""
 
@@ -98,7 +116,7 @@ class _Help(io.StringIO):
 
 def _print_help(text: str) -> None:
     """Print the help with usage and description, which tyro does not wrap, as wide as the terminal."""
-    width = shutil.get_terminal_size().columns
+    width = max(shutil.get_terminal_size().columns, MIN_COLUMNS)
     for line in text.splitlines():
         plain = _COLOR.sub("", line)
         is_long = len(plain) > width and not _DECORATION.match(plain)

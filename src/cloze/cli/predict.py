@@ -55,8 +55,10 @@ def run(
     from cloze.tasks.answer_rows import prediction_row
     from cloze.tasks.predict import top_k_limiter
     from cloze.tasks.prediction_files import check_output, write_json_lines, write_rows
+    from cloze.training.memory import configure_process_memory
     from cloze.training.workers import place_workers
 
+    configure_process_memory("inference")
     options.required(model, "--model", verb="predict")
     task, input_file = _task_and_input(task, input_file)
     placement = place_workers(pool.resolve(), device)

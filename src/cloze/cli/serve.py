@@ -20,6 +20,7 @@ def run(
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1",
     port: int = 8080,
     api_key_file: options.OptionalPath = None,
+    open: options.Switch = False,
     top_k: options.TopK = None,
     device: options.Device = "auto",
     flags: options.Flags,
@@ -30,9 +31,10 @@ def run(
         model: cloze-mini, a checkpoint, a run or hf://org/name, with its name in requests; may be repeated, the
             first is the default.
         watch: Run whose curves the page shows during training; may be repeated. Runs of --model are included.
-        host: Address to listen on; 0.0.0.0 accepts connections from other machines.
+        host: Address to listen on; 0.0.0.0 accepts connections from other machines, and requires a key or --open.
         port: Port; 0 selects a free one.
         api_key_file: File whose first line is the key that requests must send, as Authorization: Bearer KEY.
+        open: Answer requests from other machines without a key.
         top_k: Maximum number of classes that /predict returns, the most probable first; by default all.
     """
     from cloze.arguments import check_integer
@@ -40,7 +42,12 @@ def run(
 
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     from cloze.serving.limits import Limits
-    from cloze.serving.server import read_api_key, serve
+    from cloze.serving.server import check_local, read_api_key, serve
+    from cloze.training.memory import configure_process_memory
+
+    configure_process_memory("inference")
+    if not host.strip() or (api_key_file is None and not open):
+        check_local(host)
 
     directories = _parse_names(model or ("cloze-mini",), flag="--model")
     serve(

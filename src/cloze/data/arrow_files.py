@@ -24,7 +24,7 @@ from cloze.data.documents import (
 from cloze.data.files import HUB_PREFIX
 from cloze.errors import InputError
 from cloze.hub import import_hub
-from cloze.optional_dependencies import require
+from cloze.optional_dependencies import import_package, require
 from cloze.progress import Bar
 from cloze.remote_files import is_url, open_url
 
@@ -61,17 +61,68 @@ def open_arrow_source(file: str) -> Iterator[pa.NativeFile]:
         else:
             with pa.OSFile(os.fsencode(file)) as source:
                 yield source
-    except (pa.ArrowException, EOFError, OSError) as error:
-        what = f"cannot be read: {str(error).splitlines()[0].rstrip('. ')}"
+    except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
+        what = f"cannot be read: {str(error).partition(chr(10))[0].rstrip('. ')}"
         remedy = "The file is damaged, cut short or of another format: copy it again"
         raise InputError(what, where=file, remedy=remedy) from error
 
 
 @contextmanager
-def open_parquet(file: str) -> Iterator[pq.ParquetFile]:
-    """Open a local or remote Parquet file. Raises as `open_arrow_source`."""
-    with open_arrow_source(file) as source, pq.ParquetFile(source, buffer_size=_BUFFER_BYTES) as parquet:
+def open_parquet(file: str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Open a local or remote Parquet file, and check its pages where it has checksums.
+
+    Args:
+        file: a path or a URL.
+        dictionaries: columns whose repeated texts are kept once.
+
+    Raises:
+        InputError: as `open_arrow_source`.
+    """
+    with (
+        open_arrow_source(file) as source,
+        pq.ParquetFile(
+            source,
+            buffer_size=_BUFFER_BYTES,
+            read_dictionary=list(dictionaries),
+            page_checksum_verification=True,
+        ) as parquet,
+    ):
         yield parquet
+
+
+def rows_per_batch(parquet: pq.ParquetFile, *, max_rows: int, max_bytes: int) -> int:
+    """Return a number of rows whose average size fits, at least 1."""
+    sizes = [
+        (parquet.metadata.row_group(index).total_byte_size, parquet.metadata.row_group(index).num_rows)
+        for index in range(parquet.num_row_groups)
+    ]
+    largest = max((size / max(rows, 1) for size, rows in sizes), default=0.0)
+    return max(1, min(max_rows, int(max_bytes / max(largest, 1.0))))
+
+
+def longest_cell(batch: pa.RecordBatch) -> int:
+    """Return the bytes of the longest text of a batch, also within lists of texts.
+
+    Raises:
+        pa.ArrowInvalid: the batch is damaged.
+    """
+    longest = 0
+    for column in batch.columns:
+        _check_offsets(column)
+        while pa.types.is_dictionary(column.type) or _is_list(column.type):
+            column = column.dictionary if pa.types.is_dictionary(column.type) else column.flatten()
+        if is_text_type(column.type):
+            longest = max(longest, pc.max(pc.binary_length(column)).as_py() or 0)
+    return longest
+
+
+def is_text_type(kind: Any) -> bool:
+    """Return whether the values of an Arrow type are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def split_row_groups(file: str, size: int, range_bytes: int) -> list[tuple[int, int | None, int]]:
@@ -146,16 +197,29 @@ def read_schema(file: str) -> pa.Schema:
         return _arrow_batches(source)[0]
 
 
-def read_batches(file: str, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of a Parquet or Arrow file, a number of rows at a time."""
+def read_batches(
+    file: str, columns: Sequence[str], *, max_rows: int, max_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of a Parquet or Arrow file, a number of rows at a time.
+
+    Args:
+        file: a path or a URL.
+        columns: their names.
+        max_rows: rows of a batch.
+        max_bytes: of a batch of Parquet, estimated from the mean size of a row.
+    """
     if file.lower().endswith(".parquet"):
         with open_parquet(file) as parquet:
+            schema = parquet.schema_arrow
+            batch_rows = rows_per_batch(parquet, max_rows=max_rows, max_bytes=max_bytes)
+        texts = [name for name in columns if is_text_type(schema.field(name).type)]
+        with open_parquet(file, dictionaries=texts) as parquet:
             yield from parquet.iter_batches(batch_rows, columns=columns)
         return
     with open_arrow_source(file) as source:
         for batch in _arrow_batches(source)[1]:
-            for start in range(0, batch.num_rows, batch_rows):
-                yield batch.slice(start, batch_rows).select(columns)
+            for start in range(0, batch.num_rows, max_rows):
+                yield batch.slice(start, max_rows).select(columns)
 
 
 def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
@@ -166,8 +230,7 @@ def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Docum
     where = name = file_range.file
     require(["datasets"], extra="hub", where=name)
     import_hub(name)
-    import datasets
-
+    datasets: Any = import_package("datasets")
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":", 2), "", ""][:3]
     try:
         rows = datasets.load_dataset(path, config or None, split=split or "train", streaming=True)
@@ -215,9 +278,19 @@ def _documents(batch: pa.RecordBatch, text_field: str, file: str, rows_before: i
     column = batch.column(first)
     for name in rest:
         column = pc.struct_field(column, name)
+    _check_offsets(column)
     for row, text in enumerate(_texts(column, file, rows_before), rows_before + 1):
         if text and (document := _document(text, f"{file}:row {row}")) is not None:
             yield document
+
+
+def _check_offsets(column: pa.Array) -> None:
+    """Raise ArrowInvalid for an array whose offsets lead out of its data; `_texts` finds texts that are not UTF-8."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):  # offsets are checked first
+            raise
 
 
 def _texts(column: pa.Array, file: str, rows_before: int) -> list[str | None]:

@@ -22,7 +22,7 @@ from cloze.data.delimited import (
     split_cells,
     split_rows,
 )
-from cloze.data.files import Line, check_file, open_text, read_lines, read_text
+from cloze.data.files import MAX_LINE_BYTES, Line, check_file, open_text, read_lines, read_text
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
@@ -34,7 +34,9 @@ RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 Parsed = TypeVar("Parsed")
 
 _PARQUET, _ARROW = ".parquet", ".arrow"
-_ARROW_ROWS = 1024  # in memory at once
+_ARROW_ROWS = 1024  # in memory at once, as Arrow has them
+_PYTHON_ROWS = 16  # in memory at once as Python objects, each of at most MAX_LINE_BYTES
+_BATCH_BYTES = 1 << 26
 _SHOWN_ERRORS = 10
 _SAMPLE_LINES = 20  # that tell a plain text from a table
 _MAX_BROKEN_ROWS, _MAX_BROKEN_SHARE = 10, 0.01  # rows that may be left out
@@ -417,22 +419,27 @@ def _arrow_rows(
     path: PathOrUrl, columns: Sequence[Column], is_optional: Callable[[str], bool]
 ) -> Iterator[RawRow]:
     """Yield the cells of these columns of a Parquet or Arrow file, without those of the others."""
-    from cloze.data.arrow_files import read_batches, read_schema
+    from cloze.data.arrow_files import longest_cell, read_batches, read_schema
 
     check_file(path)
     names = dict.fromkeys(read_schema(str(path)).names)
     wanted = [_find(names, column, f"{path}:1") for column in columns]
     wanted += [name for name in filter(is_optional, names) if name not in wanted]
     number = 0
-    for batch in read_batches(str(path), wanted, _ARROW_ROWS):
-        try:
-            rows = batch.to_pylist()
-        except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
-            what = f"a cell of this row or the {batch.num_rows - 1:,} after it cannot be read: {error}"
-            raise InputError(what, where=f"{path}:{number + 1}") from error
-        for values in rows:
-            number += 1
-            yield values, f"{path}:{number}"
+    for batch in read_batches(str(path), wanted, max_rows=_ARROW_ROWS, max_bytes=_BATCH_BYTES):
+        if longest_cell(batch) > MAX_LINE_BYTES:
+            what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
+            raise InputError(what, where=f"{path}:{number + 1}", remedy="Split it into shorter texts")
+        for start in range(0, batch.num_rows, _PYTHON_ROWS):
+            part = batch.slice(start, _PYTHON_ROWS)
+            try:
+                rows = part.to_pylist()
+            except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
+                what = f"a cell of this row or the {part.num_rows - 1:,} after it cannot be read: {error}"
+                raise InputError(what, where=f"{path}:{number + 1}") from error
+            for values in rows:
+                number += 1
+                yield values, f"{path}:{number}"
 
 
 def _check_header(names: list[str], where: str) -> list[str]:

@@ -5,10 +5,9 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import onnxruntime
 import torch
 
 from cloze import artifacts
@@ -21,6 +20,10 @@ from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
 from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.optional_dependencies import import_package
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 KIND = "onnx"
 MODEL_FILE = "model.onnx"
@@ -109,7 +112,7 @@ def export_onnx(
 
 def compare_with_torch(data: bytes, model: Encoder | ModelWithHead) -> tuple[ParityCheck, ...]:
     """Run a graph in ONNX Runtime and its model in torch on padded batches of several shapes."""
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = import_package("onnxruntime").InferenceSession(data, providers=["CPUExecutionProvider"])
     longest = model.config.max_position_embeddings
     lengths = {1: min(3, longest), 4: max(longest // 4, 1), 3: max(longest // 2, 1), 2: longest}
     generator = torch.Generator().manual_seed(_SEED)
@@ -117,7 +120,7 @@ def compare_with_torch(data: bytes, model: Encoder | ModelWithHead) -> tuple[Par
 
 
 def _compare(
-    session: onnxruntime.InferenceSession,
+    session: "onnxruntime.InferenceSession",
     model: Encoder | ModelWithHead,
     shape: tuple[int, int],
     generator: torch.Generator,

@@ -257,7 +257,9 @@ def _write_parquet(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtyp
             }
             table = pyarrow.table({**columns, "vector": vectors})
             if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=list(part.columns))
+                writer = pyarrow.parquet.ParquetWriter(
+                    path, table.schema, use_dictionary=list(part.columns), write_page_checksum=True
+                )
             writer.write_table(table)
     finally:
         if writer is not None:

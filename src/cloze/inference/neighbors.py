@@ -97,8 +97,13 @@ class VectorFile:
                 yield from texts.to_pylist()
 
     def _read_column(self, name: str) -> Iterator[Any]:
-        for batch in _open_parquet(self.path).iter_batches(self.chunk_size, columns=[name]):
-            yield batch.column(name)
+        batches = _open_parquet(self.path).iter_batches(self.chunk_size, columns=[name])
+        try:
+            for batch in batches:
+                yield batch.column(name)
+        except (pyarrow.ArrowException, OSError) as error:
+            what = f"damaged: {str(error).splitlines()[0]}"
+            raise InputError(what, where=self.path, remedy="Embed it again") from error
 
 
 def neighbors_in_file(
@@ -249,7 +254,7 @@ def _texts_at(file: VectorFile, rows: set[int]) -> dict[int, str]:
 
 def _open_parquet(path: Path) -> pyarrow.parquet.ParquetFile:
     try:
-        file = pyarrow.parquet.ParquetFile(path)
+        file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"not a Parquet file: {error}", where=path) from error
     names = file.schema_arrow.names

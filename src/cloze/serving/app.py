@@ -1,5 +1,6 @@
 """The FastAPI application: middleware, routes, and the batcher that they share."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from fastapi import FastAPI
 
 from cloze.serving import embedding_routes, explorer_routes, task_routes
 from cloze.serving.batcher import Batcher
+from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.default_route import default_routes
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION, info_routes
@@ -43,6 +45,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        log_lack_of_files_once(asyncio.get_running_loop())
         yield
         batcher.close()
 

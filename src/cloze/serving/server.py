@@ -4,7 +4,7 @@ import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -14,13 +14,14 @@ import uvicorn
 from cloze.errors import InputError, RunError
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
+from cloze.serving.connections import LimitedProtocol
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 from cloze.training.metrics_log import METRICS
 
 _MIN_KEY_CHARACTERS = 16
 _MAX_PORT = 65_535
-_BACKLOG = 2048  # connections that wait to be accepted
+_BACKLOG = 128  # connections that wait to be accepted
 
 
 def serve(
@@ -63,7 +64,8 @@ def serve(
         app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
         config = uvicorn.Config(
             app,
-            http="h11",  # httptools, which is faster, reads heads of any length into memory
+            http=LimitedProtocol,  # of h11: httptools, which is faster, reads heads of any length into memory
+            backlog=_BACKLOG,
             loop="asyncio",  # uvloop prints a traceback when a client disconnects
             access_log=False,
             log_level="warning",
@@ -94,6 +96,22 @@ class _Server(uvicorn.Server):
         """Start to stop."""
         self._batcher.stop()
         super().handle_exit(sig, frame)
+
+
+def check_local(host: str) -> None:
+    """Refuse an address that other machines reach; a name that is unknown is refused by `bind`.
+
+    Raises:
+        InputError: the address is not local, or it is empty, which for the system is every address of the machine.
+    """
+    if not host.strip():
+        raise InputError("the address is empty", where="--host", remedy="Give an address, such as 127.0.0.1")
+    with suppress(OSError):
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+        if not all(ip_address(address).is_loopback for address in addresses):
+            what = f"{host} is open to other machines, and no key is required"
+            remedy = "Give --api-key-file FILE, or --open to answer every machine"
+            raise InputError(what, where="--host", remedy=remedy)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -67,6 +67,8 @@ class TrainingState:
     """The setting as halved after memory ran out; None if it never did."""
     immutable_settings: Mapping[str, Any] | None = None
     """Settings that must not change on resume, by name."""
+    log_window: Mapping[str, Any] | None = None
+    """Sums of the steps since the last row of the log, of all ranks; None in checkpoints of earlier versions."""
 
 
 def save_checkpoint(

@@ -146,6 +146,7 @@ class Trainer:
             raise changed_setting_error("averaging", self.run)
         if self._average is not None and average is not None:
             self._average.restore(average)
+        self._window = LogWindow.from_state(self.state.log_window, self.context)
 
     def _interrupted(self, stop: StopRequest) -> Interrupted:
         message = f"stopped by {stop.signal_name or 'another rank'} after step {self.state.step}"
@@ -400,7 +401,8 @@ class Trainer:
             self._save()
 
     def _save(self) -> None:
-        self.state = replace(self.state, elapsed_seconds=self._elapsed_seconds())
+        window = self._window.to_state(self.context)
+        self.state = replace(self.state, elapsed_seconds=self._elapsed_seconds(), log_window=window)
         keep = self.context.is_rank_zero
         with self._average_applied():
             tensors = gather_tensors(optimizer_state_tensors(self._model, self._optimizer), keep=keep)

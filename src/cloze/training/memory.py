@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -15,26 +16,33 @@ from cloze.training.torch_internals import is_out_of_memory
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 _NEVER = 2**31 - 1
 _LARGE = 2**30
-_CACHED_KERNELS = 64
+_RETURNED = 2**24
+_MAPPED = 2**22
+_CACHED_KERNELS = {"training": 64, "inference": 8}
 
 
-def configure_process_memory() -> None:
-    """Make glibc keep large freed blocks for the next step, and oneDNN cache few kernels.
+def configure_process_memory(work: Literal["training", "inference"] = "training") -> None:
+    """Bound the memory that glibc and oneDNN keep for later computations.
 
-    By default every array over 32 MB is mapped again and its pages are faulted in one by one; a training step on a
-    CPU then spends 5 to 20% of its time there. Packed batches differ in shape, so that cached kernels are seldom used
-    again, and each takes memory; oneDNN reads the limit from the environment when it first computes.
+    Training: glibc keeps large freed blocks for the next step. By default every array over 32 MB is mapped again and
+    its pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time there.
+
+    Inference: glibc returns large freed blocks to the system. By default it keeps ever larger ones, and as lengths
+    vary, the gaps between them add up.
+
+    Packed batches differ in shape, so that oneDNN's cached kernels are seldom used again, and each takes memory; it
+    reads the limit from the environment when it first computes.
 
     The settings are those of the whole process, so the program chooses them, not the library. glibc's have an effect on
     Linux only.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHED_KERNELS))
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHED_KERNELS[work]))
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE)
-        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER)
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE if work == "training" else _MAPPED)
+        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER if work == "training" else _RETURNED)
 
 
 def empty_cache(device: torch.device) -> None:

@@ -1,7 +1,8 @@
 """Losses and accuracies as sums and counts, which add up over batches, steps and ranks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -31,6 +32,18 @@ class MetricAccumulator:
         total_before, count_before = self._sums.get(name, (0.0, 0.0))
         self._sums[name] = (total_before + total, count_before + count)
 
+    def sums(self) -> dict[str, tuple[float, float]]:
+        """Return the sum and the count of each metric."""
+        return dict(self._sums)
+
+    @classmethod
+    def from_sums(cls, sums: Mapping[str, Sequence[float]]) -> "MetricAccumulator":
+        """Return an accumulator of these sums and counts."""
+        accumulator = cls()
+        for name, (total, count) in sums.items():
+            accumulator._add(name, total, count)
+        return accumulator
+
     def means(self, loss_names: tuple[str, ...]) -> dict[str, float]:
         """Return the mean of each metric, preceded by `loss`, the sum of those named."""
         means = {name: total / max(count, 1.0) for name, (total, count) in self._sums.items()}
@@ -56,6 +69,37 @@ class LogWindow:
         self.norms.append(norm)
         self.tokens += tokens
         self.seconds += seconds
+
+    def to_state(self, context: DistributedContext) -> dict[str, Any]:
+        """Return the window as JSON values, with the metrics of every rank; all ranks call it."""
+        return {
+            "metrics": [metrics.sums() for metrics in context.all_gather(self.metrics)],
+            "learning_rate": self.learning_rate,
+            "norms": list(self.norms),
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any] | None, context: DistributedContext) -> "LogWindow":
+        """Return the window of this rank; rank zero takes the metrics of ranks that no longer exist.
+
+        Args:
+            state: from `to_state`; None, as in checkpoints of versions that did not save it, is an empty window.
+            context: the ranks of the resumed run.
+        """
+        if state is None:
+            return cls()
+        window = cls(
+            learning_rate=state["learning_rate"],
+            norms=list(state["norms"]),
+            tokens=state["tokens"],
+            seconds=state["seconds"],
+        )
+        for rank, sums in enumerate(state["metrics"]):
+            if context.rank == (rank if rank < context.world_size else 0):
+                window.metrics.merge(MetricAccumulator.from_sums(sums))
+        return window
 
     def means(self, loss_names: tuple[str, ...], context: DistributedContext) -> dict[str, float]:
         """Return the means over the steps and all ranks; an empty dictionary without steps."""

@@ -1,0 +1,120 @@
+"""No verb and no package that cloze imports looks up another machine or leaves files in the home directory."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import namespace
+import pytest
+from samples import NANO, NANO_TASK, Samples, fill_in, sample_paths
+
+from cloze.cli import VERBS, split_verb
+from cloze.optional_dependencies import TELEMETRY_SWITCHES
+
+SCRIPT = Path(namespace.__file__)
+UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
+CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "PYTEST_CURRENT_TEST")
+"""Packages keep quiet where one of them is set."""
+COMMANDS = {
+    "vocab": "vocab {text} -o {tmp}/v --size 500 --workers 1",
+    "vocab extend": "vocab extend {vocab} --words {tmp}/words.txt -o {tmp}/extended",
+    "vocab inspect": "vocab inspect {run}",
+    "corpus": "corpus {text} --vocab {vocab} -o {tmp}/corpus --workers 1",
+    "corpus audit": "corpus audit {data}",
+    "pretrain": f"pretrain --data {{data}} -o {{tmp}}/pretrained --steps 2 {shlex.join(NANO)}",
+    "finetune": "finetune classification -m {run} -d {table} -o {tmp}/tuned " + shlex.join(NANO_TASK),
+    "baseline": "baseline classification -d {table}",
+    "tasks": "tasks",
+    "evaluate": "evaluate -m {classifier} -d {table}",
+    "predict": "predict -m {classifier} {table} -o {tmp}/predictions.jsonl",
+    "score": "score classification {tmp}/predictions.jsonl {table}",
+    "fill": "fill -m {run} 'It was a [MASK].'",
+    "next": "next -m {run} a b",
+    "embed": "embed {text} -m {run} -o {tmp}/vectors.npy",
+    "neighbors": "neighbors -m {run} night",
+    "attention": "attention -m {run} night -o {tmp}/attention.html",
+    "serve": "serve -m {checkpoint} --port 0",
+    "import": "import {checkpoint} -o {tmp}/imported",
+    "export": "export {run} -o {tmp}/onnx",
+    "info": "info {run}",
+    "report": "report {run} -o {tmp}/report.html",
+    "completion": "completion bash",
+    "help": "help fill",
+}
+WITHOUT = {"demo", "corpus merge", "glue-submission"}
+"""They run the others (demo), or need parts of a job array or nine runs."""
+
+
+def look_ups(commands: Sequence[str], tmp_path: Path, home: Path) -> list[str]:
+    """Run commands without network interfaces, as a user without CI; return the names looked up."""
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        pytest.skip("needs Linux and unshare")
+    if subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("the system permits no network namespace")
+    home.mkdir()
+    silencing = {*CI_VARIABLES, *(name for switches in TELEMETRY_SWITCHES.values() for name in switches)}
+    environment = {name: value for name, value in os.environ.items() if name not in silencing}
+    environment |= {"HOME": str(home)}
+    for name in ("HF_HUB_OFFLINE", "XDG_CACHE_HOME", "HF_HOME"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [*UNSHARE, sys.executable, str(SCRIPT), str(tmp_path)],
+        input=json.dumps([shlex.split(command) for command in commands]),
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert result["code"] == 0, done.stderr
+    names: list[str] = result["names"]
+    assert namespace.CONTROL in names, "look-ups are not recorded"
+    return [name for name in names if not name.startswith(namespace.CONTROL)]
+
+
+def test_an_export_does_not_report_home(samples: Samples, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    commands = [fill_in(COMMANDS["export"], sample_paths(tmp_path, samples))]
+    assert look_ups(commands, tmp_path, tmp_path / "home") == []
+    assert list((tmp_path / "home").rglob("*")) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_no_verb_looks_up_another_machine(samples: Samples, tmp_path: Path) -> None:
+    assert set(COMMANDS) | WITHOUT == set(VERBS)
+    assert all(split_verb(shlex.split(command))[0] == verb for verb, command in COMMANDS.items())
+    (tmp_path / "words.txt").write_text("moorland\n")
+    commands = [fill_in(command, sample_paths(tmp_path, samples)) for command in COMMANDS.values()]
+    assert look_ups(commands, tmp_path, tmp_path / "home") == []
+    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert [path for path in files if "matplotlib" not in path.parts] == []  # it caches the fonts
+
+
+IMPORT = """
+import os, sys
+from cloze.optional_dependencies import TELEMETRY_SWITCHES, import_package
+import_package(sys.argv[1])
+assert all(os.environ[name] == value for name, value in TELEMETRY_SWITCHES[sys.argv[1]].items())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("package", TELEMETRY_SWITCHES)
+def test_an_import_leaves_no_files(package: str, tmp_path: Path) -> None:
+    if find_spec(package) is None:
+        pytest.skip(f"needs {package}")
+    names = {*CI_VARIABLES, "XDG_CACHE_HOME", "HF_HOME", *TELEMETRY_SWITCHES[package]}
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    subprocess.run(
+        [sys.executable, "-c", IMPORT, package], env=environment | {"HOME": str(tmp_path)}, check=True
+    )
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
