@@ -24,6 +24,7 @@ from cloze.data.delimited import (
 )
 from cloze.data.files import Line, check_file, read_lines
 from cloze.errors import DataWarning, InputError
+from cloze.memory_file import place_of, source_of
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
 
@@ -199,7 +200,7 @@ def parse_rows(
         raise left_out.as_error()
     if left_out.count:
         what = f"{left_out.count:,} of {rows:,} rows are left out: {left_out.describe()}"
-        warnings.warn(DataWarning(f"{path}: {what}"), stacklevel=2)
+        warnings.warn(DataWarning(f"{place_of(path)}: {what}"), stacklevel=2)
 
 
 class BadRows:
@@ -216,12 +217,14 @@ class BadRows:
             self._first.append(error)
 
     def describe(self) -> str:
-        """Return the first errors with their lines."""
-        lines = [(error.where or "").rpartition(":")[2] for error in self._first]
+        """Return the first errors with their lines, or with their rows in memory."""
+        places = [error.where or "" for error in self._first]
+        lines = [where.removeprefix(source_of(where)).strip(":[]") for where in places]
+        kind = "row" if places[0].endswith("]") else "line"
         if len({error.what for error in self._first}) == 1 < self.count:
             more = ", …" if self.count > len(lines) else ""
-            return f"{self._first[0].what}: lines {', '.join(lines)}{more}"
-        told = (f"line {line}: {error.what}" for line, error in zip(lines, self._first, strict=True))
+            return f"{self._first[0].what}: {kind}s {', '.join(lines)}{more}"
+        told = (f"{kind} {line}: {error.what}" for line, error in zip(lines, self._first, strict=True))
         return "; ".join([*told, *(["…"] if self.count > len(self._first) else [])])
 
     def as_error(self) -> InputError:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cloze.data.tables import as_text
 from cloze.errors import InputError
+from cloze.memory_file import source_of
 from cloze.metrics.classification import METRICS, majority_accuracy
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
@@ -79,10 +80,10 @@ class SequenceClassification(TextTask[ClassPrediction]):
         names = merge_labels(example.label for example in examples if example.label is not None)
         labels = self.labels or tuple(sorted(set(names.values())))
         if len(labels) < 2:
-            where = examples[0].where.rpartition(":")[0]
+            where = source_of(examples[0].where)
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
-        warn_of_similar_classes(labels, examples[0].where.rpartition(":")[0])
+        warn_of_similar_classes(labels, source_of(examples[0].where))
         task = replace(self, labels=labels, balanced=False)
         if self.balanced:
             counts = task.count_classes(task.with_class_labels(examples))

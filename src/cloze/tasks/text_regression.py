@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from cloze.errors import InputError
+from cloze.memory_file import source_of
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.tasks.features import TextFeature
 from cloze.tasks.task import Outputs, Scores, TaskBatch
@@ -42,7 +43,7 @@ class ScoreScale:
         minimum = min(scores) if self.minimum is None else self.minimum
         maximum = max(scores) if self.maximum is None else self.maximum
         if minimum >= maximum:
-            where = examples[0].where.rpartition(":")[0]
+            where = source_of(examples[0].where)
             raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
         return replace(self, minimum=minimum, maximum=maximum)
 
