@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cloze.api.finetuning import score_predictions as score_predictions
     from cloze.api.models import attention as attention
     from cloze.api.models import explain as explain
-    from cloze.api.models import export as export
+    from cloze.api.models import export_model as export_model
     from cloze.api.models import import_model as import_model
     from cloze.api.pretraining import audit as audit
     from cloze.api.pretraining import build_dataset as build_dataset
@@ -75,7 +75,7 @@ _LOCATIONS = {
     "build_dataset": "cloze.api.pretraining:build_dataset",
     "evaluate": "cloze.api.finetuning:evaluate",
     "explain": "cloze.api.models:explain",
-    "export": "cloze.api.models:export",
+    "export_model": "cloze.api.models:export_model",
     "extend_vocabulary": "cloze.api.pretraining:extend_vocabulary",
     "finetune": "cloze.api.finetuning:finetune",
     "import_model": "cloze.api.models:import_model",

@@ -74,7 +74,7 @@ class Callbacks(Callback):
 
 
 class TensorBoardWriter(Callback):
-    """Writes TensorBoard's events into the folder `tensorboard` of a run; every run has one if tensorboardX is there."""
+    """Writes the folder `tensorboard` of a run with tensorboardX; by default if it is installed."""
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Open the folder; events after `step` are not shown any more."""

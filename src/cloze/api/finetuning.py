@@ -8,7 +8,7 @@ from typing import Any
 
 from cloze import config as configuration
 from cloze.api.settings import finetuning_settings, resolve_finetuning
-from cloze.arguments import check_path
+from cloze.arguments import check_path, check_paths
 from cloze.callbacks import Callback
 from cloze.data.files import file_sha256
 from cloze.errors import InputError
@@ -56,7 +56,7 @@ class FinetuneResult(dict[str, float]):
 
     @cached_property
     def model(self) -> Predictor:
-        """The best model, loaded on first use: a `TextClassifier`, `EntityTagger`, `QuestionAnswerer` or `Predictor`."""
+        """The best model, loaded on first use: a `TextClassifier` or another class for its task."""
         return load_predictor(self.path, device=self._device)
 
 
@@ -93,8 +93,8 @@ def finetune(
         config: settings of the run, a TOML file, or the name of a recipe such as "glue".
         output: directory of the run. Several runs, over seeds or a grid, have their directories in its `trials`.
         train: training data: a path or URL; or rows as tuples or dicts, a table of pandas, datasets or Arrow, or a dict
-            of columns. Tuples have the values in the order of the task's columns, as in (text, label), (text, pair, label)
-            or ((text, pair), label). The run keeps a copy of rows in `data`, so that it can be resumed.
+            of columns. Tuples have the values in the order of the task's columns, as in (text, label) or
+            (text, pair, label). The run keeps a copy of rows in its folder `data`, so that it can be resumed.
         dev: dev data, likewise; without them a share of the training data is held out.
         model: the checkpoint or run to start from, or "cloze-mini".
         workers: processes or a cluster for several runs; 1 makes them in this process, one after the other.
@@ -205,8 +205,7 @@ def evaluate(
     if isinstance(model, Predictor):
         predictor = model
     else:
-        paths = [model] if isinstance(model, (str, Path)) else model
-        predictor = load_ensemble([Path(path) for path in paths], task, device=device)
+        predictor = load_ensemble(list(map(Path, check_paths(model, "model"))), task, device=device)
     configured = with_settings(predictor.task, settings, is_trained=True)
     configured, source = _source(configured, data, "data", "dev")
     evaluation = replace(predictor, task=configured).evaluate(

@@ -106,7 +106,7 @@ def attention(
     return attention
 
 
-def export(
+def export_model(
     model: str | Path, output: str | Path, *, precision: "Precision" = "float32", overwrite: bool = False
 ) -> "ExportReport":
     """Write a model as an ONNX graph with its tokenizer, for ONNX Runtime without cloze or torch.

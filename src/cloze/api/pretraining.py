@@ -74,8 +74,8 @@ def train_vocabulary(
     Args:
         inputs: one or several files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
         output: directory for vocab.txt and the tokenizer.
-        texts: instead of `inputs`, texts in memory: any collection or iterator, or a table with the column text. Each is
-            a document.
+        texts: instead of `inputs`, texts in memory, each a document: any collection or iterator, or a table with the
+            column text.
         reading: how inputs are read and cleaned.
         size: number of tokens, including special ones.
         lowercase: False keeps case and accents.
@@ -143,8 +143,8 @@ def extend_vocabulary(
             file.write_text("".join(f"{word}\n" for word in words), "utf-8")
             words = file
         return vocabulary_extension.extend_vocabulary(
-            Path(vocabulary),
-            Path(output),
+            check_path(vocabulary, "vocabulary"),
+            check_path(output, "output"),
             words=None if words is None else Path(words),
             inputs=[read] if isinstance(read, (str, Path)) else list(read),
             number=number,
@@ -174,8 +174,8 @@ def build_dataset(
         vocabulary: a directory with a tokenizer; None takes that of the data set which is appended to.
         output: directory of the data set.
         config: how text is read, cleaned, split and held out.
-        texts: instead of `inputs`, texts in memory: any collection or iterator, or a table with the column text. Each is
-            a document.
+        texts: instead of `inputs`, texts in memory, each a document: any collection or iterator, or a table with the
+            column text.
         append: add to an existing data set, whose documents and held-out documents stay as they are.
         workers: number of processes, or a cluster.
         overwrite: replace the output, and a build with other settings that was not finished.
@@ -236,7 +236,9 @@ def audit(
         masking=MaskingConfig(whole_word=whole_word),
         sample=sample,
     )
-    measured = audit_dataset(Dataset.open(Path(dataset)), config, progress=resolve_progress(progress))
+    measured = audit_dataset(
+        Dataset.open(check_path(dataset, "dataset")), config, progress=resolve_progress(progress)
+    )
     if output is not None:
         from cloze.reports.audit_page import write_audit_page  # takes long to import
 
@@ -272,8 +274,8 @@ def pretrain(
         resume: continue the run in `output` if there is one, with its own settings.
         callbacks: receive what the run measures.
         progress: True shows progress on stderr, or in a notebook.
-        settings: settings of the run, as in steps=1000, budget="60m", init="cloze-mini" or model="mini"; inner ones as in
-            optimizer={"learning_rate": 1e-4}.
+        settings: settings of the run, as in steps=1000, budget="60m", init="cloze-mini" or model="mini"; inner ones as
+            in optimizer={"learning_rate": 1e-4}.
 
     Returns:
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
@@ -313,7 +315,7 @@ def _pretraining_config(
     if "budget" in settings:
         settings["budget_seconds"] = parse_duration(str(settings.pop("budget")))
     keywords = nest(settings)
-    table = read_settings("adapt" if config is None and "init" in keywords else config)
+    table = read_settings("adapt" if config is None and "init" in keywords else config, PretrainConfig)
     lengths = {"steps": "budget_seconds", "budget_seconds": "steps"}
     for name, other in lengths.items():
         if name in keywords and other not in keywords:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze import config as configuration
+from cloze.arguments import check_type
 from cloze.config import find_recipe
 from cloze.errors import InputError
 from cloze.tasks.config import FinetuneConfig, finetuning_from_dict
@@ -30,20 +31,22 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     return table
 
 
-def read_settings(config: object, folder: str = "") -> dict[str, Any]:
+def read_settings(config: object, kind: type, folder: str = "") -> dict[str, Any]:
     """Return the settings of a config object, a TOML file or a recipe as a dictionary.
 
     Args:
-        config: a dataclass, a path, or the name of a recipe; None has no settings.
+        config: an object of `kind`, a path, or the name of a recipe; None has no settings.
+        kind: a dataclass.
         folder: folder of the recipes.
 
     Raises:
-        InputError: there is no such recipe.
+        InputError: there is no such recipe, or `config` is something else.
     """
     if config is None:
         return {}
     if isinstance(config, (str, Path)):
         return configuration.read_dict(find_recipe(str(config), folder, where="config"))
+    check_type(config, kind, "config", remedy=f"Give a cloze.{kind.__name__}, a TOML file or a recipe")
     return configuration.to_dict(config)
 
 
@@ -64,7 +67,7 @@ def finetuning_settings(
         name: f"{task_class.name}.{name}" for name in of_task
     }
     keywords = nest({renamed.get(name, name): value for name, value in settings.items()})
-    table = read_settings(config, "finetuning")
+    table = read_settings(config, FinetuneConfig, "finetuning")
     if isinstance(task, Task):
         table[task.name] = configuration.to_dict(task)
     configuration.merge_dicts(table, keywords)

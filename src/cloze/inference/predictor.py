@@ -114,8 +114,8 @@ class Predictor(LoadedModel):
         """Return the prediction for one text or a tuple of the task's texts, or that of each in a list or table.
 
         Args:
-            inputs: the inputs of examples, without labels: texts; tuples such as (query, passage); dicts by column; or a
-                table of pandas, datasets or Arrow.
+            inputs: examples without labels: texts; tuples such as (query, passage); dicts by column; or a table of
+                pandas, datasets or Arrow.
             top_k: number of classes or candidates to return, the best first; by default all.
 
         Raises:
