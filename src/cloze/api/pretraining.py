@@ -67,7 +67,7 @@ def train_vocabulary(
 
     >>> import cloze, tempfile
     >>> texts = ["the moor at night", "the hound on the moor"] * 50
-    >>> tokenizer = cloze.train_vocabulary(texts=texts, output=f"{tempfile.mkdtemp()}/vocab", size=130)
+    >>> tokenizer = cloze.train_vocabulary(texts=texts, output=f"{tempfile.mkdtemp()}/vocab", size=25)
     >>> tokenizer.encode("the moor").tokens
     ['[CLS]', 'the', 'moor', '[SEP]']
 
