@@ -1,4 +1,4 @@
-"""Callbacks of training: what a run measures, as it is measured.
+"""Callbacks of training: they receive the metrics of a run, as they are measured.
 
 `metrics.jsonl` is written by one (`cloze.training.metrics_log`). Pass others to `cloze.pretrain` and `cloze.finetune`.
 """
@@ -20,7 +20,7 @@ class Callback:
     """
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Begin, or go on after `step` when a run is resumed.
+        """Begin, or continue after `step` when a run is resumed.
 
         Args:
             run: directory of the run.
@@ -104,7 +104,7 @@ class TensorBoardWriter(Callback):
 class WandbWriter(Callback):
     """Logs a run to Weights & Biases; WANDB_MODE=offline writes it to the folder `wandb` of the run alone.
 
-    A resumed run goes on with the same one of Weights & Biases.
+    A resumed run continues the same one of Weights & Biases.
 
     Args:
         project: name of the project.
@@ -148,7 +148,7 @@ class WandbWriter(Callback):
 class MLflowWriter(Callback):
     """Logs a run to MLflow, at the tracking URI of MLflow's own settings unless one is given.
 
-    A resumed run goes on with the same one of MLflow. Its telemetry is switched off before the import.
+    A resumed run continues the same one of MLflow. Its telemetry is switched off before the import.
 
     Args:
         experiment: name of the experiment, which is created if it does not exist.

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from cloze.api.finetuning import finetune
 from cloze.arguments import check_texts, iterate
 from cloze.inference.embedder import Embedder, EmbeddingConfig, EmbeddingPooling
-from cloze.inference.predictor import TextClassifier, load_predictor
+from cloze.inference.predictor import load_predictor
 from cloze.optional_dependencies import require
 
 require(["sklearn"], extra="sklearn", where="cloze.sklearn")
@@ -164,7 +164,7 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return the probability of each class, in the order of `classes_`, [N, C]."""
         check_is_fitted(self)
-        classifier: TextClassifier = self.classifier_
+        classifier: Any = self.classifier_
         answers = classifier(list(iterate(X, "X", "text")))
         return np.array([list(answer.probabilities.values()) for answer in answers]).reshape(
             -1, len(self.classes_)

@@ -124,14 +124,14 @@ def finetune(
             "is missing", where="output", remedy='Give the directory of the run, as in output="run"'
         )
     run = check_path(output, "output")
-    given = {"model": model if model is None else str(model), "train": train, "dev": dev}
+    inputs: dict[str, Any] = {"model": model if model is None else str(model), "train": train, "dev": dev}
     is_data = {
         name: value
-        for name, value in given.items()
+        for name, value in inputs.items()
         if value is not None and not isinstance(value, (str, Path))
     }
     stand_ins = {name: str(run / _DATA_FOLDER / f"{name}.jsonl") for name in is_data}
-    paths = {name: str(value) for name, value in given.items() if value is not None and name not in is_data}
+    paths = {name: str(value) for name, value in inputs.items() if value is not None and name not in is_data}
     table, keywords = finetuning_settings(task, config, {**settings, **paths, **stand_ins})
     shown = resolve_progress(progress)
     if resume and is_run(run):
@@ -168,7 +168,8 @@ def _check_unchanged(
         table, {k: v for k, v in keywords.items() if k not in ("train", "dev") or k not in is_data}
     )
     new_task, new = finetuning_from_dict(name, table, where="settings")
-    new = replace(new, **dict(zip(("train", "dev"), find_files(new_task, new.train, new.dev), strict=True)))
+    train, dev = find_files(new_task, new.train, new.dev)
+    new = replace(new, train=train, dev=dev)
     differences = configuration.differences(saved, new) | configuration.differences(saved_task, new_task)
     if differences:
         changed = ", ".join(f"{key} is {old!r}, not {value!r}" for key, (old, value) in differences.items())

@@ -221,7 +221,8 @@ class Embedder(LoadedModel):
         ((256,), (2, 256))
         """
         if isinstance(texts, str):
-            return self.embed([texts]).vectors[0]
+            vector: Vectors = self.embed([texts]).vectors[0]
+            return vector
         return self.embed(texts).vectors
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:

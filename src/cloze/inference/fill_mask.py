@@ -46,7 +46,9 @@ class FillMask(LoadedModel):
         return cls(model, tokenizer, checkpoint.directory)
 
     @overload
-    def __call__(self, text: str, *, top_k: int = 5) -> list[list[Candidate]]: ...
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, text: str, *, top_k: int = 5
+    ) -> list[list[Candidate]]: ...
     @overload
     def __call__(self, text: Sequence[str], *, top_k: int = 5) -> list[list[list[Candidate]]]: ...
     def __call__(self, text: Any, *, top_k: int = 5) -> Any:

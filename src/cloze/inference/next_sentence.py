@@ -32,7 +32,9 @@ class NextSentence(LoadedModel):
         return cls(*load(checkpoint, BertForNextSentencePrediction, device=device), checkpoint.directory)
 
     @overload
-    def __call__(self, sentence_a: str, sentence_b: str) -> float: ...
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, sentence_a: str, sentence_b: str
+    ) -> float: ...
     @overload
     def __call__(self, sentence_a: Sequence[str], sentence_b: Sequence[str]) -> list[float]: ...
     @overload

@@ -254,15 +254,19 @@ class TextClassifier(Predictor):
         if isinstance(texts, str) or (self._reads_pairs and _is_pair(texts)):
             is_pair = not isinstance(texts, str)
             first, second = texts if is_pair else (texts, pairs)
-            seconds = None if second is None else [check_text(second, "texts[1]" if is_pair else "pairs")]
+            seconds: list[Any] | None = (
+                None if second is None else [check_text(second, "texts[1]" if is_pair else "pairs")]
+            )
             return self([check_text(first)], seconds, top_k=top_k)[0]
         limit = top_k_limiter(self.task, top_k)
         items = list(iterate(texts, "texts", "text"))
         if pairs is None and items and all(map(_is_pair, items)):
             items, pairs = map(list, zip(*items, strict=True))
         texts = check_texts(items)
-        seconds = [None] * len(texts) if pairs is None else check_texts(pairs, "pairs", paired_with=texts)
-        return list(map(limit, self._predict_all(list(map(LabeledText, texts, seconds)), "texts")))
+        of_texts: list[Any] = (
+            [None] * len(texts) if pairs is None else check_texts(pairs, "pairs", paired_with=texts)
+        )
+        return list(map(limit, self._predict_all(list(map(LabeledText, texts, of_texts)), "texts")))
 
     @property
     def _reads_pairs(self) -> bool:
@@ -276,8 +280,10 @@ class EntityTagger(Predictor):
     family = Tagging
     default_task = "tagging"
 
-    @overload
-    def __call__(self, texts: str) -> list[PredictedEntity]: ...
+    @overload  # type: ignore[override]  # no top_k: entities have no candidates
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, texts: str
+    ) -> list[PredictedEntity]: ...
     @overload
     def __call__(self, texts: Sequence[str]) -> list[list[PredictedEntity]]: ...
     def __call__(self, texts: Any) -> list[PredictedEntity] | list[list[PredictedEntity]]:
@@ -302,7 +308,9 @@ class QuestionAnswerer(Predictor):
     default_task = "squad_v1"
 
     @overload
-    def __call__(self, questions: str, contexts: str, *, top_k: int | None = None) -> SpanPrediction: ...
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, questions: str, contexts: str, *, top_k: int | None = None
+    ) -> SpanPrediction: ...
     @overload
     def __call__(
         self, questions: Sequence[str], contexts: Sequence[str], *, top_k: int | None = None

@@ -10,12 +10,12 @@ from typing import Any
 from cloze.data.memory import describe_row, iterate_rows, to_json_row
 from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
-from cloze.tasks.multiple_choice import MultipleChoice
+from cloze.tasks.custom import CustomMultipleChoice
 from cloze.tasks.span import SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.task import AnyTask
 from cloze.tasks.text_pairs import TextPairs
-from cloze.tasks.texts import Columns
+from cloze.tasks.texts import Columns, CustomTexts
 
 _SPAN_KEYS = ("question", "context")
 
@@ -34,7 +34,7 @@ def as_file(
         labeled: whether tuples have labels.
 
     Raises:
-        InputError: a row is of another kind, or there is none.
+        InputError: a row is of another kind, or there are no rows.
     """
     rows = list(iterate_rows(data, name))
     if not rows:
@@ -89,12 +89,12 @@ def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[Any
             task.pair_column,
             *([task.negative_column or "negative"] if width > 2 else []),
         ]
-    elif isinstance(task, MultipleChoice) and hasattr(task, "choices_column"):
-        texts, label = [task.text_column, task.choices_column], [task.label_column]  # type: ignore[attr-defined]
-    elif hasattr(task, "text_column"):
+    elif isinstance(task, CustomMultipleChoice):
+        texts, label = [task.text_column, task.choices_column], [task.label_column]
+    elif isinstance(task, CustomTexts):
         if task.pair_column is None and width == 2 + labeled:
-            task = replace(task, pair_column="pair")  # type: ignore[call-arg]
-        texts, label = [task.text_column, *filter(None, [task.pair_column])], [task.label_column]  # type: ignore[attr-defined]
+            task = replace(task, pair_column="pair")
+        texts, label = [task.text_column, *filter(None, [task.pair_column])], [task.label_column]
     elif isinstance(columns := getattr(task, "columns", None), Columns):
         texts, label = (
             [_first(c) for c in (columns.text, columns.pair) if c is not None],
