@@ -142,7 +142,8 @@ def finetune(
         resolved, run_config = resolve_finetuning(task, table)
         for name, data in is_data.items():
             resolved, file = as_file(resolved, data, name, run / _DATA_FOLDER)
-            run_config = replace(run_config, **{name: file})
+            as_setting: dict[str, Any] = {name: file}
+            run_config = replace(run_config, **as_setting)
         report = finetune_with_report(
             resolved,
             run_config,

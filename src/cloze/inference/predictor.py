@@ -216,7 +216,7 @@ class TextClassifier(Predictor):
     family = SequenceClassification
 
     @overload
-    def __call__(
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
         self, texts: str, pairs: str | None = None, *, top_k: int | None = None
     ) -> ClassPrediction: ...
     @overload
