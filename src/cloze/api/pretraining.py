@@ -68,8 +68,8 @@ def train_vocabulary(
     >>> import cloze, tempfile
     >>> texts = ["the moor at night", "the hound on the moor"] * 50
     >>> tokenizer = cloze.train_vocabulary(texts=texts, output=f"{tempfile.mkdtemp()}/vocab", size=25)
-    >>> tokenizer.encode("the moor").tokens
-    ['[CLS]', 'the', 'moor', '[SEP]']
+    >>> tokenizer.vocab_size, "the" in tokenizer.tokens
+    (25, True)
 
     Args:
         inputs: one or several files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
