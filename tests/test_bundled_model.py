@@ -72,10 +72,10 @@ def test_commands_accept_the_name(command, tmp_path, monkeypatch):
 
 
 def test_text_arguments_are_checked():
-    with pytest.raises(InputError, match="texts: is one text"):
-        cloze.Embedder.load("cloze-mini")("A film")
-    with pytest.raises(InputError, match="text is a list"):
-        cloze.FillMask.load("cloze-mini")(["A [MASK]"])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="texts: is a dict"):
+        cloze.Embedder.load("cloze-mini")({"text": "A film"})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"text\[1\] is None"):
+        cloze.FillMask.load("cloze-mini")(["A [MASK]", None])  # type: ignore[list-item]
 
 
 def test_transformers_gives_the_same_probabilities():

@@ -190,9 +190,30 @@ OTHERS: dict[str, tuple[str, Call]] = {
     ),
     "finetune": ("task", lambda my, x: cloze.finetune(x, my.config, my.place / "run")),
     "finetune config": ("config", lambda my, x: cloze.finetune(Classification(), x, my.place / "run")),
-    "finetune run": ("run", lambda my, x: cloze.finetune(Classification(), my.config, x)),
+    "finetune to": ("output", lambda my, x: cloze.finetune(Classification(), my.config, x)),
+    "finetune train": (
+        "train",
+        lambda my, x: cloze.finetune("classification", train=x, model=my.path, output=my.place / "run"),
+    ),
+    "evaluate data": ("data", lambda my, x: cloze.evaluate(my.classify, x)),
+    "evaluate of": ("model", lambda my, x: cloze.evaluate(x, [("a", "x")])),
+    "baseline": ("train", lambda my, x: cloze.baseline("classification", x)),
+    "score_predictions": (
+        "predictions",
+        lambda my, x: cloze.score_predictions("classification", x, [("a", "x")]),
+    ),
+    "explain": ("texts", lambda my, x: cloze.explain(my.classify, x)),
+    "attention": ("text", lambda my, x: cloze.attention(my.path, x)),
+    "export_model": ("output", lambda my, x: cloze.export_model(my.path, x)),
+    "import_model": ("source", lambda my, x: cloze.import_model(x, my.place / "imported")),
+    "audit": ("dataset", lambda my, x: cloze.audit(x)),
+    "extend_vocabulary": ("output", lambda my, x: cloze.extend_vocabulary(my.path, x, words=["ab"])),
     "pretrain": ("config", lambda my, x: cloze.pretrain(x, my.place / "run")),
-    "pretrain run": ("run", lambda my, x: cloze.pretrain(cloze.PretrainConfig(data="d", steps=1), x)),
+    "pretrain to": ("output", lambda my, x: cloze.pretrain(cloze.PretrainConfig(data="d", steps=1), x)),
+    "pretrain texts": (
+        "texts",
+        lambda my, x: cloze.pretrain(texts=x, vocabulary=my.path, output=my.place / "pre", steps=1),
+    ),
     "resume_pretraining": ("run", lambda my, x: cloze.resume_pretraining(x)),
     "write_report": ("run", lambda my, x: cloze.write_report(x)),
 }
@@ -209,6 +230,14 @@ ACCEPTED = {  # by argument: these kinds are understood, or refused for another 
     "build_dataset with": {"path", "None"},
     "Embedder config": {"None"},
     "TextClassifier pairs": {"None"},
+    **{name: {"None"} for name in ("finetune config", "pretrain", "pretrain texts")},
+    **{name: {"path"} for name in ("evaluate data", "baseline", "score_predictions")},
+    **{
+        name: {"path"}
+        for name in ("import_model", "audit", "evaluate of", "extend_vocabulary", "export_model")
+    },
+    "finetune train": {"path", "None"},
+    "explain": {"table", "dict of lists", "dict of arrays"},
 }
 
 
@@ -236,7 +265,7 @@ def test_values_of_a_wrong_kind_are_refused_by_name(
 
 def test_every_public_name_is_tried() -> None:
     tried = {word.partition(".")[0] for name in [*ALL_TEXTS, *ONE_TEXT, *OTHERS] for word in name.split()}
-    assert set(cloze.__all__) - {"InputError", "RunError"} <= tried
+    assert set(cloze.__all__) - {"Callback", "InputError", "RunError"} <= tried
 
 
 NO_TEXT = {kind: value for kind, value in NO_TEXTS.items() if kind != "path"} | {

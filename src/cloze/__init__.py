@@ -6,7 +6,7 @@ Everything that the command line does is also available in Python, imported on f
 
     cloze.train_vocabulary(["texts"], "vocab", size=30_522)
     cloze.build_dataset(["texts"], "vocab", "data")
-    cloze.pretrain(cloze.PretrainConfig(data="data", steps=100_000), "run")
+    cloze.pretrain(data="data", output="run", steps=100_000)
     fill_mask = cloze.FillMask.load("run")
     fill_mask("The capital of France is [MASK].")
 """
@@ -15,8 +15,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloze.data.build import build_dataset as build_dataset
-    from cloze.data.vocabulary import train_vocabulary as train_vocabulary
+    from cloze.api.finetuning import baseline as baseline
+    from cloze.api.finetuning import evaluate as evaluate
+    from cloze.api.finetuning import finetune as finetune
+    from cloze.api.finetuning import score_predictions as score_predictions
+    from cloze.api.models import attention as attention
+    from cloze.api.models import explain as explain
+    from cloze.api.models import export_model as export_model
+    from cloze.api.models import import_model as import_model
+    from cloze.api.pretraining import audit as audit
+    from cloze.api.pretraining import build_dataset as build_dataset
+    from cloze.api.pretraining import extend_vocabulary as extend_vocabulary
+    from cloze.api.pretraining import pretrain as pretrain
+    from cloze.api.pretraining import resume_pretraining as resume_pretraining
+    from cloze.api.pretraining import train_vocabulary as train_vocabulary
+    from cloze.callbacks import Callback as Callback
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
     from cloze.export.push import push as push
@@ -33,16 +46,16 @@ if TYPE_CHECKING:
     from cloze.models.bert import BertConfig as BertConfig
     from cloze.models.bert import BertModel as Bert  # noqa: F401 (its public name)
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
-    from cloze.pretraining.run import pretrain as pretrain
-    from cloze.pretraining.run import resume_pretraining as resume_pretraining
     from cloze.reports.run_report import write_report as write_report
     from cloze.tasks.config import FinetuneConfig as FinetuneConfig
-    from cloze.tasks.finetune import finetune as finetune
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
+
+    __version__: str
 
 _LOCATIONS = {
     "Bert": "cloze.models.bert:BertModel",
     "BertConfig": "cloze.models.bert:BertConfig",
+    "Callback": "cloze.callbacks:Callback",
     "Embedder": "cloze.inference.embedder:Embedder",
     "EmbeddingConfig": "cloze.inference.embedder:EmbeddingConfig",
     "EntityTagger": "cloze.inference.predictor:EntityTagger",
@@ -57,13 +70,22 @@ _LOCATIONS = {
     "SentenceScorer": "cloze.inference.sentence_scorer:SentenceScorer",
     "TextClassifier": "cloze.inference.predictor:TextClassifier",
     "Tokenizer": "cloze.tokenization.tokenizer:Tokenizer",
-    "build_dataset": "cloze.data.build:build_dataset",
-    "finetune": "cloze.tasks.finetune:finetune",
+    "attention": "cloze.api.models:attention",
+    "audit": "cloze.api.pretraining:audit",
+    "baseline": "cloze.api.finetuning:baseline",
+    "build_dataset": "cloze.api.pretraining:build_dataset",
+    "evaluate": "cloze.api.finetuning:evaluate",
+    "explain": "cloze.api.models:explain",
+    "export_model": "cloze.api.models:export_model",
+    "extend_vocabulary": "cloze.api.pretraining:extend_vocabulary",
+    "finetune": "cloze.api.finetuning:finetune",
+    "import_model": "cloze.api.models:import_model",
     "load": "cloze.inference.loading:load",
-    "pretrain": "cloze.pretraining.run:pretrain",
+    "pretrain": "cloze.api.pretraining:pretrain",
     "push": "cloze.export.push:push",
-    "resume_pretraining": "cloze.pretraining.run:resume_pretraining",
-    "train_vocabulary": "cloze.data.vocabulary:train_vocabulary",
+    "resume_pretraining": "cloze.api.pretraining:resume_pretraining",
+    "score_predictions": "cloze.api.finetuning:score_predictions",
+    "train_vocabulary": "cloze.api.pretraining:train_vocabulary",
     "write_report": "cloze.reports.run_report:write_report",
 }
 
@@ -72,6 +94,8 @@ __all__ = sorted(_LOCATIONS)
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("cloze-bert")
     if name not in _LOCATIONS:
         raise AttributeError(f"module 'cloze' has no attribute {name!r}")
     module, _, attribute = _LOCATIONS[name].partition(":")

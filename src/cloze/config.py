@@ -61,6 +61,27 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"not a TOML file: {error}", where=path, remedy="Write lines KEY = VALUE") from error
 
 
+def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "--config") -> Path | None:
+    """Return the path of a TOML file or of a recipe of cloze; None for None.
+
+    Args:
+        name: a path, or the name of a recipe.
+        folder: a path, or a folder within the recipes of cloze.
+        where: flag or argument with the name, for errors.
+
+    Raises:
+        InputError: no recipe has this name.
+    """
+    if name is None or name.endswith(".toml") or Path(name).is_file():
+        return None if name is None else Path(name)
+    recipes = sorted((Path(__file__).parent / "recipes" / folder).glob("*.toml"))
+    for recipe in recipes:
+        if recipe.stem == name:
+            return recipe
+    known = ", ".join(recipe.stem for recipe in recipes)
+    raise InputError(f"no recipe {name!r}", where=where, remedy=f"Give a TOML file, or one of {known}")
+
+
 def from_dict(
     config: type[Config],
     table: Mapping[str, Any],

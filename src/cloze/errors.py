@@ -26,7 +26,7 @@ class ClozeError(Exception):
     def __init__(self, what: str, *, where: object = None, remedy: str | None = None) -> None:
         super().__init__(what)
         self.what = what
-        self.where = None if where is None else str(where)
+        self.where = None if where is None else str(getattr(where, "label", where))  # of rows in memory
         self.remedy = remedy
 
     def __str__(self) -> str:

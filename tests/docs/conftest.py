@@ -87,6 +87,7 @@ def _write_texts(place: Path) -> None:
     (place / "reviews.tsv").write_text("text\tlabel\n" + table, "utf-8")
     rows = "A fine film with fine music.,0,1,1\nTwo hours that I would like back.,1,0,0\n" * 20
     (place / "films.csv").write_text("text,negative,positive,music\n" + rows, "utf-8")
+    (place / "labeled.csv").write_text("text,label\n" + "A fine film.,good\nA dull film.,bad\n" * 20, "utf-8")
     (place / "liked.tsv").write_text("review\tliked\n" + table, "utf-8")
     (place / "stars.tsv").write_text("text\tstars\n" + table, "utf-8")
 

@@ -59,7 +59,13 @@ PAGES = {
     ),
     "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
     "docs/start.md": Page(
-        inputs="demo-run",
+        inputs="demo-run films.csv=labeled.csv new-films.txt=lines.txt novel.txt=text.txt",
+        replaced={
+            'data="novel-data", budget="60m"': (
+                'data="novel-data", steps=2, phases=[{"max_seq_length": 32, "fraction": 1, "batch_size": 4}], '
+                'evaluation={"times": 1, "max_instances": 8}, device="cpu"'
+            )
+        },
         not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES},
         is_long=True,
     ),

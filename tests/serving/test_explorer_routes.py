@@ -159,13 +159,15 @@ def test_half_lines_wait_and_numbers_that_are_none_are_left_out(tmp_path: Path) 
 
 @pytest.mark.parametrize("later_steps", [1, 50])
 def test_a_rewritten_file_is_read_from_its_start(tmp_path: Path, later_steps: int) -> None:
-    MetricsLog(tmp_path, resume_step=0).write("train", 1)
-    MetricsLog(tmp_path, resume_step=1).write("train", 2)
+    log = MetricsLog()
+    for step in (1, 2):
+        log.on_start(tmp_path, {}, step - 1)
+        log.on_step(step, {})
     found = read_new_rows(tmp_path)
     assert [row["step"] for row in found.rows] == [1, 2]
-    log = MetricsLog(tmp_path, resume_step=1)  # it may be longer than before when it is asked for again
+    log.on_start(tmp_path, {}, 1)  # it may be longer than before when it is asked for again
     for step in range(3, 3 + later_steps):
-        log.write("train", step)
+        log.on_step(step, {})
     anew = read_new_rows(tmp_path, found.place)
     assert anew.is_anew
     assert [row["step"] for row in anew.rows] == [1, *range(3, 3 + later_steps)]

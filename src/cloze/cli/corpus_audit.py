@@ -30,19 +30,19 @@ def run(
         sample: Maximum number of instances measured per length.
         output: HTML file with the same figures and plots.
     """
-    from cloze import artifacts
-    from cloze.data.audit import AuditConfig, audit_dataset
-    from cloze.data.dataset import Dataset
-    from cloze.data.masking import MaskingConfig
+    from cloze.api.pretraining import audit
 
-    if output is not None:
-        artifacts.check_output_path(output, overwrite=overwrite, directory=False)
-    masking = MaskingConfig(whole_word=whole_word)
-    config = AuditConfig(split=split, seq_lengths=seq_length, masking=masking, sample=sample)
-    audit = audit_dataset(Dataset.open(dataset), config, progress=flags.progress)
+    measured = audit(
+        dataset,
+        output,
+        split=split,
+        seq_lengths=seq_length,
+        whole_word=whole_word,
+        sample=sample,
+        overwrite=overwrite,
+        progress=flags.progress,
+    )
 
-    from cloze.reports.audit_page import format_audit, write_audit_page  # takes long to import
+    from cloze.reports.audit_page import format_audit  # takes long to import
 
-    if output is not None:
-        write_audit_page(audit, output, overwrite=overwrite)
-    flags.print(audit.as_dict(), format_audit(audit))
+    flags.print(measured.as_dict(), format_audit(measured))

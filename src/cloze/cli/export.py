@@ -36,15 +36,12 @@ def run(
         int8: Store matrices and embeddings as 8-bit integers, and report the difference.
         fp16: Store weights and compute in 16 bits, and report the difference.
     """
-    from cloze.optional_dependencies import require
+    from cloze.api.models import export_model
 
     if int8 and fp16:
         raise InputError("cannot be combined with --int8", where="--fp16", remedy="Export twice")
-    require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
-    from cloze.export.onnx import export_onnx
-
     precision: Precision = "int8" if int8 else "float16" if fp16 else "float32"
-    exported = export_onnx(model, output, precision=precision, overwrite=overwrite)
+    exported = export_model(model, output, precision=precision, overwrite=overwrite)
     lines = [
         f"wrote {output}: {exported.model} in {precision}, {exported.bytes / 1e6:,.1f} MB, "
         f"outputs {', '.join(exported.outputs)}"

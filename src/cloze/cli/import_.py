@@ -32,8 +32,8 @@ def run(
         hidden_act: Meaning of "gelu" in Google's bert_config.json: gelu_tanh (default), as in google-research/bert
             since February 2019, or gelu (exact), as before and in transformers.
     """
+    from cloze.api.models import import_model
     from cloze.models.external_weights import OPTIMIZER_SUFFIXES
-    from cloze.models.importing import import_model
 
     imported = import_model(source, output, hidden_act=hidden_act, overwrite=overwrite)
     tokenizer = imported.tokenizer

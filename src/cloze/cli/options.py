@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, c
 
 from tyro.conf import ConsolidateSubcommandArgs, Positional, UseAppendAction, arg
 
+from cloze.config import find_recipe as find_recipe
 from cloze.errors import InputError
 from cloze.progress import Progress, is_torchrun
 
@@ -366,24 +367,3 @@ def refuse_together(flag: str, others: Mapping[str, bool]) -> None:
     for other, is_set in others.items():
         if is_set:
             raise InputError(f"cannot be combined with {flag}", where=other, remedy="Leave out one of them")
-
-
-def find_recipe(name: str | None, folder: str | Path = "", *, where: str = "--config") -> Path | None:
-    """Return the path of a TOML file or of a recipe of cloze; None for None.
-
-    Args:
-        name: a path, or the name of a recipe.
-        folder: a path, or a folder within the recipes of cloze.
-        where: flag or argument with the name, for errors.
-
-    Raises:
-        InputError: no recipe has this name.
-    """
-    if name is None or name.endswith(".toml") or Path(name).is_file():
-        return None if name is None else Path(name)
-    recipes = sorted((Path(__file__).parents[1] / "recipes" / folder).glob("*.toml"))
-    for recipe in recipes:
-        if recipe.stem == name:
-            return recipe
-    known = ", ".join(recipe.stem for recipe in recipes)
-    raise InputError(f"no recipe {name!r}", where=where, remedy=f"Give a TOML file, or one of {known}")

@@ -35,7 +35,7 @@ def run(
         words: File of words to add, one per line.
         add: Number of words to add: the most frequent ones of the text that are not tokens yet.
     """
-    from cloze.data.vocabulary_extension import extend_vocabulary
+    from cloze.api.pretraining import extend_vocabulary
 
     extension = extend_vocabulary(
         vocabulary,

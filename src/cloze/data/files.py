@@ -17,6 +17,7 @@ from typing import IO, Any, TypeAlias
 from cloze.data.compression import COMPRESSED, MAGIC_BYTES, DecompressedStream, detect_compression
 from cloze.data.text_layout import HEAD_BYTES
 from cloze.errors import InputError
+from cloze.memory_file import MemoryFile
 from cloze.optional_dependencies import require
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
@@ -51,7 +52,9 @@ def file_version(file: str) -> int | str | None:
 
 
 def file_sha256(file: str) -> str:
-    """Return the SHA-256 of a local or remote file as hexadecimal digits."""
+    """Return the SHA-256 of a local or remote file, or of rows in memory, as hexadecimal digits."""
+    if isinstance(file, MemoryFile):
+        return file.sha256
     digest = hashlib.sha256()
     with open_file(file) as stream:
         while block := stream.read(_BLOCK_BYTES):
@@ -280,7 +283,10 @@ class LineReader:
 
 
 def read_lines(path: PathOrUrl) -> Iterator[Line]:
-    """Yield the lines of a UTF-8 file, or of stdin if `path` is -, without their ends."""
+    """Yield the lines of a UTF-8 file, of rows in memory, or of stdin if `path` is -, without their ends."""
+    if isinstance(path, MemoryFile):
+        yield from path.lines()
+        return
     check_file(path)
     with open_text(str(path)) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
@@ -289,7 +295,9 @@ def read_lines(path: PathOrUrl) -> Iterator[Line]:
 
 
 def read_text(path: PathOrUrl) -> str:
-    """Return the text of a UTF-8 file."""
+    """Return the text of a UTF-8 file, or of rows in memory."""
+    if isinstance(path, MemoryFile):
+        return path.content
     check_file(path)
     with open_text(str(path)) as (stream, _, _):
         content = stream.read()

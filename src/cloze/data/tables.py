@@ -24,6 +24,7 @@ from cloze.data.delimited import (
 )
 from cloze.data.files import MAX_LINE_BYTES, Line, check_file, open_text, read_lines, read_text
 from cloze.errors import DataWarning, InputError
+from cloze.memory_file import place_of, source_of
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
 
@@ -224,19 +225,21 @@ class BadRows:
             self._first.append(error)
 
     def describe(self) -> str:
-        """Return the first errors with their lines."""
-        lines = [(error.where or "").rpartition(":")[2] for error in self._first]
+        """Return the first errors with their lines, or with their rows in memory."""
+        places = [error.where or "" for error in self._first]
+        lines = [where.removeprefix(source_of(where)).strip(":[]") for where in places]
+        kind = "row" if places[0].endswith("]") else "line"
         if len({error.what for error in self._first}) == 1 < self.count:
             more = ", …" if self.count > len(lines) else ""
-            return f"{self._first[0].what}: lines {', '.join(lines)}{more}"
-        told = (f"line {line}: {error.what}" for line, error in zip(lines, self._first, strict=True))
+            return f"{self._first[0].what}: {kind}s {', '.join(lines)}{more}"
+        told = (f"{kind} {line}: {error.what}" for line, error in zip(lines, self._first, strict=True))
         return "; ".join([*told, *(["…"] if self.count > len(self._first) else [])])
 
     def warn(self, path: PathOrUrl, rows: int) -> None:
         """Warn that they are left out of so many rows, if there are any."""
         if self.count:
             what = f"{self.count:,} of {rows:,} rows are left out: {self.describe()}"
-            warnings.warn(DataWarning(f"{path}: {what}"), stacklevel=2)
+            warnings.warn(DataWarning(f"{place_of(path)}: {what}"), stacklevel=2)
 
     def as_error(self, remedy: str | None = None) -> InputError:
         """Return one error for all of them, with a remedy if they have none."""

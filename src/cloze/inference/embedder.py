@@ -218,8 +218,17 @@ class Embedder(LoadedModel):
         """The device of the model."""
         return next(self.model.parameters()).device
 
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return a vector for each text, [N, D]; texts longer than `max_seq_length` are truncated."""
+    def __call__(self, texts: str | Sequence[str]) -> Vectors:
+        """Return a vector for each text, [N, D], or for one text, [D]; those over `max_seq_length` are truncated.
+
+        >>> import cloze
+        >>> embedder = cloze.Embedder.load("cloze-mini")
+        >>> embedder("A man plays the guitar.").shape, embedder(["A man plays.", "Snow fell."]).shape
+        ((256,), (2, 256))
+        """
+        if isinstance(texts, str):
+            vector: Vectors = self.embed([texts]).vectors[0]
+            return vector
         return self.embed(texts).vectors
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:

@@ -1,12 +1,14 @@
 """Fill in masked words, with the head of pre-training."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
-from cloze.arguments import check_integer
+from cloze.arguments import check_integer, check_texts
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
 from cloze.models.heads import BertForMaskedLM
@@ -43,12 +45,28 @@ class FillMask(LoadedModel):
             raise InputError(what, where=checkpoint.directory)
         return cls(model, tokenizer, checkpoint.directory)
 
-    def __call__(self, text: str, *, top_k: int = 5) -> list[list[Candidate]]:
-        """Return the `top_k` most probable tokens for each [MASK], in the order of the text.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, text: str, *, top_k: int = 5
+    ) -> list[list[Candidate]]: ...
+    @overload
+    def __call__(self, text: Sequence[str], *, top_k: int = 5) -> list[list[list[Candidate]]]: ...
+    def __call__(self, text: Any, *, top_k: int = 5) -> Any:
+        """Return the `top_k` most probable tokens for each [MASK], in the order of the text; of a list, for each text.
+
+        >>> import cloze
+        >>> fill_mask = cloze.FillMask.load("cloze-mini")
+        >>> [candidates] = fill_mask("She closed the [MASK] behind her.")
+        >>> candidates[0].token
+        'door'
+        >>> len(fill_mask(["She closed the [MASK].", "[MASK] closed the [MASK]."], top_k=1)[1])
+        2
 
         Raises:
             InputError: the text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
         """
+        if not isinstance(text, str):
+            return [self(item, top_k=top_k) for item in check_texts(text, "text")]
         top_k = min(check_integer(top_k, "top_k"), self.tokenizer.vocab_size)
         top = self.probabilities(text).topk(top_k)
         return [

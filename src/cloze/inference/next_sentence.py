@@ -1,12 +1,14 @@
 """Predict whether one sentence follows another, with the head of pre-training."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
-from cloze.arguments import check_text
+from cloze.arguments import check_text, check_texts, describe, iterate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
 from cloze.models.heads import BertForNextSentencePrediction
@@ -39,13 +41,38 @@ class NextSentence(LoadedModel):
             )
         return cls(*load(checkpoint, BertForNextSentencePrediction, device=device), checkpoint.directory)
 
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, sentence_a: str, sentence_b: str
+    ) -> float: ...
+    @overload
+    def __call__(self, sentence_a: Sequence[str], sentence_b: Sequence[str]) -> list[float]: ...
+    @overload
+    def __call__(self, sentence_a: Sequence[tuple[str, str]]) -> list[float]: ...
     @torch.inference_mode()
-    def __call__(self, sentence_a: str, sentence_b: str) -> float:
-        """Return the probability that `sentence_b` follows `sentence_a`.
+    def __call__(self, sentence_a: Any, sentence_b: Any = None) -> float | list[float]:
+        """Return the probability that `sentence_b` follows `sentence_a`, or that of each pair in lists or tuples.
+
+        >>> import cloze
+        >>> follows = cloze.NextSentence.load("cloze-mini")
+        >>> follows("He opened the letter.", "It was from his brother.") > 0.5
+        True
+        >>> len(follows([("He opened the letter.", "It was from his brother."), ("He ate.", "Snow fell.")]))
+        2
 
         Raises:
-            InputError: a sentence is no str, or the pair has more tokens than the model takes.
+            InputError: a sentence is no str, or a pair has more tokens than the model takes.
         """
+        if sentence_b is None and not isinstance(sentence_a, str):
+            pairs = list(iterate(sentence_a, "sentence_a", "pair"))
+            for number, item in enumerate(pairs):
+                if not (isinstance(item, tuple) and len(item) == 2):
+                    remedy = "Give tuples of two sentences, or also sentence_b"
+                    raise InputError(f"sentence_a[{number}] is {describe(item)}", remedy=remedy)
+            return [self(*item) for item in pairs]
+        if not isinstance(sentence_a, str) and not isinstance(sentence_b, str):
+            firsts = check_texts(sentence_a, "sentence_a")
+            return list(map(self, firsts, check_texts(sentence_b, "sentence_b", paired_with=firsts)))
         pair = check_text(sentence_a, "sentence_a"), check_text(sentence_b, "sentence_b")
         _, batch = encode_untruncated(self.model, self.tokenizer, *pair)
         logits_B2: Tensor = self.model(batch)

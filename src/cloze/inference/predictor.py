@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 from torch import nn
 
@@ -23,6 +23,7 @@ from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import count_truncated, featurize
+from cloze.tasks.memory import as_file
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
 from cloze.tasks.registry import find_task
@@ -109,6 +110,33 @@ class Predictor(LoadedModel):
         """The classes or tags of the model, in the order of its logits."""
         return tuple(self.task.class_names)
 
+    def __call__(self, inputs: Any, *, top_k: int | None = None) -> Any:
+        """Return the prediction for one text or a tuple of the task's texts, or that of each in a list or table.
+
+        Args:
+            inputs: examples without labels: texts; tuples such as (query, passage); dicts by column; or a table of
+                pandas, datasets or Arrow.
+            top_k: number of classes or candidates to return, the best first; by default all.
+
+        Raises:
+            InputError: an input is wrong for the task, or `top_k` is not positive.
+        """
+        limit = top_k_limiter(self.task, top_k)
+        is_one = isinstance(inputs, (str, tuple))
+        task, file = as_file(self.task, [inputs] if is_one else inputs, "inputs", labeled=False)
+        predictions = list(map(limit, self._predict_all(list(task.examples(file, labeled=False)), "inputs")))
+        return predictions[0] if is_one else predictions
+
+    def _predict_all(self, examples: Sequence[Any], name: str) -> list[Any]:
+        """Return a prediction for each example; warn if any were truncated."""
+        predictions, num_truncated = self.predict(examples)
+        if num_truncated:
+            what = (
+                f"{num_truncated:,} of {len(examples):,} {name} are longer than {self.max_seq_length} tokens"
+            )
+            warnings.warn(f"{what}: truncated", stacklevel=3)
+        return predictions
+
     def predict(self, examples: Sequence[Any]) -> tuple[list[Any], int]:
         """Return a prediction for each example, and the number of truncated examples."""
         examples = list(_iterate_examples(examples))
@@ -187,30 +215,63 @@ class TextClassifier(Predictor):
 
     family = SequenceClassification
 
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, texts: str, pairs: str | None = None, *, top_k: int | None = None
+    ) -> ClassPrediction: ...
+    @overload
     def __call__(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, top_k: int | None = None
-    ) -> list[ClassPrediction]:
-        """Return a prediction for each text; warn if any were truncated.
+        self,
+        texts: Sequence[str] | Sequence[tuple[str, str]],
+        pairs: Sequence[str] | None = None,
+        *,
+        top_k: int | None = None,
+    ) -> list[ClassPrediction]: ...
+    def __call__(
+        self, texts: Any, pairs: Any = None, *, top_k: int | None = None
+    ) -> ClassPrediction | list[ClassPrediction]:
+        """Return the prediction for one text, or that of each in a list; warn if any were truncated.
+
+        >>> import cloze, tempfile
+        >>> notes = [("a fine film", "good"), ("a dull film", "bad")] * 8
+        >>> run = cloze.finetune(
+        ...     "feature-classification", train=notes, dev=notes, model="cloze-mini", output=f"{tempfile.mkdtemp()}/run"
+        ... )
+        >>> classifier = cloze.TextClassifier.load(run.path)
+        >>> classifier("a fine film").label
+        'good'
+        >>> [answer.label for answer in classifier(["a fine film", "a dull film"])]
+        ['good', 'bad']
 
         Args:
-            texts: any number, or tuples of two texts if the model was fine-tuned on pairs.
+            texts: one text or any number; or tuples of two texts if the model was fine-tuned on pairs.
             pairs: the second text of each, if `texts` are no tuples.
             top_k: number of probabilities to return, the highest first; by default those of all labels, in their order.
 
         Raises:
-            InputError: `texts` is a str, `pairs` has another length, or `top_k` is not positive.
+            InputError: a text is of another kind, `pairs` has another length, or `top_k` is not positive.
         """
+        if isinstance(texts, str) or (self._reads_pairs and _is_pair(texts)):
+            is_pair = not isinstance(texts, str)
+            first, second = texts if is_pair else (texts, pairs)
+            seconds: list[Any] | None = (
+                None if second is None else [check_text(second, "texts[1]" if is_pair else "pairs")]
+            )
+            return self([check_text(first)], seconds, top_k=top_k)[0]
         limit = top_k_limiter(self.task, top_k)
         items = list(iterate(texts, "texts", "text"))
-        if pairs is None and items and all(isinstance(item, tuple) and len(item) == 2 for item in items):
+        if pairs is None and items and all(map(_is_pair, items)):
             items, pairs = map(list, zip(*items, strict=True))
         texts = check_texts(items)
-        seconds = [None] * len(texts) if pairs is None else check_texts(pairs, "pairs", paired_with=texts)
-        predictions, num_truncated = self.predict(list(map(LabeledText, texts, seconds)))
-        if num_truncated:
-            what = f"{num_truncated:,} of {len(texts):,} texts are longer than {self.max_seq_length} tokens"
-            warnings.warn(f"{what}: truncated", stacklevel=2)
-        return list(map(limit, predictions))
+        of_texts: list[Any] = (
+            [None] * len(texts) if pairs is None else check_texts(pairs, "pairs", paired_with=texts)
+        )
+        return list(map(limit, self._predict_all(list(map(LabeledText, texts, of_texts)), "texts")))
+
+    @property
+    def _reads_pairs(self) -> bool:
+        columns = getattr(self.task, "columns", None)
+        return getattr(self.task, "pair_column", getattr(columns, "pair", None)) is not None
 
 
 class EntityTagger(Predictor):
@@ -219,12 +280,20 @@ class EntityTagger(Predictor):
     family = Tagging
     default_task = "tagging"
 
-    def __call__(self, texts: Sequence[str]) -> list[list[PredictedEntity]]:
-        """Return the entities of each text.
+    @overload  # type: ignore[override]  # no top_k: entities have no candidates
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, texts: str
+    ) -> list[PredictedEntity]: ...
+    @overload
+    def __call__(self, texts: Sequence[str]) -> list[list[PredictedEntity]]: ...
+    def __call__(self, texts: Any) -> list[PredictedEntity] | list[list[PredictedEntity]]:
+        """Return the entities of one text, or those of each in a list.
 
         Raises:
-            InputError: `texts` is a str.
+            InputError: a text is of another kind.
         """
+        if isinstance(texts, str):
+            return self([texts])[0]
         task = self.task
         assert isinstance(task, Tagging)
         examples = [task.example(text) for text in check_texts(texts)]
@@ -238,19 +307,42 @@ class QuestionAnswerer(Predictor):
     family = SpanTask
     default_task = "squad_v1"
 
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, questions: str, contexts: str, *, top_k: int | None = None
+    ) -> SpanPrediction: ...
+    @overload
     def __call__(
         self, questions: Sequence[str], contexts: Sequence[str], *, top_k: int | None = None
-    ) -> list[SpanPrediction]:
-        """Return a prediction for each question.
+    ) -> list[SpanPrediction]: ...
+    @overload
+    def __call__(
+        self, questions: Sequence[tuple[str, str]], *, top_k: int | None = None
+    ) -> list[SpanPrediction]: ...
+    def __call__(
+        self, questions: Any, contexts: Any = None, *, top_k: int | None = None
+    ) -> SpanPrediction | list[SpanPrediction]:
+        """Return the prediction for one question, or that for each in a list.
 
         Args:
-            questions: any number.
-            contexts: the text for each question, of any length.
+            questions: one or any number; or tuples of a question and its text.
+            contexts: the text for each question, of any length, if `questions` are no tuples.
             top_k: number of candidates to return; by default all.
 
         Raises:
-            InputError: an argument is a str, or the lengths differ.
+            InputError: a question or text is of another kind, or the lengths differ.
         """
+        if isinstance(questions, str) or (contexts is None and _is_pair(questions)):
+            question, context = (questions, contexts) if isinstance(questions, str) else questions
+            return self([check_text(question, "questions")], [check_text(context, "contexts")], top_k=top_k)[
+                0
+            ]
+        if contexts is None:
+            items = list(iterate(questions, "questions", "question"))
+            if items and all(map(_is_pair, items)):
+                questions, contexts = map(list, zip(*items, strict=True))
+            else:
+                questions = items
         questions = check_texts(questions, "questions")
         contexts = check_texts(contexts, "contexts", paired_with=questions)
         paragraphs = {context: Paragraph(context) for context in contexts}
@@ -260,6 +352,24 @@ class QuestionAnswerer(Predictor):
         ]
         predictions, _ = self.predict(examples)
         return list(map(top_k_limiter(self.task, top_k), predictions))
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2
+
+
+def load_predictor(directory: Path | str | Checkpoint, *, device: str = "auto") -> Predictor:
+    """Load a fine-tuned model as the class of its task's family, which takes texts; else as `Predictor`.
+
+    Raises:
+        InputError: as for `Predictor.load`.
+    """
+    predictor = Predictor.load(directory, device=device)
+    for kind in (TextClassifier, EntityTagger, QuestionAnswerer):
+        if isinstance(predictor.task, kind.family):
+            values = {field.name: getattr(predictor, field.name) for field in fields(predictor)}
+            return kind(**values)
+    return predictor
 
 
 def read_ahead(examples: Iterable[Any], limit: int = 20_000) -> tuple[Iterator[Any], int | None]:

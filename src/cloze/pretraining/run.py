@@ -1,6 +1,6 @@
 """A pre-training run from its settings to its last checkpoint."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from torch import nn
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type
+from cloze.callbacks import Callback
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
@@ -38,6 +39,7 @@ def pretrain(
     *,
     overwrite: bool = False,
     resume: bool = False,
+    callbacks: Sequence[Callback] = (),
     progress: Progress = SILENT,
 ) -> dict[str, float]:
     """Pre-train an encoder with masked words and next sentence; under torchrun, on all of its ranks.
@@ -47,6 +49,7 @@ def pretrain(
         run: directory of the run.
         overwrite: replace an existing run.
         resume: continue the run in the directory, if any, with its own settings.
+        callbacks: receive what the run measures.
         progress: receives progress messages.
 
     Returns:
@@ -70,6 +73,7 @@ def pretrain(
                 configuration.load(PretrainConfig, run_settings_file(run, verb="pretrain")),
                 run,
                 context,
+                callbacks,
                 progress,
             )
         inputs = [config.data, config.init, config.old_data]
@@ -89,12 +93,14 @@ def pretrain(
         if config.init is not None:
             config = replace(config, model=config.model.with_architecture(model.config))
         build = objective_builder(config, data, run, progress)
-        metrics = _training_run(config, data, run, progress).start(model, build)
+        metrics = _training_run(config, data, run, callbacks, progress).start(model, build)
         context.run_on_rank_zero(lambda: _note_change(run, progress))
         return metrics
 
 
-def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, float]:
+def resume_pretraining(
+    run: Path, *, callbacks: Sequence[Callback] = (), progress: Progress = SILENT
+) -> dict[str, float]:
     """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`.
 
     Raises:
@@ -104,11 +110,15 @@ def resume_pretraining(run: Path, *, progress: Progress = SILENT) -> dict[str, f
     run = check_path(run, "run")
     config = configuration.load(PretrainConfig, run_settings_file(run, verb="pretrain"))
     with init_distributed(config.device) as context:
-        return _resume(config, run, context, progress if context.is_rank_zero else SILENT)
+        return _resume(config, run, context, callbacks, progress if context.is_rank_zero else SILENT)
 
 
 def _resume(
-    config: PretrainConfig, run: Path, context: DistributedContext, progress: Progress
+    config: PretrainConfig,
+    run: Path,
+    context: DistributedContext,
+    callbacks: Sequence[Callback],
+    progress: Progress,
 ) -> dict[str, float]:
     data = PretrainingData.load(config, context)
 
@@ -125,7 +135,7 @@ def _resume(
 
     config = replace(config, data_sha256=data.fingerprint)
     build = objective_builder(config, data, run, progress)
-    metrics = _training_run(config, data, run, progress).resume(load, build)
+    metrics = _training_run(config, data, run, callbacks, progress).resume(load, build)
     context.run_on_rank_zero(lambda: _note_change(run, progress))
     return metrics
 
@@ -167,7 +177,11 @@ def _has_architecture(settings: ModelConfig, encoder: BertConfig) -> bool:
 
 
 def _training_run(
-    config: PretrainConfig, data: PretrainingData, run: Path, progress: Progress
+    config: PretrainConfig,
+    data: PretrainingData,
+    run: Path,
+    callbacks: Sequence[Callback],
+    progress: Progress,
 ) -> TrainingRun:
     for phase, steps in zip(config.phases, steps_per_phase(config.steps or 0, config.phases), strict=True):
         if config.steps is not None and not steps:
@@ -199,6 +213,7 @@ def _training_run(
         card=build_card_info(config, data),
         context=data.context,
         progress=progress,
+        callbacks=tuple(callbacks),
     )
 
 

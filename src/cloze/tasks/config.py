@@ -243,10 +243,17 @@ def with_task_settings(task: AnyTask, overrides: Iterable[str], *, is_trained: b
     if table or not isinstance(settings, Mapping):
         what = f"{', '.join(table) or task.name} is not a setting of the task"
         raise InputError(what, where="--set", remedy=f"Write {task.name}.KEY=VALUE")
+    return with_settings(task, settings, is_trained=is_trained, where="--set")
+
+
+def with_settings(
+    task: AnyTask, settings: Mapping[str, Any], *, is_trained: bool = False, where: str = "settings"
+) -> AnyTask:
+    """Return a task with changed settings by name; `is_trained` and errors as for `with_task_settings`."""
     if is_trained and (fixed := [name for name in settings if name in task.model_settings]):
         what = f"{task.name}.{fixed[0]} cannot change after training"
-        raise InputError(what, where="--set", remedy="Leave it out, or fine-tune another model")
-    return configuration.from_dict(type(task), settings, where="--set", prefix=f"{task.name}.", default=task)
+        raise InputError(what, where=where, remedy="Leave it out, or fine-tune another model")
+    return configuration.from_dict(type(task), settings, where=where, prefix=f"{task.name}.", default=task)
 
 
 def to_toml(task: AnyTask, config: FinetuneConfig | TaskSettings) -> str:

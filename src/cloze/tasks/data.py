@@ -73,11 +73,15 @@ def find_files(task: AnyTask, train: str, dev: str | None) -> tuple[str, str | N
     Raises:
         InputError: a file does not exist.
     """
-    train_file = str(find_split_file(task, train, "train"))
+    train_file = _as_text(find_split_file(task, train, "train"))
     if dev is not None:
-        return train_file, str(find_split_file(task, dev, "dev"))
+        return train_file, _as_text(find_split_file(task, dev, "dev"))
     dev_file = _find_in(task, train, "dev") if is_directory(train) else None
     return train_file, None if dev_file is None else str(dev_file)
+
+
+def _as_text(path: PathOrUrl) -> str:
+    return path if isinstance(path, str) else str(path)  # `str` would drop the rows of a MemoryFile
 
 
 def resolve_files(task: AnyTask, config: FinetuneConfig) -> tuple[FinetuneConfig, dict[str, str]]:

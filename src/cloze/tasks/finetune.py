@@ -1,5 +1,6 @@
 """Fine-tuning from labeled data to scores: one run, or several over seeds and a grid."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -9,9 +10,11 @@ import torch
 
 from cloze import artifacts
 from cloze.arguments import check_path, check_type
+from cloze.callbacks import Callback
 from cloze.config import read_toml, to_dict
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
+from cloze.memory_file import MemoryFile
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
@@ -20,6 +23,7 @@ from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.run import (
     build_model,
+    files_in_memory,
     load_initial_encoder,
     precompute_features,
     prepare_data,
@@ -42,6 +46,7 @@ def finetune(
     workers: Workers = 1,
     overwrite: bool = False,
     resume: bool = False,
+    callbacks: Sequence[Callback] = (),
     progress: Progress = SILENT,
 ) -> Scores:
     """Fine-tune a model on a task; under torchrun, on all of its ranks.
@@ -56,6 +61,7 @@ def finetune(
             an accelerator, or on a cluster, each with the threads that it has there.
         overwrite: replace an existing run.
         resume: continue an existing run, with its own settings.
+        callbacks: receive what the run measures.
         progress: receives progress messages.
 
     Returns:
@@ -73,7 +79,14 @@ def finetune(
         The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
     report = finetune_with_report(
-        task, config, run, workers=workers, overwrite=overwrite, resume=resume, progress=progress
+        task,
+        config,
+        run,
+        workers=workers,
+        overwrite=overwrite,
+        resume=resume,
+        callbacks=callbacks,
+        progress=progress,
     )
     return scores_of_report(report)
 
@@ -86,6 +99,7 @@ def finetune_with_report(
     workers: Workers = 1,
     overwrite: bool = False,
     resume: bool = False,
+    callbacks: Sequence[Callback] = (),
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Fine-tune as `finetune` does, and return the content of `scores.json`, or of `trials.json` of several runs.
@@ -96,24 +110,30 @@ def finetune_with_report(
     check_type(task, Task, "task", remedy='Give a task, as in cloze.tasks.registry.find_task("cola")()')
     check_type(config, FinetuneConfig, "config", remedy="Give a cloze.FinetuneConfig")
     run = check_path(run, "run")
-    placement = _place_runs(config, workers)
+    placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
         resume = bool(context.restarts) and context.run_on_rank_zero(lambda: _is_run_of(task, config, run))
         if resume:
             task, config = load_finetuning(path=run_settings_file(run, verb="finetune"))
         else:
+            files = [file for file in (config.train, config.dev) if not isinstance(file, MemoryFile)]
             distillation = config.distillation
-            inputs = [config.model, config.train, config.dev, distillation.teacher, distillation.unlabeled]
+            inputs = [config.model, *files, distillation.teacher, distillation.unlabeled]
             hint = ", continue with --resume"
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
             )
-        return _make_runs(task, config, run, context, placement, progress, resume=resume)
+        return _make_runs(task, config, run, context, placement, progress, callbacks, resume=resume)
 
 
 def resume_finetuning(
-    run: Path, task_name: str | None = None, *, workers: Workers = 1, progress: Progress = SILENT
+    run: Path,
+    task_name: str | None = None,
+    *,
+    workers: Workers = 1,
+    callbacks: Sequence[Callback] = (),
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`; return its report.
 
@@ -121,6 +141,7 @@ def resume_finetuning(
         run: directory of the run.
         task_name: the task that it must be for; None accepts any.
         workers: as for `finetune`; they may differ from those that started the run.
+        callbacks: receive what the run measures.
         progress: receives progress messages.
 
     Raises:
@@ -132,10 +153,10 @@ def resume_finetuning(
     # runs of earlier versions did not stratify their held-out examples
     before = [] if "stratify" in read_toml(file) else ["stratify=false"]
     task, config = load_finetuning(task_name, file, before)
-    placement = _place_runs(config, workers)
+    placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
-        return _make_runs(task, config, run, context, placement, progress, resume=True)
+        return _make_runs(task, config, run, context, placement, progress, callbacks, resume=True)
 
 
 def _make_runs(
@@ -145,10 +166,11 @@ def _make_runs(
     context: DistributedContext,
     placement: WorkerPlacement,
     progress: Progress,
+    callbacks: Sequence[Callback],
     *,
     resume: bool,
 ) -> dict[str, Any]:
-    prepared = prepare_data(task, config, context, progress)
+    prepared = replace(prepare_data(task, config, context, progress), callbacks=tuple(callbacks))
     if not config.has_trials:
         prepared = precompute_features(prepared, progress)
         return train_and_score(prepared, prepared.config, run, progress, resume=resume)
@@ -157,16 +179,21 @@ def _make_runs(
         if prepared.teacher is not None:
             prepared.teacher.load_model()
         settings = to_toml(prepared.task, prepared.config)
-        context.run_on_rank_zero(lambda: create_run_directory(run, settings))
+        data = files_in_memory(prepared.config)
+        context.run_on_rank_zero(lambda: create_run_directory(run, settings, data))
     return run_trials(prepared, run, placement, progress)
 
 
-def _place_runs(config: FinetuneConfig, workers: Workers) -> WorkerPlacement:
+def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Callback]) -> WorkerPlacement:
     """Return where runs are made.
 
     Raises:
-        InputError: there is one run for several workers, or workers cannot use the device.
+        InputError: there is one run for several workers, callbacks would be in workers, or workers cannot use the
+            device.
     """
+    if workers != 1 and callbacks:
+        remedy = "Leave out callbacks, or workers"
+        raise InputError("are called in this process, not in workers", where="callbacks", remedy=remedy)
     if workers != 1 and not config.has_trials:
         remedy = "Ask for several with --seeds or --grid, or leave --workers and --executor out"
         raise InputError("one run is made in this process", where="workers", remedy=remedy)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cloze.data.tables import Column, Row, as_text, parse_list
 from cloze.errors import InputError
+from cloze.memory_file import source_of
 from cloze.metrics.breakdown import Breakdown, label_breakdown
 from cloze.metrics.classification import multilabel_scores
 from cloze.tasks.distillation import sigmoid_divergence
@@ -142,7 +143,7 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         """Return the task with the labels of the examples."""
         labels = self.labels or self.label_columns
         labels = labels or tuple(sorted(frozenset().union(*map(self._split_labels, examples))))
-        where = examples[0].where.rpartition(":")[0]
+        where = source_of(examples[0].where)
         if not labels:
             raise InputError("no row has a label", where=where)
         warn_of_similar_classes(labels, where)

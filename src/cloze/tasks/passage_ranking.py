@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.memory_file import source_of
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.checkpoint import CONFIG_FILE, load_labels
 from cloze.tasks.distillation import sigmoid_divergence
@@ -185,7 +186,7 @@ def _rank(examples: Sequence[LabeledText], predictions: Sequence[float]) -> list
         if relevant := judged[query] or tuple(relevance for relevance in ranked if relevance > 0):
             queries.append(RankedQuery(ranked, relevant))
     if not queries:
-        where = examples[0].where.rpartition(":")[0]
+        where = source_of(examples[0].where)
         raise InputError("no passage is relevant to its query", where=where)
     return queries
 

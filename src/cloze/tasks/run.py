@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from cloze import file_io
+from cloze.callbacks import Callback
 from cloze.errors import InputError
+from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
 from cloze.models.encoder import Encoder, find_encoder, keep_layers
@@ -46,6 +48,7 @@ class PreparedData:
     teacher: Teacher | None = None
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
+    callbacks: tuple[Callback, ...] = ()
 
 
 def check_trainable(task: AnyTask) -> None:
@@ -250,7 +253,14 @@ def _training_run(
         card=_build_card_info(prepared, config),
         context=prepared.context,
         progress=progress,
+        data=files_in_memory(config),
+        callbacks=prepared.callbacks,
     )
+
+
+def files_in_memory(config: FinetuneConfig) -> tuple[MemoryFile, ...]:
+    """Return the data of a run that were given in memory."""
+    return tuple(file for file in (config.train, config.dev) if isinstance(file, MemoryFile))
 
 
 def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:

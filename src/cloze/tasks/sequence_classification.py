@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cloze.data.tables import as_text
 from cloze.errors import DataWarning, InputError
+from cloze.memory_file import source_of
 from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import METRICS, majority_accuracy
 from cloze.tasks.distillation import softmax_divergence
@@ -94,10 +95,10 @@ class SequenceClassification(TextTask[ClassPrediction]):
         names = merge_labels(example.label for example in examples if example.label is not None)
         labels = self.labels or tuple(sorted(set(names.values())))
         if len(labels) < 2:
-            where = examples[0].where.rpartition(":")[0]
+            where = source_of(examples[0].where)
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
-        where = examples[0].where.rpartition(":")[0]
+        where = source_of(examples[0].where)
         warn_of_similar_classes(labels, where)
         if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
             what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"

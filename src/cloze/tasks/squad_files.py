@@ -15,6 +15,7 @@ from typing import Any
 from cloze.data.files import read_text
 from cloze.data.tables import RawRow, is_table, json_lines, read_rows
 from cloze.errors import InputError
+from cloze.memory_file import place_of
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.paragraphs import Excerpt, Paragraph
 from cloze.tasks.prediction_files import is_json_lines, read_prediction_rows
@@ -32,6 +33,7 @@ def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) ->
         InputError: the file does not have that form; the place in it is named.
     """
     known: dict[str, SpanQuestion] = {}
+    name = place_of(path)
     try:
         table = json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -39,9 +41,9 @@ def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) ->
         raise InputError(what, where=f"{path}:{error.lineno}") from error
     except RecursionError as error:
         raise InputError(f"not JSON: {error}", where=path) from error
-    for i, article in enumerate(_get(table, "data", str(path), list)):
-        for j, part in enumerate(_get(article, "paragraphs", f"{path}: data[{i}]", list)):
-            where = f"{path}: data[{i}].paragraphs[{j}]"
+    for i, article in enumerate(_get(table, "data", name, list)):
+        for j, part in enumerate(_get(article, "paragraphs", f"{name}: data[{i}]", list)):
+            where = f"{name}: data[{i}].paragraphs[{j}]"
             paragraph = Paragraph(_text(part, "context", where))
             for k, row in enumerate(_get(part, "qas", where, list)):
                 question = _question(row, paragraph, f"{where}.qas[{k}]", labeled=labeled)
@@ -51,7 +53,7 @@ def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) ->
                 # like the official programs, accept a repeated question
                 repeated = replace(question, paragraph=other.paragraph, where=other.where)
                 if repeated != other or paragraph.text != other.paragraph.text:
-                    first = other.where.removeprefix(f"{path}: ")
+                    first = other.where.removeprefix(f"{name}: ")
                     raise InputError(f"{first} has the same id", where=question.where)
                 yield question
     if not known:

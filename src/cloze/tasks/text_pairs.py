@@ -19,6 +19,7 @@ from torch import Tensor
 
 from cloze.data.tables import Column, Row, as_text, parse_rows
 from cloze.errors import DataWarning, InputError
+from cloze.memory_file import source_of
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
@@ -143,7 +144,7 @@ class TextPairs(VectorTask[PairVectors]):
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Refuse examples whose second texts are all equal, so that there are no negatives."""
         if len({text for example in examples for text in self.texts(example)[1:]}) < 2:
-            where = examples[0].where.rpartition(":")[0]
+            where = source_of(examples[0].where)
             remedy = "Negatives are the texts of other rows: give two different second texts at least"
             raise InputError(f"every row has the same {self.pair_column!r}", where=where, remedy=remedy)
         return self

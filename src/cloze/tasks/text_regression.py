@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.memory_file import source_of
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.models.checkpoint import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
@@ -55,7 +56,7 @@ class ScoreScale:
         minimum = min(scores) if self.minimum is None else self.minimum
         maximum = max(scores) if self.maximum is None else self.maximum
         if minimum >= maximum:
-            where = examples[0].where.rpartition(":")[0]
+            where = source_of(examples[0].where)
             raise InputError(f"no score is between {minimum:g} and {maximum:g}", where=where)
         return replace(self, minimum=minimum, maximum=maximum)
 

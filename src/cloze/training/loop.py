@@ -9,7 +9,7 @@ request to stop on any rank, sums of losses. Rank zero alone writes.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze import artifacts
+from cloze.callbacks import Callback, Callbacks
 from cloze.data.hashing import mix
 from cloze.errors import RunError
 from cloze.progress import Bar, Progress, join_values
@@ -40,7 +41,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
 from cloze.training.memory import empty_cache, memory_errors
 from cloze.training.metric_sums import LogWindow, MetricAccumulator
-from cloze.training.metrics_log import VALIDATION, MetricsLog, read_metrics
+from cloze.training.metrics_log import VALIDATION, default_callbacks, read_metrics
 from cloze.training.objective import BatchSource, Objective, StepData
 from cloze.training.optimizer import (
     build_optimizer,
@@ -69,6 +70,8 @@ class Trainer:
         run: the run's directory.
         save_model: writes config, weights, tokenizer and card into a checkpoint's directory.
         context: the ranks of the run.
+        settings: those of the run, for callbacks.
+        callbacks: receive what the run measures, besides its log.
         state: of the checkpoint that the model was read from.
     """
 
@@ -80,13 +83,15 @@ class Trainer:
     save_model: Callable[[Path, nn.Module, TrainingState], None]
     context: DistributedContext
     progress: Progress
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    callbacks: Sequence[Callback] = ()
     state: TrainingState = field(default_factory=TrainingState)
     _parallel: ParallelObjective = field(init=False)
     _optimizer: torch.optim.Optimizer = field(init=False)
     _compute_dtype: torch.dtype = field(init=False)
     _average: TailAverage | None = field(init=False, default=None)
-    _log: MetricsLog | None = field(init=False, default=None)
-    """Open on rank zero."""
+    _callbacks: Callback = field(init=False, default_factory=Callback)
+    """Of rank zero; the others have one that does nothing."""
     _window: LogWindow = field(init=False, default_factory=LogWindow)
     _saved_step: int = field(init=False)
     _saved_at: float = field(init=False)
@@ -118,19 +123,20 @@ class Trainer:
             self.context.run_on_rank_zero(self._open_log)
             self._saved_at = self.progress.clock()
             self._started_at = self.progress.clock() - self.state.elapsed_seconds
+            completed = False
             try:
                 last_metrics, evaluations = self.context.run_on_rank_zero(self._last_evaluation)
                 if self.config.evaluate_first and not self.state.step and not last_metrics:
                     last_metrics = self._evaluate(stop)
                 with bar as shown:
                     metrics = self._run_steps(stop, shown, last_metrics, evaluations)
+                completed = True
             except StopRequested:
                 if not self._num_skipped:  # else a resumed run repeats and recounts the skipped steps
                     self._save_if_new()
                 raise self._interrupted(stop) from None
             finally:
-                if self._log is not None:
-                    self._log.close()
+                self._callbacks.on_end(completed=completed)
             if self.context.any(stop):  # while the last step was saved: the caller may have more to do
                 raise self._interrupted(stop)
             return metrics
@@ -195,11 +201,8 @@ class Trainer:
         artifacts.remove_temporary_files(self.run / "checkpoints")
         move_later_checkpoints_aside(self.run, self.state.step)
         write_pointers(self.run, self.state)
-        self._log = MetricsLog(self.run, resume_step=self.state.step)
-
-    def _record(self, kind: str, step: int, **values: object) -> None:
-        if self._log is not None:
-            self._log.write(kind, step, **values)
+        self._callbacks = Callbacks([*default_callbacks(), *self.callbacks])
+        self._callbacks.on_start(self.run, self.settings, self.state.step)
 
     def _elapsed_seconds(self) -> float:
         return self.progress.clock() - self._started_at
@@ -323,7 +326,9 @@ class Trainer:
             smaller = self.batches.step_data(progress, self.state.position, tokens)
             if not self.context.any(failed and len(smaller.batches) <= len(step.batches)):
                 self.state = replace(self.state, micro_batch_tokens=tokens)
-                self._record("halved", number, micro_batch_tokens=tokens, reason="out of memory")
+                self._callbacks.on_event(
+                    number, "halved", {"micro_batch_tokens": tokens, "reason": "out of memory"}
+                )
                 self.progress.note(
                     f"warning: out of memory at step {number}: micro_batch_tokens is {tokens:,} from here"
                 )
@@ -337,7 +342,7 @@ class Trainer:
         self._num_skipped += 1
         step = self.state.step + 1
         what = f"loss {loss}, gradient norm {norm} at step {step} ({name})"
-        self._record("skipped", step, reason=what)
+        self._callbacks.on_event(step, "skipped", {"reason": what})
         self.progress.note(f"warning: {what}: the step was skipped")
         if self._num_skipped > self.config.max_skipped_steps:
             remedy = "Lower optimizer.learning_rate in run.toml and continue with --resume"
@@ -353,7 +358,7 @@ class Trainer:
             return
         state = self.state
         where = {"phase": state.position.phase, "epoch": state.position.epoch, "tokens": state.tokens}
-        self._record("train", state.step, **values, **where, seconds=round(state.elapsed_seconds, 3))
+        self._callbacks.on_step(state.step, {**values, **where, "seconds": round(state.elapsed_seconds, 3)})
         counted = {} if self.budget.unit == "steps" else {"step": f"{state.step:,}"}
         bar.show(
             **counted,
@@ -374,7 +379,7 @@ class Trainer:
                     raise StopRequested
                 sums.add(batch_metrics)
         metrics = sums.means(self.objective.loss_names)
-        self._record(VALIDATION, self.state.step, **metrics, seconds=self.state.elapsed_seconds)
+        self._callbacks.on_evaluation(self.state.step, {**metrics, "seconds": self.state.elapsed_seconds})
         shown = {name: f"{value:.4g}" for name, value in self.objective.shown_metrics(metrics).items()}
         start = f"step {self.state.step:,} held-out: "
         self.progress.note(start + join_values(shown, _MAX_LINE_WIDTH - len(start)))

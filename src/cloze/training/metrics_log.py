@@ -1,11 +1,13 @@
-"""`metrics.jsonl`, one object per line, and TensorBoard events if tensorboardX is installed."""
+"""`metrics.jsonl`, one object per line."""
 
 import json
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from cloze import file_io
+from cloze.callbacks import Callback, TensorBoardWriter
 from cloze.errors import InputError
 
 METRICS = "metrics.jsonl"
@@ -13,44 +15,39 @@ VALIDATION = "validation"
 """The kind of the lines of evaluations."""
 
 
-class MetricsLog:
+class MetricsLog(Callback):
     """Appends to a run's metrics; a resumed run first drops the lines after its checkpoint."""
 
-    def __init__(self, run: Path, *, resume_step: int) -> None:
+    def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
+        """Open the file."""
         with file_io.disk_errors(run):
             run.mkdir(parents=True, exist_ok=True)
         self._path = run / METRICS
         if self._path.exists():
-            kept = [row for row in read_metrics(run) if row["step"] <= resume_step]
+            kept = [row for row in read_metrics(run) if row["step"] <= step]
             file_io.write_text(self._path, "".join(json.dumps(row) + "\n" for row in kept))
         else:
             file_io.write_text(self._path, "")
-        self._events: Any = None
-        if find_spec("tensorboardX") is not None:
-            from tensorboardX import SummaryWriter
 
-            self._events = SummaryWriter(str(run / "tensorboard"), purge_step=resume_step + 1)
+    def on_step(self, step: int, values: Mapping[str, float]) -> None:
+        """Append a line of the kind "train"."""
+        self.on_event(step, "train", values)
 
-    def write(self, kind: str, step: int, **values: Any) -> None:
-        """Append one line.
+    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        """Append a line of the kind "validation"."""
+        self.on_event(step, VALIDATION, values)
 
-        Args:
-            kind: "train", "validation", "skipped" or "halved".
-            step: completed optimizer steps.
-            values: numbers or text.
-        """
+    def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
+        """Append a line."""
         row = {"kind": kind, "step": step, **values}
         with file_io.disk_errors(self._path), self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
-        if self._events is not None:
-            for name, value in values.items():
-                if isinstance(value, (int, float)):
-                    self._events.add_scalar(f"{kind}/{name}", value, step)
 
-    def close(self) -> None:
-        """Flush TensorBoard's events."""
-        if self._events is not None:
-            self._events.close()
+
+def default_callbacks() -> list[Callback]:
+    """Return the callbacks of every run: its log, and TensorBoard's events if tensorboardX is installed."""
+    has_tensorboard = find_spec("tensorboardX") is not None
+    return [MetricsLog(), *([TensorBoardWriter()] if has_tensorboard else [])]
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

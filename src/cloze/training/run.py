@@ -1,6 +1,7 @@
 """A run directory: start or resume it, lock it, and record its settings, environment, checkpoints and model card."""
 
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -8,8 +9,10 @@ from typing import Any, Literal
 from torch import nn
 
 from cloze import artifacts, file_io
+from cloze.callbacks import Callback
 from cloze.config import read_toml
 from cloze.errors import InputError
+from cloze.memory_file import MemoryFile
 from cloze.progress import Progress
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import TrainingState, check_unchanged, newest_checkpoint, read_state
@@ -40,6 +43,9 @@ class TrainingRun:
     card: CardInfo
     context: DistributedContext
     progress: Progress
+    callbacks: tuple[Callback, ...] = ()
+    data: tuple[MemoryFile, ...] = ()
+    """Data that were given in memory; the run keeps them in files, so that it can be resumed."""
 
     def start(self, model: nn.Module, build: BuildObjective) -> dict[str, float]:
         """Create the directory, in the place of an older run, and train; return the last evaluation.
@@ -51,7 +57,7 @@ class TrainingRun:
         Raises:
             InputError: another process uses the run, or a setting is not Unicode text.
         """
-        self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings))
+        self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings, self.data))
         with run_lock(self.path, self.context):
             return self._train(model, build, self._initial_state(), None)
 
@@ -101,13 +107,15 @@ class TrainingRun:
             save_model=save_model,
             context=self.context,
             progress=self.progress,
+            settings=tomllib.loads(self.settings),
+            callbacks=self.callbacks,
             state=state,
         )
         return trainer.train(resume_from=checkpoint)
 
 
-def create_run_directory(run: Path, settings: str) -> None:
-    """Create a run's directory, with its settings alone.
+def create_run_directory(run: Path, settings: str, data: Iterable[MemoryFile] = ()) -> None:
+    """Create a run's directory, with its settings alone, and those data in memory whose files it has.
 
     Raises:
         InputError: another process uses the existing run, or a setting is not Unicode text.
@@ -115,6 +123,9 @@ def create_run_directory(run: Path, settings: str) -> None:
     check_not_locked(run)
     artifacts.clear_directory(run)
     file_io.write_text(run / artifacts.RUN_CONFIG, settings)
+    for file in data:
+        if Path(file).is_relative_to(run):
+            file_io.write_text(Path(file), file.content)
 
 
 def is_run(path: Path) -> bool:

@@ -1,0 +1,213 @@
+"""Callbacks of training: they receive the metrics of a run, as they are measured.
+
+`metrics.jsonl` is written by one (`cloze.training.metrics_log`). Pass others to `cloze.pretrain` and `cloze.finetune`.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cloze import file_io
+from cloze.optional_dependencies import require
+
+
+class Callback:
+    """Receives what a run measures, on rank zero alone; each method does nothing unless a subclass defines it.
+
+    An exception stops the run, which can be resumed from its last checkpoint.
+    """
+
+    def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
+        """Begin, or continue after `step` when a run is resumed.
+
+        Args:
+            run: directory of the run.
+            settings: the settings in `run.toml`.
+            step: completed optimizer steps.
+        """
+
+    def on_step(self, step: int, values: Mapping[str, float]) -> None:
+        """Receive means since the last call, every `log_every_steps` steps."""
+
+    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        """Receive the metrics of an evaluation on held-out data."""
+
+    def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
+        """Receive an event: "skipped", a step with an infinite or NaN loss; or "halved", smaller micro-batches."""
+
+    def on_end(self, *, completed: bool) -> None:
+        """Finish; `completed` is False after an error or an interrupt."""
+
+
+class Callbacks(Callback):
+    """Several callbacks, called one after the other."""
+
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        self._callbacks = tuple(callbacks)
+
+    def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
+        """Begin with all."""
+        for callback in self._callbacks:
+            callback.on_start(run, settings, step)
+
+    def on_step(self, step: int, values: Mapping[str, float]) -> None:
+        """Pass on the means of steps."""
+        for callback in self._callbacks:
+            callback.on_step(step, values)
+
+    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        """Pass on the metrics of an evaluation."""
+        for callback in self._callbacks:
+            callback.on_evaluation(step, values)
+
+    def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
+        """Pass on an event."""
+        for callback in self._callbacks:
+            callback.on_event(step, kind, values)
+
+    def on_end(self, *, completed: bool) -> None:
+        """Finish all."""
+        for callback in self._callbacks:
+            callback.on_end(completed=completed)
+
+
+class TensorBoardWriter(Callback):
+    """Writes the folder `tensorboard` of a run with tensorboardX; by default if it is installed."""
+
+    def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
+        """Open the folder; events after `step` are not shown any more."""
+        require(["tensorboardX"], extra="tensorboard", where="TensorBoardWriter")
+        from tensorboardX import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
+
+    def on_step(self, step: int, values: Mapping[str, float]) -> None:
+        """Write scalars under train/."""
+        self._write("train", step, values)
+
+    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        """Write scalars under validation/."""
+        self._write("validation", step, values)
+
+    def on_end(self, *, completed: bool) -> None:
+        """Flush and close."""
+        self._writer.close()
+
+    def _write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            if isinstance(value, (int, float)):
+                self._writer.add_scalar(f"{kind}/{name}", value, step)
+
+
+class WandbWriter(Callback):
+    """Logs a run to Weights & Biases; WANDB_MODE=offline writes it to the folder `wandb` of the run alone.
+
+    A resumed run continues the same one of Weights & Biases.
+
+    Args:
+        project: name of the project.
+        settings: other arguments of `wandb.init`.
+    """
+
+    def __init__(self, project: str = "cloze", **settings: Any) -> None:
+        self._project, self._settings = project, settings
+
+    def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
+        """Start or resume a run of Weights & Biases with the settings as its config."""
+        require(["wandb"], extra="wandb", where="WandbWriter")
+        import wandb
+
+        arguments = {
+            "name": run.name,
+            "id": _tracking_id(run, "wandb", lambda: uuid.uuid4().hex),
+            "dir": str(run),
+        }
+        self._run: Any = wandb.init(
+            project=self._project, config=dict(settings), resume="allow", **{**arguments, **self._settings}
+        )
+        self._run.define_metric("*", step_metric="step")
+
+    def on_step(self, step: int, values: Mapping[str, float]) -> None:
+        """Log values under train/."""
+        self._log("train", step, values)
+
+    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        """Log values under validation/."""
+        self._log("validation", step, values)
+
+    def on_end(self, *, completed: bool) -> None:
+        """Finish the run."""
+        self._run.finish(exit_code=0 if completed else 1)
+
+    def _log(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        self._run.log({"step": step, **{f"{kind}/{name}": value for name, value in values.items()}})
+
+
+class MLflowWriter(Callback):
+    """Logs a run to MLflow, at the tracking URI of MLflow's own settings unless one is given.
+
+    A resumed run continues the same one of MLflow. Its telemetry is switched off before the import.
+
+    Args:
+        experiment: name of the experiment, which is created if it does not exist.
+        tracking_uri: as in "http://127.0.0.1:5000" or "sqlite:///mlflow.db".
+    """
+
+    def __init__(self, experiment: str = "cloze", tracking_uri: str | None = None) -> None:
+        self._experiment, self._tracking_uri = experiment, tracking_uri
+
+    def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
+        """Start or resume a run of MLflow with the settings as its parameters."""
+        require(["mlflow"], extra="mlflow", where="MLflowWriter")
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        from mlflow import MlflowClient
+
+        self._client: Any = MlflowClient(tracking_uri=self._tracking_uri)
+        self._id = _tracking_id(run, "mlflow", lambda: self._create(run, settings))
+        self._client.update_run(self._id, status="RUNNING")
+
+    def on_step(self, step: int, values: Mapping[str, float]) -> None:
+        """Log metrics under train/."""
+        self._log("train", step, values)
+
+    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        """Log metrics under validation/."""
+        self._log("validation", step, values)
+
+    def on_end(self, *, completed: bool) -> None:
+        """Mark the run as finished or failed."""
+        self._client.set_terminated(self._id, status="FINISHED" if completed else "FAILED")
+
+    def _create(self, run: Path, settings: Mapping[str, Any]) -> str:
+        experiment = self._client.get_experiment_by_name(self._experiment)
+        experiment_id = (
+            experiment.experiment_id if experiment else self._client.create_experiment(self._experiment)
+        )
+        created: str = self._client.create_run(experiment_id, run_name=run.name).info.run_id
+        for name, value in _flatten(settings):
+            self._client.log_param(created, name, value)
+        return created
+
+    def _log(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            if isinstance(value, (int, float)):
+                self._client.log_metric(self._id, f"{kind}/{name}", value, step=step)
+
+
+def _tracking_id(run: Path, service: str, create: Callable[[], str]) -> str:
+    """Return the id that a service has for a run, which is kept in the run so that a resumed one has the same."""
+    file = run / f"{service}.id"
+    if not file.is_file():
+        file_io.write_text(file, create())
+    return file.read_text("utf-8")
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings by dotted name."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

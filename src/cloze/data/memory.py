@@ -1,0 +1,129 @@
+"""Data in memory to rows of JSON, as a file of JSON lines has them.
+
+Rows may be dicts, tuples, pandas, `datasets` or Arrow tables, or dicts of columns. None of these libraries is imported.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from cloze.arguments import check_text, describe, is_missing, iterate
+from cloze.errors import InputError
+
+
+def is_table(data: object) -> bool:
+    """Return whether data are a table with named columns: of pandas, datasets or Arrow, or a dict of columns."""
+    return isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
+
+
+def iterate_rows(data: Any, name: str) -> Iterator[Any]:
+    """Yield the rows of data, dicts for those of a table, as they are in other collections.
+
+    Raises:
+        InputError: the data have no rows, or no order.
+    """
+    if isinstance(data, Mapping) and data and all(hasattr(part, "column_names") for part in data.values()):
+        first = next(iter(data))
+        what = f"has the splits {', '.join(map(str, data))}"
+        raise InputError(what, where=name, remedy=f"Give one of them, as in {name}[{first!r}]")
+    if isinstance(data, Mapping):
+        return _rows_of_columns(data, name)
+    if hasattr(data, "column_names") and hasattr(data, "to_pylist"):  # Arrow
+        return iter(data.to_pylist())
+    if hasattr(data, "column_names") and hasattr(data, "features"):  # datasets
+        return map(_ClassNames(data.features or {}), data)
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):  # pandas
+        names = [str(column) for column in data.columns]
+        return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
+    return iterate(data, name, "row")
+
+
+def to_json_row(row: Mapping[Any, Any]) -> str:
+    """Return a row as a JSON object. A missing value becomes null; one that JSON lacks, an object with its type.
+
+    >>> to_json_row({"text": "a", "label": float("nan"), "at": 1 + 2j})
+    '{"text": "a", "label": null, "at": {"complex": "(1+2j)"}}'
+    """
+    cells = {str(name): None if is_missing(cell) else _cell(cell) for name, cell in row.items()}
+    text = json.dumps(cells, ensure_ascii=False)
+    with suppress(UnicodeEncodeError):
+        text.encode()
+        return text
+    return json.dumps(cells)  # lone surrogates as escapes
+
+
+def to_text_rows(texts: Any, name: str) -> Iterator[str]:
+    """Yield each text as a JSON object with the field text; those of a table are in its column text.
+
+    Raises:
+        InputError: one is not a text, or has half a character; the message has its position.
+    """
+    if is_table(texts):
+        columns = list(getattr(texts, "column_names", getattr(texts, "columns", texts)))
+        if "text" not in columns:
+            remedy = f"Give one of its columns, as in {name}[{columns[0]!r}]" if columns else None
+            raise InputError("has no column 'text'", where=name, remedy=remedy)
+        texts = texts["text"]
+    for number, text in zip(count(), iterate(texts, name, "text")):
+        checked = check_text(text, f"{name}[{number}]")
+        try:
+            checked.encode()
+        except UnicodeEncodeError as error:
+            what = f"half a character (\\u{ord(checked[error.start]):x}) at {error.start}"
+            raise InputError(what, where=f"{name}[{number}]", remedy="Replace it by U+FFFD") from None
+        yield json.dumps({"text": checked}, ensure_ascii=False)
+
+
+def _rows_of_columns(data: Mapping[Any, Any], name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a dict of columns, which must have equal lengths."""
+    columns = {
+        str(column): list(iterate(values, f"{name}[{column!r}]", "cell")) for column, values in data.items()
+    }
+    if len(lengths := {len(values) for values in columns.values()}) > 1:
+        what = f"columns of {min(lengths)} and of {max(lengths)} cells"
+        raise InputError(what, where=name, remedy="Give columns of equal length")
+    for cells in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, cells, strict=True))
+
+
+class _ClassNames:
+    """Replaces the numbers of classes in a row of `datasets` by their names, and -1, its missing class, by None."""
+
+    def __init__(self, features: Mapping[str, Any]) -> None:
+        self._names: dict[str, Sequence[str]] = {}
+        for column, feature in features.items():
+            names = getattr(feature, "names", getattr(getattr(feature, "feature", None), "names", None))
+            if names is not None:
+                self._names[column] = names
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {column: self._named(cell, self._names.get(column)) for column, cell in row.items()}
+
+    def _named(self, cell: Any, names: Sequence[str] | None) -> Any:
+        if names is None or cell is None or isinstance(cell, str):
+            return cell
+        if isinstance(cell, Iterable):
+            return [self._named(item, names) for item in cell]
+        return None if cell == -1 else names[cell]
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return {str(key): _cell(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cell(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy and torch
+        return _cell(value.tolist())
+    return {type(value).__name__: str(value)}
+
+
+def describe_row(row: object) -> str:
+    """Name a row of a wrong kind in a few words."""
+    return f"{len(row)} values" if isinstance(row, tuple) else describe(row)

@@ -1,0 +1,184 @@
+"""Estimators of scikit-learn: vectors of texts, and a fine-tuned classifier.
+
+Texts are a list or column of strings; a pair of texts is a tuple.
+
+    from cloze.sklearn import FinetunedClassifier, TextEmbedder
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    make_pipeline(TextEmbedder(), LogisticRegression()).fit(texts, labels)
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cloze.api.finetuning import finetune
+from cloze.arguments import check_texts, iterate
+from cloze.inference.embedder import Embedder, EmbeddingConfig, EmbeddingPooling
+from cloze.inference.predictor import load_predictor
+from cloze.optional_dependencies import require
+
+require(["sklearn"], extra="sklearn", where="cloze.sklearn")
+from sklearn.base import (  # noqa: E402
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
+from sklearn.utils.validation import check_consistent_length, check_is_fitted  # noqa: E402
+
+
+class _TextInput:
+    """Mixin: the input is a list of texts, not a table of numbers."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Vectors of texts from an encoder, which `fit` does not train.
+
+    Args:
+        model: "cloze-mini", a checkpoint, a run, or a directory of transformers or sentence-transformers.
+        pooling: how token vectors become one; None takes that of the model, else the mean.
+        layers: encoder layers; 0 is the word embeddings, -1 the last.
+        normalize: scale vectors to length 1; None does as the model's directory says.
+        max_seq_length: maximum number of tokens of a text; None takes that of the model.
+        device: cpu, cuda, mps or auto.
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "cloze-mini",
+        *,
+        pooling: EmbeddingPooling | None = None,
+        layers: Sequence[int] = (-1,),
+        normalize: bool | None = None,
+        max_seq_length: int | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.model = model
+        self.pooling = pooling
+        self.layers = layers
+        self.normalize = normalize
+        self.max_seq_length = max_seq_length
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Load the encoder and check the texts; with the pooling idf_mean, count their words."""
+        texts = check_texts(X, "X")
+        config = EmbeddingConfig(
+            pooling=self.pooling,
+            layers=tuple(self.layers),
+            normalize=self.normalize,
+            max_seq_length=self.max_seq_length,
+        )
+        self.embedder_ = Embedder.load(self.model, config, device=self.device)
+        if self.pooling == "idf_mean":
+            self.embedder_ = self.embedder_.with_idf(texts)
+        self._n_features_out = self.embedder_.width
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:  # noqa: N803
+        """Return a vector for each text, [N, D]."""
+        check_is_fitted(self)
+        return self.embedder_(check_texts(X, "X"))
+
+
+class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier of texts or pairs, fine-tuned from an encoder. A tenth of the data chooses the best epoch.
+
+    Args:
+        model: the checkpoint or run to start from, or "cloze-mini".
+        task: "classification", or "feature-classification", which freezes the encoder and takes seconds.
+        epochs: passes over the training data.
+        batch_size: sequences per optimizer step.
+        learning_rate: the peak of the schedule; small models such as cloze-mini need about 3e-4.
+        max_seq_length: maximum number of tokens of a text; None is 128, or that of a smaller model.
+        balanced: weight each class by its inverse frequency.
+        random_state: seed of head, dropout and the order of the data.
+        settings: other settings of `cloze.finetune`, such as {"dev_fraction": 0.2}.
+        device: cpu, cuda, mps or auto.
+    """
+
+    def __init__(  # noqa: PLR0913 (scikit-learn has settings in the constructor)
+        self,
+        model: str | Path = "cloze-mini",
+        *,
+        task: str = "classification",
+        epochs: int = 3,
+        batch_size: int = 32,
+        learning_rate: float = 5e-5,
+        max_seq_length: int | None = None,
+        balanced: bool = False,
+        random_state: int = 12345,
+        settings: Mapping[str, Any] | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.max_seq_length = max_seq_length
+        self.balanced = balanced
+        self.random_state = random_state
+        self.settings = settings
+        self.device = device
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Fine-tune on texts X and their classes y, in a temporary run."""
+        texts, labels = list(iterate(X, "X", "text")), np.asarray(y)
+        check_consistent_length(texts, labels)
+        check_classification_targets(labels)
+        self.classes_, indices = np.unique(labels, return_inverse=True)
+        names = _class_names(self.classes_)
+        arguments = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": None if self.task == "feature-classification" else self.learning_rate,
+            "max_seq_length": self.max_seq_length,
+            "balanced": self.balanced,
+            "seed": self.random_state,
+            "device": self.device,
+            "labels": names,
+            **(self.settings or {}),
+        }
+        rows = [(text, names[index]) for text, index in zip(texts, indices, strict=True)]
+        with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
+            run = finetune(
+                self.task, train=rows, model=self.model, output=Path(directory) / "run", **arguments
+            )
+            self.classifier_ = load_predictor(run.path, device=self.device)
+        return self
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Return the probability of each class, in the order of `classes_`, [N, C]."""
+        check_is_fitted(self)
+        classifier: Any = self.classifier_
+        answers = classifier(list(iterate(X, "X", "text")))
+        return np.array([list(answer.probabilities.values()) for answer in answers]).reshape(
+            -1, len(self.classes_)
+        )
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """Return the most probable class of each text."""
+        best = self.predict_proba(X).argmax(1)
+        predicted: npt.NDArray[Any] = self.classes_[best]
+        return predicted
+
+
+def _class_names(classes: npt.NDArray[Any]) -> list[str]:
+    """Return the names of classes in the model: their text, or their numbers where texts are equal or blank."""
+    names = [str(value).strip() for value in classes.tolist()]
+    is_usable = all(names) and len(set(names)) == len(names)
+    return names if is_usable else [f"class {number}" for number in range(len(names))]

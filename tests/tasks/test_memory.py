@@ -1,0 +1,365 @@
+"""Data in memory: every kind becomes the same examples, messages name rows, and a run equals that of a file."""
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import cloze
+from cloze.data.memory import iterate_rows, to_json_row, to_text_rows
+from cloze.errors import DataWarning, InputError
+from cloze.file_io import sha256_of_file
+from cloze.inference.predictor import Predictor
+from cloze.memory_file import MemoryFile, source_of
+from cloze.tasks.memory import as_file
+from cloze.tasks.registry import find_task
+from runs import assert_same_run, assert_same_weights
+
+TEXTS, LABELS = ["good film", "bad book", "fine film"], ["yes", "no", "yes"]
+PAIRS = list(zip(TEXTS, LABELS, strict=True))
+DICTS = [{"text": text, "label": label} for text, label in PAIRS]
+FEATURES = datasets.Features(
+    {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+)
+KINDS: dict[str, Callable[[], Any]] = {
+    "tuples": lambda: PAIRS,
+    "dicts": lambda: DICTS,
+    "iterator": lambda: iter(PAIRS),
+    "columns": lambda: {"text": TEXTS, "label": np.array(LABELS)},
+    "pandas": lambda: pd.DataFrame({"text": TEXTS, "label": LABELS}, index=[7, 7, 9]),
+    "pandas categories": lambda: pd.DataFrame({"text": TEXTS, "label": pd.Categorical(LABELS)}),
+    "datasets": lambda: datasets.Dataset.from_list(DICTS),
+    "class labels": lambda: datasets.Dataset.from_dict(
+        {"text": TEXTS, "label": [1, 0, 1]}, features=FEATURES
+    ),
+    "streamed": lambda: datasets.Dataset.from_list(DICTS).to_iterable_dataset(),
+    "arrow": lambda: pa.table({"text": TEXTS, "label": LABELS}),
+    "record batch": lambda: pa.RecordBatch.from_pylist(DICTS),
+}
+
+
+def read(task: str, data: Any, *, labeled: bool = True, **settings: Any) -> list[Any]:
+    configured, file = as_file(find_task(task)(**settings), data, "train", labeled=labeled)
+    return list(configured.examples(file, labeled=labeled))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_data_gives_the_same_examples(kind: str) -> None:
+    examples = read("classification", KINDS[kind]())
+    assert [(example.text, example.label) for example in examples] == PAIRS
+    assert [example.where for example in examples] == ["train[0]", "train[1]", "train[2]"]
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "in_tuples", "in_dicts"),
+    [
+        ("classification", {}, [("a", "b", "x")], None),
+        ("classification", {}, [(("a", "b"), "x")], None),
+        ("regression", {}, [("a", 4.5)], [{"text": "a", "label": 4.5}]),
+        ("multi-label", {}, [("a", ["x", "y"])], [{"text": "a", "labels": ["x", "y"]}]),
+        ("ranking", {}, [("a", "b", 1)], [{"query": "a", "passage": "b", "label": 1}]),
+        ("text-pairs", {}, [("a", "b", "c")], [{"text": "a", "pair": "b", "negative": "c"}]),
+        ("scored-pairs", {}, [(("a", "b"), 0.5)], [{"text": "a", "pair": "b", "score": 0.5}]),
+        ("multiple-choice", {}, [("a", ["b", "c"], 1)], [{"prompt": "a", "choices": ["b", "c"], "label": 1}]),
+        (
+            "tagging",
+            {},
+            [(["Ada", "in"], ["B-PER", "O"])],
+            [{"tokens": ["Ada", "in"], "tags": ["B-PER", "O"]}],
+        ),
+        ("mrpc", {}, [("a", "b", 1)], [{"#1 String": "a", "#2 String": "b", "Quality": 1}]),
+    ],
+)
+def test_tuples_are_in_the_order_of_the_columns(task, settings, in_tuples, in_dicts) -> None:
+    if in_dicts is None:
+        settings, in_dicts = {"pair_column": "pair"}, [{"text": "a", "pair": "b", "label": "x"}]
+    assert read(task, in_tuples) == read(task, in_dicts, **settings)
+
+
+def test_spans_and_class_numbers_of_tags_are_read() -> None:
+    [spans] = read("tagging", [{"text": "Ada lives in Oslo", "label": [(0, 3, "PER"), (13, 17, "LOC")]}])
+    names = datasets.Sequence(datasets.ClassLabel(names=["O", "B-PER", "B-LOC"]))
+    features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "ner_tags": names})
+    rows = {"tokens": [["Ada", "lives", "in", "Oslo"]], "ner_tags": [[1, 0, 0, 2]]}
+    [tokens] = read("tagging", datasets.Dataset.from_dict(rows, features=features))
+    assert tokens.sentences[0].tags == spans.sentences[0].tags == ("B-PER", "O", "O", "B-LOC")
+
+
+def test_questions_are_read_as_the_hub_has_them() -> None:
+    context = "Ada saw a film in Oslo."
+    rows = [
+        {"question": "Who?", "context": context, "answers": {"text": ["Ada"], "answer_start": [0]}},
+        {
+            "id": "2",
+            "question": "Where?",
+            "context": context,
+            "answers": [{"text": "Oslo", "answer_start": 18}],
+        },
+    ]
+    first, second = read("squad_v1", rows)
+    assert first.paragraph is second.paragraph  # tokenized once
+    assert (first.id, first.answers[0].text, second.answers[0].text) == ("train[0]", "Ada", "Oslo")
+    rows[1]["answers"] = {"text": ["Oslo"], "answer_start": [17]}
+    with pytest.raises(
+        InputError, match=r"^train: data\[0\].*qas\[1\] \(id 2\).*'Oslo' is not at character 17"
+    ):
+        read("squad_v1", rows)
+    rows[1]["answers"] = {"text": ["Oslo"], "answer_start": []}
+    with pytest.raises(InputError, match=r"^train\[1\]: 1 answers have 0 starts\. Give one"):
+        read("squad_v1", rows)
+    [unlabeled] = read("squad_v1", [("Who?", context)], labeled=False)
+    assert unlabeled.question == "Who?"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([], "train: holds no rows"),
+        (["a"], "train[0] is 'a', a str. Give a tuple such as (text, label), or a dict by column."),
+        ([("a", "x"), 5], "train[1] is 5, an int. Give a tuple"),
+        ([("a",)], "train[0]: 1 values, expected 2: text, label. Give these, or a dict by column."),
+        ([("a", "b", "c", "x")], "train[0]: 4 values, expected 2: text, label."),
+        ([("a", "x"), {"text": "b"}], "train[1]: no column 'label'. There are 'text'."),
+        ([{"txt": "a", "label": "x"}], "train[0]: no column 'text'. Did you mean 'txt'?"),
+        (
+            [("a", "x"), (None, "x"), (5.5j, "x")],
+            "train[1]: 'text' is null, not a text (the first of 2 bad rows: row 1",
+        ),
+        ([("a", "x"), ("b", float("nan"))], "train[1]: the cell 'label' is empty."),
+        (
+            [("a", "x"), ("b", pd.NA), ("c", pd.NaT)],
+            "train[1]: the cell 'label' is empty (the first of 2 bad rows: rows 1, 2)",
+        ),
+        ([("a", "N/A"), ("b", "x")], "train[0]: 'label' is 'N/A', a placeholder and not a label."),
+        ([("a", "x"), ("b", "x")], "train: every row has the label 'x'."),
+        (
+            {"text": ["a", "b"], "label": ["x"]},
+            "train: columns of 1 and of 2 cells. Give columns of equal length.",
+        ),
+        ({("a", "x")}, "train: is a set."),
+        ("missing.tsv", "missing.tsv: no such file"),
+        (
+            datasets.DatasetDict({"train": datasets.Dataset.from_list(DICTS)}),
+            "train: has the splits train. Give one",
+        ),
+    ],
+)
+def test_wrong_rows_are_named(data: Any, says: str, nano_checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        cloze.finetune(
+            "classification", train=data, model=nano_checkpoint, output=tmp_path / "run", device="cpu"
+        )
+    assert str(caught.value).startswith(says)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_left_out_are_counted() -> None:
+    with pytest.warns(
+        DataWarning, match=r"^train: 1 of 4 rows are left out: row 3: the cell 'label' is empty$"
+    ):
+        assert len(read("classification", [*PAIRS, ("a", None)], missing_labels="drop")) == 3
+
+
+SETTINGS: dict[str, Any] = {
+    **{"dev_fraction": 0.2, "epochs": 2, "batch_size": 9, "max_seq_length": 16, "precision": "float32"},
+    **{"device": "cpu", "micro_batch_tokens": 40, "learning_rate": 5e-3, "log_every_steps": 1},
+    **{"text_column": "review", "label_column": "liked"},
+}
+
+
+@pytest.fixture(scope="session")
+def review_rows(reviews: Path) -> list[tuple[str, ...]]:
+    return [tuple(line.split("\t")) for line in reviews.read_text().splitlines()[1:]]
+
+
+@pytest.fixture(scope="module")
+def run_of_file(nano_checkpoint: Path, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("file") / "run"
+    cloze.finetune("classification", train=reviews, model=nano_checkpoint, output=run, **SETTINGS)
+    return run
+
+
+def test_memory_and_file_give_the_same_bits(
+    run_of_file: Path, review_rows: list[tuple[str, ...]], nano_checkpoint: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    frame = pd.DataFrame(review_rows, columns=["review", "liked"])
+    result = cloze.finetune(
+        "classification", train=frame, model=str(nano_checkpoint), output=str(run), **SETTINGS
+    )
+    assert_same_run(run_of_file, run)
+    of_file = json.loads((run_of_file / "scores.json").read_text())
+    assert result == result.scores == {name: of_file[name] for name in result}
+    assert json.loads(json.dumps(result)) == result
+    assert isinstance(result.model, cloze.TextClassifier)
+    assert (result.path, result.model.labels) == (run, ("no", "yes"))
+    kept = run / "data" / "train.jsonl"
+    assert [tuple(json.loads(line).values()) for line in kept.read_text().splitlines()] == review_rows
+    assert f'train = "{kept}"' in (run / "run.toml").read_text()
+    assert sha256_of_file(kept) in next((run / "checkpoints").iterdir()).joinpath("README.md").read_text()
+    again = cloze.finetune(
+        "classification", train=kept, model=nano_checkpoint, output=tmp_path / "again", **SETTINGS
+    )
+    assert_same_run(run, again.path)
+    assert (
+        cloze.evaluate(run, frame) == cloze.evaluate(result.model, kept) == cloze.evaluate([run], review_rows)
+    )
+
+
+def test_a_run_of_rows_resumes_with_its_data(
+    run_of_file: Path, review_rows: list[tuple[str, ...]], nano_checkpoint: Path, tmp_path: Path
+) -> None:
+    class Stop(cloze.Callback):
+        def on_evaluation(self, step: int, values: Any) -> None:
+            raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    arguments = {"train": review_rows, "model": nano_checkpoint, "output": run, **SETTINGS}
+    with pytest.raises(KeyboardInterrupt):
+        cloze.finetune("classification", callbacks=[Stop()], checkpoints={"every_steps": 3}, **arguments)
+    with pytest.raises(InputError, match=r"already exists. Choose another name, continue with --resume"):
+        cloze.finetune("classification", **arguments)
+    with pytest.raises(InputError, match=r"^train: are not the data of the run to resume"):
+        cloze.finetune("classification", resume=True, **{**arguments, "train": review_rows[1:]})
+    with pytest.raises(InputError, match=r"run: resume uses the settings of the run: epochs is 2, not 3"):
+        cloze.finetune("classification", resume=True, **{**arguments, "epochs": 3})
+    cloze.finetune("classification", resume=True, **arguments)
+    assert_same_weights(run_of_file, run)
+    cloze.finetune("classification", overwrite=True, **{**arguments, "epochs": 1})
+    assert "epochs = 1\n" in (run / "run.toml").read_text()
+
+
+def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_path) -> None:
+    settings = {**SETTINGS, "epochs": 1, "seeds": 2}
+    result = cloze.finetune(
+        "classification",
+        train=review_rows[:50],
+        dev=review_rows[50:],
+        model=nano_checkpoint,
+        output=tmp_path / "runs",
+        **settings,
+    )
+    assert {path.name for path in tmp_path.rglob("*.jsonl") if path.parent.name == "data"} == {
+        "train.jsonl",
+        "dev.jsonl",
+    }
+    assert len(result.report["settings"][0]["results"]) == 2
+    assert result.model("good film").label in ("no", "yes")
+
+
+def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_path) -> None:
+    with pytest.raises(InputError, match=r"settings: unknown key epoch. Did you mean epochs"):
+        cloze.finetune("classification", train=reviews, model=nano_checkpoint, output=tmp_path / "r", epoch=1)
+    with pytest.raises(InputError, match=r"^model: is missing. Give one, as in model="):
+        cloze.finetune("classification", train=reviews, output=tmp_path / "r")
+    with pytest.raises(InputError, match=r"^output: is missing."):
+        cloze.finetune("classification", train=reviews, model=nano_checkpoint)
+    task = find_task("classification")(text_column="review", label_column="liked")
+    config = cloze.FinetuneConfig(
+        model=str(nano_checkpoint), train=str(reviews), device="cpu", max_seq_length=16
+    )
+    cloze.finetune(task, config, tmp_path / "one", epochs=1)
+    inner = {"optimizer": {"learning_rate": 5e-5}, "max_seq_length": 16, "device": "cpu", "epochs": 1}
+    columns = {"text_column": "review", "label_column": "liked"}
+    cloze.finetune(
+        "classification", train=reviews, model=nano_checkpoint, output=tmp_path / "other", **inner, **columns
+    )
+    assert (tmp_path / "one/run.toml").read_text() == (tmp_path / "other/run.toml").read_text()
+
+
+def test_a_recipe_is_named(nano_checkpoint, review_rows, tmp_path) -> None:
+    short = {**SETTINGS, "grid": {}, "seeds": 1, "train_examples": 20}
+    del short["learning_rate"]
+    rows = [dict(zip(("review", "liked"), row, strict=True)) for row in review_rows]
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text("epochs = 1\n[optimizer]\nlearning_rate = 1e-3\n")
+    cloze.finetune(
+        "classification",
+        recipe,
+        tmp_path / "run",
+        train=rows,
+        model=nano_checkpoint,
+        **{**short, "epochs": None},
+    )
+    text = (tmp_path / "run/run.toml").read_text()
+    assert "epochs = 1\n" in text
+    assert "learning_rate = 0.001\n" in text
+
+
+def test_predictors_take_inputs_in_memory(run_of_file: Path) -> None:
+    predictor = Predictor.load(run_of_file, device="cpu")
+    classifier = cloze.TextClassifier.load(run_of_file, device="cpu")
+    texts = ["good film", "bad film"]
+    expected = classifier(texts)
+    assert (
+        predictor(texts) == predictor({"review": texts}) == predictor(pa.table({"review": texts})) == expected
+    )
+    assert predictor(texts[0]) == classifier(texts[0]) == expected[0]
+    assert list(predictor(texts[0], top_k=1).probabilities) == [expected[0].label]
+    with pytest.raises(InputError, match=r"^inputs\[1\] is 5, an int"):
+        predictor(["a", 5])
+
+
+def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows) -> None:
+    columns = {"text_column": "review", "label_column": "liked"}
+    of_file = cloze.baseline("classification", reviews, **columns)
+    of_rows = cloze.baseline("classification", review_rows, **columns)
+    assert [(each.baseline, each.scores) for each in of_file] == [
+        (each.baseline, each.scores) for each in of_rows
+    ]
+    predictions = [{"label": label} for _, label in review_rows]
+    assert cloze.score_predictions("classification", predictions, reviews, **columns)["accuracy"] == 1.0
+    with pytest.raises(InputError, match=r"^predictions: 69 predictions for 70 examples"):
+        cloze.score_predictions("classification", predictions[1:], reviews, **columns)
+
+
+def test_cells_become_json() -> None:
+    row = {
+        1: np.float32(0.5),
+        "a": np.array([1, 2]),
+        "b": {"c": (True, np.int64(3))},
+        "d": np.str_("é"),
+        "e": b"x",
+    }
+    values = {"1": 0.5, "a": [1, 2], "b": {"c": [True, 3]}, "d": "é", "e": {"bytes": "b'x'"}}
+    assert json.loads(to_json_row(row)) == values
+    assert json.loads(to_json_row({"half": "a\ud83d"})) == {"half": "a\ud83d"}
+    assert list(iterate_rows(pa.table({"a": [1]}), "x")) == [{"a": 1}]
+
+
+def test_texts_are_checked_by_position() -> None:
+    assert list(to_text_rows(pd.DataFrame({"id": [1], "text": ["a"]}), "texts")) == ['{"text": "a"}']
+    for texts, says in (
+        (["a", None], r"^texts\[1\] is None"),
+        (["a", "b\ud83d"], r"^texts\[1\]: half a character \(\\ud83d\) at 1\. Replace it"),
+        ({"note": ["a"]}, r"^texts: has no column 'text'\. Give one of its columns, as in texts\['note'\]"),
+        ("a", "^texts: is one text"),
+    ):
+        with pytest.raises(InputError, match=says):
+            list(to_text_rows(texts, "texts"))
+
+
+def test_a_file_in_memory_is_pickled_with_its_rows() -> None:
+    file = MemoryFile("run/data/train.jsonl", "train", ['{"a": 1}'])
+    copy = pickle.loads(pickle.dumps(file))
+    assert (copy, copy.label, copy.rows, copy.sha256) == (file, file.label, file.rows, file.sha256)
+    assert source_of("a.tsv:3") == "a.tsv"
+
+
+def test_table_libraries_are_imported_only_by_their_users() -> None:
+    program = (
+        "import sys, cloze; from cloze.tasks.memory import as_file; from cloze.tasks.custom import Classification; "
+        "as_file(Classification(), [('a', 'x')], 'train'); cloze.finetune, cloze.pretrain, cloze.attention; "
+        "heavy = {'pandas', 'datasets', 'sklearn', 'wandb', 'mlflow', 'onnxruntime'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,224 @@
+"""Callbacks of a run, and the writers for TensorBoard, Weights & Biases and MLflow with the real libraries, offline."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloze
+from cloze.callbacks import Callback, MLflowWriter, WandbWriter
+from cloze.errors import InputError
+from cloze.models.bert import BertModel
+from cloze.training.metrics_log import read_metrics
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
+
+TOKENS = (*SPECIAL, *"abcdefgh", "good", "bad")
+ROWS = [(f"{word} {letter}", word) for letter in "abcdefgh" for word in ("good", "bad")]
+
+
+class Recorder(Callback):
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def on_start(self, run: Path, settings: Any, step: int) -> None:
+        self.calls.append(("start", run.name, settings["epochs"], step))
+
+    def on_step(self, step: int, values: Any) -> None:
+        self.calls.append(("train", step, dict(values)))
+
+    def on_evaluation(self, step: int, values: Any) -> None:
+        self.calls.append(("validation", step, dict(values)))
+
+    def on_end(self, *, completed: bool) -> None:
+        self.calls.append(("end", completed))
+
+
+class StopAt(Callback):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_evaluation(self, step: int, values: Any) -> None:
+        if step == self.step:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(
+        write_checkpoint(tmp_path_factory.mktemp("m") / "tiny", BertModel(tiny_config(TOKENS)), TOKENS)
+    )
+
+
+def train(model: str, run: Path, *callbacks: Callback, **settings: Any) -> object:
+    arguments = {"epochs": 2, "batch_size": 8, "log_every_steps": 1, "device": "cpu", "precision": "float32"}
+    return cloze.finetune(
+        "classification",
+        train=ROWS,
+        dev=ROWS,
+        model=model,
+        output=run,
+        max_seq_length=12,
+        callbacks=callbacks,
+        **{**arguments, **settings},
+    )
+
+
+def values_of(run: Path, kind: str, name: str) -> dict[int, float]:
+    return {row["step"]: row[name] for row in read_metrics(run) if row["kind"] == kind}
+
+
+def test_callbacks_receive_what_the_log_has(model: str, tmp_path: Path) -> None:
+    recorder = Recorder()
+    train(model, tmp_path / "run", recorder)
+    first, *measured, last = recorder.calls
+    assert (first, last) == (("start", "run", 2, 0), ("end", True))
+    rows = read_metrics(tmp_path / "run")
+    assert [{"kind": kind, "step": step, **values} for kind, step, values in measured] == rows
+    assert [row["step"] for row in rows if row["kind"] == "validation"] == [2, 4]
+
+
+def test_a_resumed_run_calls_from_its_checkpoint(model: str, tmp_path: Path) -> None:
+    stopped, resumed = Recorder(), Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        train(model, tmp_path / "run", stopped, StopAt(4))
+    assert stopped.calls[-1] == ("end", False)
+    train(model, tmp_path / "run", resumed, resume=True)
+    assert resumed.calls[0] == ("start", "run", 2, 2)
+    assert [step for kind, step, *_ in resumed.calls[1:-1] if kind == "train"] == [3, 4]
+
+
+def test_every_run_of_several_is_called(model: str, tmp_path: Path) -> None:
+    recorder = Recorder()
+    train(model, tmp_path / "runs", recorder, seeds=2, epochs=1)
+    starts = [call[1] for call in recorder.calls if call[0] == "start"]
+    assert starts == ["seed-12345", "seed-12346"]
+    with pytest.raises(
+        InputError, match=r"callbacks: are called in this process, not in workers\. Leave out"
+    ):
+        train(model, tmp_path / "more", recorder, seeds=2, workers=2)
+
+
+def test_pretraining_calls_them(tmp_path: Path) -> None:
+    recorder = Recorder()
+    recorder.on_start = lambda run, settings, step: recorder.calls.append(("start", settings["steps"]))  # type: ignore[method-assign]
+    texts = [f"{a} {b} {c} .\n{c} {a} ." for a in "abcdefgh" for b in "abcdefgh" for c in "abcd"]
+    cloze.train_vocabulary(texts=iter(texts), output=tmp_path / "vocab", size=14)
+    model = {"num_hidden_layers": 1, "hidden_size": 12, "num_attention_heads": 2, "intermediate_size": 16}
+    settings = {
+        "phases": [{"max_seq_length": 16, "fraction": 1.0, "batch_size": 4}],
+        "device": "cpu",
+        "steps": 2,
+    }
+    losses = cloze.pretrain(
+        texts=iter(texts),
+        vocabulary=tmp_path / "vocab",
+        output=tmp_path / "run",
+        model=model,
+        evaluation={"times": 1, "log_every_steps": 1},
+        callbacks=[recorder],
+        **settings,
+    )
+    assert [call[0] for call in recorder.calls] == ["start", "train", "train", "validation", "end"]
+    assert recorder.calls[3][2]["masked_lm_loss"] == losses["masked_lm_loss"]
+    assert (tmp_path / "run-data" / "manifest.json").is_file()
+
+
+def test_texts_in_memory_and_in_a_file_give_the_same_data_set(tmp_path: Path) -> None:
+    texts = [f"{a} {b}.\n\n{b} {a} {a}." for a in "abcdefgh" for b in "abcdefgh"]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    for name, source in (("file", {"inputs": tmp_path / "texts.jsonl"}), ("memory", {"texts": texts})):
+        cloze.train_vocabulary(**source, output=tmp_path / name / "vocab", size=14)
+        cloze.build_dataset(**source, vocabulary=tmp_path / name / "vocab", output=tmp_path / name / "data")
+    one, other = tmp_path / "file", tmp_path / "memory"
+    files = [path.relative_to(one) for path in one.rglob("*") if path.suffix in (".arrow", ".txt")]
+    assert len(files) >= 3
+    assert all((one / file).read_bytes() == (other / file).read_bytes() for file in files)
+    with pytest.raises(
+        InputError, match=r"^inputs: is missing. Give files as inputs, or texts in memory as texts"
+    ):
+        cloze.build_dataset(vocabulary=one / "vocab", output=tmp_path / "no")
+    with pytest.raises(InputError, match=r"^texts\[1\] is 5, an int"):
+        cloze.build_dataset(texts=["a", 5], vocabulary=one / "vocab", output=tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_tensorboard_has_the_numbers_of_the_log(model: str, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    from tensorboardX.proto.event_pb2 import Event
+
+    train(model, tmp_path / "run")
+    [file] = (tmp_path / "run" / "tensorboard").iterdir()
+    data, start, accuracies = file.read_bytes(), 0, {}
+    while start < len(data):  # records: length, checksum, event, checksum
+        size = int.from_bytes(data[start : start + 8], "little")
+        event = Event.FromString(data[start + 12 : start + 12 + size])
+        for value in event.summary.value:
+            if value.tag == "validation/accuracy":
+                accuracies[event.step] = value.simple_value
+        start += size + 16
+    assert accuracies == pytest.approx(values_of(tmp_path / "run", "validation", "accuracy"))
+
+
+def test_mlflow_has_the_numbers_of_the_log(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    uri = f"file:{tmp_path / 'mlflow'}"
+    with pytest.raises(KeyboardInterrupt):
+        train(model, tmp_path / "run", MLflowWriter("notes", uri), StopAt(4))
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    [run] = client.search_runs([client.get_experiment_by_name("notes").experiment_id])
+    assert run.info.status == "FAILED"
+    train(model, tmp_path / "run", MLflowWriter("notes", uri), resume=True)
+    [run] = client.search_runs([client.get_experiment_by_name("notes").experiment_id])
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
+    assert run.data.params["optimizer.learning_rate"] == "5e-05"
+    history = {
+        each.step: each.value for each in client.get_metric_history(run.info.run_id, "validation/accuracy")
+    }
+    assert history == values_of(tmp_path / "run", "validation", "accuracy")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:wandb", "ignore::UserWarning:wandb")
+def test_wandb_has_the_numbers_of_the_log(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb")
+    switches = {"WANDB_MODE": "offline", "WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"}
+    folders = dict.fromkeys(("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"), str(tmp_path / "home"))
+    for name, value in {**switches, **folders}.items():
+        monkeypatch.setenv(name, value)
+    train(model, tmp_path / "run", WandbWriter("notes"))
+    identifier = (tmp_path / "run" / "wandb.id").read_text()
+    [folder] = (tmp_path / "run" / "wandb").glob(f"offline-run-*-{identifier}")
+    [file] = folder.glob("*.wandb")
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    accuracies = {}
+    for record in map(Record.FromString, leveldb_records(file.read_bytes())):
+        items = {item.key or item.nested_key[0]: item.value_json for item in record.history.item}
+        if "validation/accuracy" in items:
+            accuracies[json.loads(items["step"])] = json.loads(items["validation/accuracy"])
+    assert accuracies == values_of(tmp_path / "run", "validation", "accuracy")
+
+
+def leveldb_records(data: bytes) -> Iterator[bytes]:
+    """Yield the records of LevelDB's log: after 7 bytes, checksum, length, kind, content; in blocks of 32 KB."""
+    start, record = 7, b""
+    while start + 7 <= len(data):
+        left = 32768 - start % 32768
+        if left < 7:
+            start += left
+            continue
+        size, kind = int.from_bytes(data[start + 4 : start + 6], "little"), data[start + 6]
+        record += data[start + 7 : start + 7 + size]
+        start += 7 + size
+        if kind in (1, 4):  # whole, or the last part
+            yield record
+            record = b""

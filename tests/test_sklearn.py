@@ -1,0 +1,188 @@
+"""The estimators of scikit-learn: its own checks, pipelines, searches, copies, and the same answers as cloze."""
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import cloze
+from cloze.errors import InputError
+from cloze.models.bert import BertModel
+from cloze.sklearn import FinetunedClassifier, TextEmbedder
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
+
+TOKENS = (*SPECIAL, *"abcdefgh", "good", "bad")
+RNG = np.random.default_rng(0)
+TEXTS = [f"{'good' if i % 2 else 'bad'} {' '.join(RNG.choice(list('abcdefgh'), 4))}" for i in range(40)]
+LABELS = [("no", "yes")[i % 2] for i in range(40)]
+
+APPLICABLE = {
+    "check_estimator_cloneable",
+    "check_estimator_tags_renamed",
+    "check_valid_tag_types",
+    "check_estimator_repr",
+    "check_no_attributes_set_in_init",
+    "check_mixin_order",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_parameters_default_constructible",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_non_transformer_estimators_n_iter",
+    "check_transformer_n_iter",
+    "check_estimators_partial_fit_n_features",
+}
+"""Checks of scikit-learn that do not fit tables of numbers. All others do, and the input here is text.
+
+The tests below check the same on texts: fitting returns the estimator, changes no parameter or input, is repeatable,
+and is asked for; predictions do not depend on the order or the number of the texts; attributes, copies and pickles.
+"""
+
+
+class AsTable(BaseEstimator):
+    """Makes scikit-learn list its checks, which it does only for estimators on tables of numbers."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+class TableEmbedder(AsTable, TextEmbedder):
+    pass
+
+
+class TableClassifier(AsTable, FinetunedClassifier):
+    pass
+
+
+def checks() -> Iterator[Any]:
+    for kind, listed in ((TextEmbedder, TableEmbedder), (FinetunedClassifier, TableClassifier)):
+        for _, check in estimator_checks_generator(listed()):
+            name = check.func.__name__
+            if name in APPLICABLE:
+                yield pytest.param(kind, check.func, check.args, id=f"{kind.__name__}-{name}")
+
+
+@pytest.mark.parametrize(("kind", "check", "arguments"), list(checks()))
+def test_checks_of_scikit_learn(kind: type[Any], check: Any, arguments: tuple[Any, ...]) -> None:
+    check(kind.__name__, kind())
+
+
+def test_every_applicable_check_exists() -> None:
+    found = {check.values[1].__name__ for check in checks()}
+    assert found == APPLICABLE
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("sklearn") / "tiny"
+    return str(write_checkpoint(path, BertModel(tiny_config(TOKENS, initializer_range=0.2)), TOKENS))
+
+
+@pytest.fixture(scope="module")
+def classifier(model: str) -> FinetunedClassifier:
+    settings = {"precision": "float32", "dev_fraction": 0.2}
+    return FinetunedClassifier(
+        model, epochs=20, batch_size=8, learning_rate=1e-2, max_seq_length=12, settings=settings, device="cpu"
+    )
+
+
+@pytest.fixture(scope="module")
+def embedder(model: str) -> TextEmbedder:
+    return TextEmbedder(model, device="cpu")
+
+
+def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: str) -> None:
+    with pytest.raises(NotFittedError):
+        embedder.transform(TEXTS)
+    fitted = clone(embedder).fit(TEXTS)
+    vectors = fitted.transform(TEXTS)
+    assert np.array_equal(vectors, cloze.Embedder.load(model, device="cpu")(TEXTS))
+    assert np.allclose(fitted.transform(TEXTS[::-1])[::-1], vectors, atol=1e-6)
+    for texts in (np.array(TEXTS), np.array(TEXTS, object), pd.Series(TEXTS, index=range(9, 49))):
+        assert np.array_equal(clone(embedder).fit_transform(texts), vectors)
+    assert fitted.get_feature_names_out()[0] == "textembedder0"
+    frame = clone(embedder).set_output(transform="pandas").fit_transform(TEXTS)
+    assert frame.shape == (40, 12)
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(copy.transform(TEXTS), vectors)
+    weighted = clone(embedder).set_params(pooling="idf_mean").fit_transform(TEXTS)
+    assert not np.allclose(weighted, vectors)
+    with pytest.raises(InputError, match=r"^X\[1\] is None"):
+        fitted.transform(["a", None])
+
+
+def test_the_embedder_works_in_pipelines_and_searches(embedder: TextEmbedder) -> None:
+    pipeline = make_pipeline(embedder, LogisticRegression(max_iter=1000))
+    assert cross_val_score(pipeline, TEXTS, LABELS, cv=2).mean() > 0.7
+    grid = {"textembedder__pooling": ["mean", "cls"], "textembedder__layers": [(0,), (-1,)]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
+    assert len(search.cv_results_["params"]) == 4
+    assert set(search.predict(TEXTS)) <= {"no", "yes"}
+
+
+def test_the_classifier_learns_and_is_repeatable(classifier: FinetunedClassifier) -> None:
+    with pytest.raises(NotFittedError):
+        classifier.predict(TEXTS)
+    texts, labels = list(TEXTS), list(LABELS)
+    estimator = clone(classifier)
+    before = estimator.get_params()
+    assert estimator.fit(texts, labels) is estimator
+    assert (texts, labels, estimator.get_params()) == (TEXTS, LABELS, before)
+    assert estimator.classes_.tolist() == ["no", "yes"]
+    assert estimator.score(TEXTS, LABELS) > 0.9
+    probabilities = estimator.predict_proba(TEXTS)
+    assert np.allclose(probabilities.sum(1), 1)
+    assert np.array_equal(estimator.predict(TEXTS), estimator.classes_[probabilities.argmax(1)])
+    assert np.allclose(estimator.predict_proba(TEXTS[::-1])[::-1], probabilities, atol=1e-6)
+    assert np.allclose(estimator.predict_proba(TEXTS[:3]), probabilities[:3], atol=1e-6)
+    assert estimator.predict([]).shape == (0,)
+    for repeated in (clone(classifier).fit(TEXTS, LABELS), pickle.loads(pickle.dumps(estimator))):
+        assert np.array_equal(repeated.predict_proba(TEXTS), probabilities)
+
+
+def test_classes_keep_their_type_and_order(classifier: FinetunedClassifier) -> None:
+    short = clone(classifier).set_params(epochs=1)
+    for classes in ([10, 9], [True, False], ["nan", ""]):
+        labels = [classes[i % 2] for i in range(40)]
+        fitted = short.fit(TEXTS, pd.Series(labels))
+        assert fitted.classes_.tolist() == sorted(classes)
+        assert {*fitted.predict(TEXTS).tolist()} <= {*classes}
+
+
+def test_the_classifier_works_in_searches(classifier: FinetunedClassifier) -> None:
+    grid = {"learning_rate": [1e-2, 1e-6], "balanced": [True]}
+    search = GridSearchCV(clone(classifier).set_params(epochs=8), grid, cv=2, error_score="raise")
+    search.fit(np.array(TEXTS), np.array(LABELS))
+    assert search.best_params_["learning_rate"] == 1e-2
+    pairs = [tuple(text.split(" ", 1)) for text in TEXTS]
+    frozen = clone(classifier).set_params(task="feature-classification")
+    scores = cross_val_score(make_pipeline(frozen), pairs, LABELS, cv=2, error_score="raise")
+    assert scores.shape == (2,)  # a random encoder, frozen, need not generalize; a failed fit raises
+
+
+def test_a_frozen_encoder_takes_no_rate(classifier: FinetunedClassifier) -> None:
+    frozen = clone(classifier).set_params(task="feature-classification", epochs=1, batch_size=32)
+    assert frozen.fit(TEXTS, LABELS).score(TEXTS, LABELS) > 0.7
+
+
+def test_wrong_input_is_named(classifier: FinetunedClassifier, model: str) -> None:
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        classifier.fit(TEXTS, LABELS[1:])
+    with pytest.raises(InputError, match=r"^train\[0\]: 'text' is null"):
+        clone(classifier).fit([None, *TEXTS[1:]], LABELS)
+    with pytest.raises(ValueError, match="continuous"):
+        clone(classifier).fit(TEXTS, np.linspace(0, 1, 40))
+    with pytest.raises(InputError, match=r"^train: every row has the label"):
+        clone(classifier).fit(TEXTS, ["yes"] * 40)
+    assert Path(model).is_dir()
