@@ -206,6 +206,7 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "attention": ("text", lambda my, x: cloze.attention(my.path, x)),
     "export_model": ("output", lambda my, x: cloze.export_model(my.path, x)),
     "import_model": ("source", lambda my, x: cloze.import_model(x, my.place / "imported")),
+    "push": ("name", lambda my, x: cloze.push(my.path, x)),
     "audit": ("dataset", lambda my, x: cloze.audit(x)),
     "extend_vocabulary": ("output", lambda my, x: cloze.extend_vocabulary(my.path, x, words=["ab"])),
     "pretrain": ("config", lambda my, x: cloze.pretrain(x, my.place / "run")),

@@ -327,8 +327,8 @@ CASES = {
     "ids with gaps": bad_model(
         edit_tokenizer(lambda t: t["model"]["vocab"].update(zzz=9999)), "copy/tokenizer.json", "gaps"
     ),
-    "a tokenizer that is not BERT's": bad_model(
-        edit_tokenizer(lambda t: t["model"].update(type="BPE")), "copy/tokenizer.json: not a BERT", "BPE"
+    "a tokenizer of another type than its parts": bad_model(
+        edit_tokenizer(lambda t: t["model"].update(type="BPE")), "copy/tokenizer.json: damaged", "merges"
     ),
     "a tokenizer that is not JSON": bad_model(
         written("tokenizer.json", "{"), "copy/tokenizer.json: not a JSON"
@@ -759,7 +759,7 @@ CASES = {
     ),
     "a negative that belongs to its text": case(
         PAIRS,
-        "a.tsv:3: 'd' is in the columns 'pair' and 'negative'",
+        "a.tsv:3: 'd' is in the column 'pair' and among the negatives",
         "leave its cell empty",
         prepare=write_text(b"text\tpair\tnegative\na\tb\tc\ne\td\td\n", "a.tsv"),
     ),

@@ -30,8 +30,10 @@ class PageParser(HTMLParser):
 def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     source, page = tmp_path / "in.txt", tmp_path / "page.html"
     source.write_text("It was <b>dark</b>.\nThe hound!\n\n", encoding="utf-8")
-    command = f"predict classification -m {samples.classifier} {source} --explain --quiet --page {page}"
-    rows = cloze(command).rows
+    explain = f"predict classification -m {samples.classifier} {source} --explain --quiet"
+    rows = cloze(explain).rows
+    command = f"{explain} --page {page}"
+    assert cloze(command).out == ""
     for row, text in zip(rows, source.read_text().splitlines(), strict=True):
         explanation = row["explanation"]
         assert explanation["explained"] == row["label"]

@@ -50,7 +50,7 @@ def test_from_text_to_answers(samples: Samples, tmp_path: Path, cloze: Cloze) ->
             f"wrote {classifier}\n  accuracy",
         ),
         (f"finetune classification -o {classifier} --resume", "training: ", f"wrote {classifier}"),
-        (f"predict classification -m {classifier} {table}", "predicting: 40", '{"label": '),
+        (f"predict classification -m {classifier} {table}", "predicting: 40", '{"row": 1, "text": '),
     ]
     for command, progress, result in steps:
         printed = cloze(command)

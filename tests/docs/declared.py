@@ -44,12 +44,6 @@ PAGES = {
         ),
         replaced={
             "--budget 60m": "--steps 4",
-            'cloze.train_vocabulary(["my-texts"], "my-vocab")': (
-                'cloze.train_vocabulary(["my-texts"], "my-vocab", size=500)'
-            ),
-            '["data=my-data", "budget_seconds=3600"]': (
-                f'["data=my-data", "steps=2", *{[each.removeprefix("--set=") for each in NANO]}]'
-            ),
         },
         not_run={
             "pip install": INSTALLS,

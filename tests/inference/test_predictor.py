@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def answerer(checkpoints: dict[str, Path]) -> QuestionAnswerer:
 
 def save_theirs(kind: Any, labels: Sequence[str], directory: Path) -> Any:
     """Write a random model of transformers, without a task file."""
-    table = {name: getattr(CONFIG, name) for name in BertConfig.__dataclass_fields__}
+    table = {field.name: getattr(CONFIG, field.name) for field in fields(BertConfig)}
     torch.manual_seed(3)
     config = transformers.BertConfig(**table, id2label=dict(enumerate(labels)))
     model = kind(config).eval()

@@ -13,7 +13,7 @@ from held_batcher import answers, held, queue, wait_until
 from cloze.errors import InputError
 from cloze.serving.batcher import Batcher, ComputationFailed, DeadlineExceeded, Overloaded, WindowedInput
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel
+from cloze.serving.served_model import EmbeddingInput, ServedModel
 
 MakeBatcher = Callable[..., Batcher]
 
@@ -293,7 +293,9 @@ def test_an_output_does_not_depend_on_its_batch(
     served = models["bert"]
 
     async def ask(*, at_once: bool) -> list[np.ndarray]:  # type: ignore[type-arg]
-        asked = [batcher.run_batched(served.embed, [text], tokens=[len(text)]) for text in texts]
+        asked = [
+            batcher.run_batched(served.embed, [EmbeddingInput(text)], tokens=[len(text)]) for text in texts
+        ]
         found = await asyncio.gather(*asked) if at_once else [await each for each in asked]
         return [vector.vector for (vector,) in found]
 

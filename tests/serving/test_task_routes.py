@@ -154,7 +154,7 @@ def test_info_lists_the_abilities_of_each_model(client: TestClient) -> None:
         "tagger": {"tag"},
         "squad": {"answer"},
         "chooser": {"choose"},
-        "ranker": {"rerank"},
+        "ranker": {"predict", "rerank"},
     }
     assert info["limits"]["inputs"] == info["max_client_batch_size"] == 32
     assert info["limits"]["body_bytes"] == 2_000_000

@@ -492,7 +492,7 @@ def test_wrong_settings(refused, trained_teacher, tmp_path):
         with pytest.raises(ValueError, match=next(iter(settings))):
             DistillationConfig(**settings)
     (tmp_path / "empty.txt").write_text("")
-    assert "no texts" in refused(trained_teacher, unlabeled=str(tmp_path / "empty.txt"))
+    assert "contains no text" in refused(trained_teacher, unlabeled=str(tmp_path / "empty.txt"))
     assert "no such file" in refused(trained_teacher, unlabeled=str(tmp_path / "missing.txt"))
 
 

@@ -256,7 +256,7 @@ ONE_LABEL = "review\tliked\na\tyes\nb\tyes\n"
 BAD_RUNS: list[tuple[dict[str, Any], str, str]] = [
     ({"train": "none.tsv"}, "", "none.tsv: no such file"),
     ({"dev": "none.tsv"}, "", "none.tsv: no such file"),
-    ({"model": "no/model"}, "", "no/model/config.json: no such file"),
+    ({"model": "no/model"}, "", "no/model: no such directory"),
     ({"train": "data.tsv"}, ONE_LABEL, "has the label 'yes'"),
     ({"dev": "data.tsv"}, ONE_LABEL + "c\tperhaps\n", "data.tsv:4: unknown label 'perhaps'"),
     ({"dev": "data.tsv"}, ONE_LABEL + "c\n", "data.tsv:4: 1 cells"),

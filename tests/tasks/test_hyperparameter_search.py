@@ -53,7 +53,7 @@ def test_seeds_are_summarized(config, tmp_path):
 
 def test_grid_tries_all_combinations_and_keeps_one_model(config, tmp_path):
     grid = GridConfig(learning_rates=(5e-3, 1e-9), epochs=(1, 2))
-    finetune(REVIEWS, replace(config, grid=grid, seeds=2), tmp_path / "run")
+    finetune(REVIEWS, replace(config, grid=grid, seeds=2, seed=1), tmp_path / "run")
     summary = _trials(tmp_path / "run")
     settings = {setting["setting"]: setting for setting in summary["settings"]}
     assert set(settings) == {

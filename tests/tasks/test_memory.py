@@ -128,7 +128,7 @@ def test_questions_are_read_as_the_hub_has_them() -> None:
         ([("a", "x"), 5], "train[1] is 5, an int. Give a tuple"),
         ([("a",)], "train[0]: 1 values, expected 2: text, label. Give these, or a dict by column."),
         ([("a", "b", "c", "x")], "train[0]: 4 values, expected 2: text, label."),
-        ([("a", "x"), {"text": "b"}], "train[1]: no column 'label'. There are 'text'."),
+        ([("a", "x"), {"text": "b"}], "train[1]: no column 'label'. There are 'text'; say which"),
         ([{"txt": "a", "label": "x"}], "train[0]: no column 'text'. Did you mean 'txt'?"),
         (
             [("a", "x"), (None, "x"), (5.5j, "x")],
@@ -303,7 +303,10 @@ def test_predictors_take_inputs_in_memory(run_of_file: Path) -> None:
     assert (
         predictor(texts) == predictor({"review": texts}) == predictor(pa.table({"review": texts})) == expected
     )
-    assert predictor(texts[0]) == classifier(texts[0]) == expected[0]
+    alone = predictor(texts[0])
+    assert alone == classifier(texts[0])
+    assert alone.label == expected[0].label
+    assert alone.probability == pytest.approx(expected[0].probability, abs=1e-6)
     assert list(predictor(texts[0], top_k=1).probabilities) == [expected[0].label]
     with pytest.raises(InputError, match=r"^inputs\[1\] is 5, an int"):
         predictor(["a", 5])

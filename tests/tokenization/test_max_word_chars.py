@@ -19,7 +19,7 @@ THAI = PHRASE * 5
 def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool) -> None:
     assert len(THAI) > 150
     (tmp_path / "text.txt").write_text(f"{PHRASE}\n" * 20, "utf-8")
-    command = ["vocab", str(tmp_path / "text.txt"), "-o", str(tmp_path / "vocab"), "--size", "50"]
+    command = ["vocab", str(tmp_path / "text.txt"), "-o", str(tmp_path / "vocab"), "--size", "52"]
     assert main([*command, "--cased", "--max-word-chars", str(limit), "--workers", "1", "--quiet"]) == 0
     tokenizer = Tokenizer.load(tmp_path / "vocab")
     assert tokenizer.max_input_chars_per_word == limit

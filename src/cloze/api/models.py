@@ -16,8 +16,6 @@ from cloze.models import importing
 from cloze.models.external_weights import ExternalModel, GeluForm
 from cloze.models.heads import BertForFeatureExtraction
 from cloze.optional_dependencies import require
-from cloze.reports.attention_page import attention_page
-from cloze.reports.explanation_page import ExplainedText, write_explanations
 from cloze.tasks.memory import as_file
 
 if TYPE_CHECKING:  # ONNX Runtime is optional
@@ -63,6 +61,8 @@ def explain(
         for example, prediction in zip(examples, predictions, strict=True)
     ]
     if output is not None:
+        from cloze.reports.explanation_page import ExplainedText, write_explanations  # imports matplotlib
+
         page = [ExplainedText(*pair) for pair in zip(examples, explained, strict=True)]
         name = predictor.directory if isinstance(model, Predictor) else model
         write_explanations(Path(output), page, task=predictor.task.name, model=str(name))
@@ -102,6 +102,8 @@ def attention(
     second = None if pair is None else check_text(pair, "pair")
     attention = encoder_internals.attention_map(head.bert, tokenizer, check_text(text), second)
     if output is not None:
+        from cloze.reports.attention_page import attention_page  # imports matplotlib
+
         write_text(Path(output), attention_page(attention, model=str(model)))
     return attention
 

@@ -24,7 +24,7 @@ from cloze.data.delimited import (
 )
 from cloze.data.files import MAX_LINE_BYTES, Line, check_file, open_text, read_lines, read_text
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import place_of, source_of
+from cloze.memory_file import MemoryFile, place_of, source_of
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
 
@@ -348,6 +348,8 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
     Raises:
         InputError: a list cannot be parsed.
     """
+    if lines is None and isinstance(path, MemoryFile):
+        lines = read_lines(path)
     if lines is None:
         check_file(path)
         with open_text(str(path)) as (_, _, head):

@@ -18,7 +18,7 @@ SETTINGS_FILE = "config_sentence_transformers.json"
 MODULES_FILE = "modules.json"
 
 Activation: TypeAlias = Literal["identity", "sigmoid"]
-"""What becomes of a logit before it is a score."""
+"""The function from a logit to a score."""
 
 _ACTIVATIONS: dict[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid"}
 _CLASS_OF_ACTIVATION: dict[Activation, str] = {

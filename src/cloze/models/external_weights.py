@@ -69,7 +69,7 @@ class ExternalModel:
     problem_type: str | None = None
     """The name in transformers for the meaning of a classifier's logits."""
     activation: Activation | None = None
-    """What sentence-transformers applies to a classifier's logits, where the files say so."""
+    """The function that sentence-transformers applies to a classifier's logits, where the files name one."""
     unexpected_keys: tuple[str, ...] = ()
     """Tensors that are not weights of this model: optimizer slots, counters, parts of another head."""
     missing_keys: tuple[str, ...] = ()

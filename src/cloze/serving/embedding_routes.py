@@ -144,7 +144,7 @@ class PipelineParameters(StrictModel):
     """Parameters of `InferenceClient.text_classification`."""
 
     function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
-    """What becomes of the logits; by default what the model's files say."""
+    """The function from logits to scores; by default that of the model's files."""
     top_k: int | None = Field(default=None, ge=1)
 
 

@@ -154,17 +154,17 @@ class ServedModel:
     def _token_ids(self, inputs: list[EmbeddingInput]) -> list[Sequence[int]]:
         """Return the token ids of each text and its prompt without [CLS] and [SEP], truncated."""
         embedder = replace(self.embedder, prompt="")
-        texts = [each.prompt + (each.value if isinstance(each.value, str) else "") for each in inputs]
+        texts = [text.prompt + (text.value if isinstance(text.value, str) else "") for text in inputs]
         limit = embedder.max_seq_length - 2
         token_ids = []
-        for each, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
+        for text, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
             ids = text_ids.tolist()
-            if not isinstance(each.value, str):
-                ids += self._strip_special(each.value)
+            if not isinstance(text.value, str):
+                ids += self._strip_special(text.value)
             if len(ids) > limit:
-                if not each.truncates:
+                if not text.truncates:
                     raise self._too_long(len(ids) + 2, limit + 2)
-                ids = ids[:limit] if each.truncation_side == "right" else ids[len(ids) - limit :]
+                ids = ids[:limit] if text.truncation_side == "right" else ids[len(ids) - limit :]
             token_ids.append(ids)
         return token_ids
 

@@ -79,12 +79,12 @@ class SequenceClassification(TextTask[ClassPrediction]):
             return
         if self.class_weights and self.balanced:
             raise ValueError("class_weights and balanced exclude each other")
-        given = self.class_weights
-        by_label = isinstance(given, dict)
+        class_weights = self.class_weights
+        by_label = isinstance(class_weights, dict)
         if self.class_weights and not by_label and len(self.class_weights) != len(self.labels):
             what = f"{len(self.class_weights)} class_weights for {len(self.labels)} labels"
             raise ValueError(f"{what}: give both, in one order")
-        weights = list(given.values() if isinstance(given, dict) else given)
+        weights = list(class_weights.values() if isinstance(class_weights, dict) else class_weights)
         if not all(0 <= weight < math.inf for weight in weights):
             raise ValueError("class_weights must be numbers of 0 or more")
         if weights and not by_label and not any(weights):

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cloze.data.files import read_text
-from cloze.data.tables import RawRow, is_table, json_lines, read_rows
+from cloze.data.tables import RawRow, is_json, is_table, json_lines, read_rows
 from cloze.errors import InputError
 from cloze.memory_file import place_of
 from cloze.remote_files import PathOrUrl
@@ -125,7 +125,7 @@ def read_na_probs(path: PathOrUrl) -> dict[str, float]:
 
 def _by_id(path: PathOrUrl, key: str) -> dict[str, Mapping[str, Any]]:
     """Read one JSON object, with the values of `key` by id; or rows with "id" and `key`, of JSON lines or a table."""
-    if is_table(path) and not is_json_lines(path):
+    if is_table(path) and not is_json(path) and not is_json_lines(path):
         texts = ("id", *(["answer"] if key == "answer" else []))
         rows = read_prediction_rows(path, texts, ("probability", "null_odds"))
         return _unique(rows, key)

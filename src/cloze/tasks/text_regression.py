@@ -158,7 +158,7 @@ class TextRegression(ScoreScale, TextTask[float]):
     teacher_dtype = np.float32
 
     activation: Activation = "identity"
-    """What becomes of the logit on the model's scale: nothing, or a sigmoid."""
+    """The function applied to the logit on the model's scale: none, or a sigmoid."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
