@@ -48,8 +48,8 @@ COMMANDS = {
     "completion": "completion bash",
     "help": "help fill",
 }
-WITHOUT = {"demo", "corpus merge", "glue-submission"}
-"""They run the others (demo), or need parts of a job array or nine runs."""
+WITHOUT = {"demo", "corpus merge", "glue-submission", "push"}
+"""They run the others (demo), need parts of a job array or nine runs, or are for another machine (push)."""
 
 
 def look_ups(commands: Sequence[str], tmp_path: Path, home: Path) -> list[str]:
