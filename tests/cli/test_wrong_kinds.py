@@ -51,7 +51,7 @@ FLAGS = {
     "baseline classification -d {x}": "a table",
     "evaluate classification -m {x} -d {table}": "a classifier",
     "evaluate classification -m {classifier} -d {x}": "a table",
-    "score classification {x} {table}": "",
+    "score classification {x} {table}": "a table",
     "predict classification -m {x} {table}": "a classifier",
     PREDICT + "{x}": "a text, a table, a JSON number, an empty file",
     "fill -m {x} 'a [MASK]'": "a checkpoint, a run",

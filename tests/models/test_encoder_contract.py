@@ -85,6 +85,8 @@ def test_duplicate_model_type_is_refused():
 
 @pytest.fixture(params=HEADS)
 def model(request, encoder, randomize):
+    if request.param in ("pre-training", "masked words") and type(encoder).__name__ == "BidirectionalLM":
+        pytest.skip("two concatenated encoders have two embedding tables, and so no masked-LM head")
     model = HEADS[request.param].build(encoder).eval()
     randomize(model)
     return model
