@@ -29,7 +29,7 @@ class Family(NamedTuple):
     """A family of encoders in transformers."""
 
     classes: str
-    """What the names of its classes begin with."""
+    """The prefix of the names of its classes."""
     heads: tuple[str, ...] = ALL_HEADS
 
 

@@ -28,7 +28,7 @@ KEYS = {
     "sentence_bert_config.json": {"applied": {"transformer_task", "modality_config", "module_output_name"}},
     "1_Pooling/config.json": {
         "applied": {"pooling_mode", "include_prompt"},
-        "written anew": {"embedding_dimension"},  # the width of the model
+        "rewritten": {"embedding_dimension"},  # the width of the model
     },
     "2_Normalize/config.json": {"one value": {"module_input_name", "module_output_name"}},
     "config.json": {
@@ -37,7 +37,7 @@ KEYS = {
             *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "max_position_embeddings"),
             *("type_vocab_size", "initializer_range", "layer_norm_eps", "model_type", "is_decoder"),
         },
-        "written anew": {"architectures", "dtype", "pad_token_id"},
+        "rewritten": {"architectures", "dtype", "pad_token_id"},
         "no meaning in an encoder": {
             *("add_cross_attention", "bos_token_id", "eos_token_id", "use_cache", "tie_word_embeddings"),
             "classifier_dropout",
@@ -46,13 +46,13 @@ KEYS = {
     },
     "tokenizer_config.json": {
         "applied": {"do_lower_case", "strip_accents", "tokenize_chinese_chars", "model_max_length"},
-        "written anew": {
+        "rewritten": {
             *("tokenizer_class", "pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
         },
         "of the program": {"backend", "is_local", "local_files_only"},
     },
 }
-"""What cloze does with each key of each file."""
+"""The treatment of each key of each file."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Inputs that are not what their name or their first lines say: each is told, and its remedy works."""
+"""Inputs whose name or first lines disagree with their content: each is refused or warned of, and its remedy works."""
 
 import json
 import warnings

@@ -19,7 +19,7 @@ export const entitiesView = {
   build: (models) => [
     section({
       title: "Named entities",
-      lead: "A tagger predicts for each word whether it is part of a name, and of which type.",
+      lead: "A tagger predicts for each word whether it is part of a name, and the type of the name.",
       needs: "tag",
       missing: "No model here finds entities.",
       command: "cloze serve -m RUN, where RUN is of cloze finetune tagging",
