@@ -8,6 +8,7 @@ Needs tmux. With --after, the screen is taken after so many seconds and the comm
 
 import argparse
 import subprocess
+import sys
 import time
 
 SESSION = "cloze-capture"
@@ -32,8 +33,8 @@ def main() -> None:
             time.sleep(arguments.after)
         else:
             tmux("wait-for", SESSION)
-        print(f"$ {arguments.command}")
-        print(tmux("capture-pane", "-p", "-t", SESSION).rstrip())
+        screen = tmux("capture-pane", "-p", "-t", SESSION).rstrip()
+        sys.stdout.write(f"$ {arguments.command}\n{screen}\n")
     finally:
         tmux("kill-session", "-t", SESSION)
 

@@ -39,12 +39,10 @@ BENCHMARKS = {
 
 PAGES = {
     "README.md": Page(
-        inputs=(
-            "my-texts=texts reviews.tsv=stars.tsv new-reviews.txt=lines.txt lines.txt "
-            "MODEL=minilm uncased_L-12_H-768_A-12=google_bert"
-        ),
+        inputs="examples src",
         replaced={
-            "--budget 60m": "--steps 4",
+            "--budget 10m": "--steps 4",
+            "'src/cloze/demo/data/*.xz'": "src/cloze/demo/data/Doyle_Hound_1902.txt.xz",
         },
         not_run={
             "pip install": INSTALLS,

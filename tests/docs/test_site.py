@@ -62,7 +62,9 @@ SEARCHES = {
 
 def assert_the_search_finds_pages(site: Path) -> None:
     """Look the words up in the index that the page's JavaScript searches: every stem must be of the page."""
-    index = json.loads((site / "searchindex.js").read_text("utf-8").removeprefix("Search.setIndex(").rstrip(")"))
+    index = json.loads(
+        (site / "searchindex.js").read_text("utf-8").removeprefix("Search.setIndex(").rstrip(")")
+    )
     stem = SearchEnglish({}).stem
     for words, page in SEARCHES.items():
         number = index["docnames"].index(page)
