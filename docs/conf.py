@@ -19,7 +19,6 @@ highlight_language = "text"
 copybutton_selector = "div.highlight-sh pre, div.highlight-python pre, div.highlight-toml pre"
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
-suppress_warnings = ["toc.empty_glob"]  # guides that another change adds
 nb_execution_mode = "off"  # the notebooks contain their outputs; a test runs them
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # the site loads nothing from other hosts
 
