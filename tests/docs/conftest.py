@@ -48,8 +48,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     (place / "demo-run").mkdir()
     for name, made in (("pretrained", "run"), ("novelist", "reviews")):
         (place / "demo-run" / name).symlink_to(place / made)
-    for name in ("records", "src"):
-        (place / name).symlink_to(REPOSITORY / name)
+    (place / "records").symlink_to(REPOSITORY / "records")
     return {path.name: path for path in place.iterdir()}
 
 

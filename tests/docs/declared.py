@@ -39,11 +39,8 @@ BENCHMARKS = {
 
 PAGES = {
     "README.md": Page(
-        inputs="examples src",
-        replaced={
-            "--budget 10m": "--steps 4",
-            "'src/cloze/demo/data/*.xz'": "src/cloze/demo/data/Doyle_Hound_1902.txt.xz",
-        },
+        inputs="examples texts",
+        replaced={"--budget 10m": "--steps 4", "'src/cloze/demo/data/*.xz'": "texts"},
         not_run={
             "pip install": INSTALLS,
             "cloze demo": TAKES_MINUTES,
@@ -58,7 +55,6 @@ PAGES = {
                 'data="novel-data", steps=2, phases=[{"max_seq_length": 32, "fraction": 1, "batch_size": 4}], '
                 'evaluation={"times": 1, "max_instances": 8}, device="cpu"'
             ),
-            'rows = [(row["text"]': 'rows = 4 * [(row["text"]',
             "'src/cloze/demo/data/*.xz'": "novel.txt",
             "--budget 10m": "--steps 2",
         },
