@@ -78,9 +78,11 @@ PAGES = {
     ),
     "docs/guides/messy-csv.md": Page(inputs="tickets.csv=text:0"),
     "docs/guides/imbalanced-classes.md": Page(inputs="examples", is_long=True),
-    "docs/guides/learning-rate.md": Page(inputs="examples"),
+    "docs/guides/learning-rate.md": Page(inputs="examples", is_long=True),
     "docs/guides/overfitting.md": Page(
-        inputs="examples", replaced={"--examples 100": "--examples 8", "epochs=12": "epochs=2"}
+        inputs="examples",
+        replaced={"--examples 100": "--examples 8", "epochs=12": "epochs=2"},
+        is_long=True,
     ),
     "docs/guides/small-model.md": Page(
         inputs="examples authors", replaced={"--student-layers 0,2": "--student-layers 0"}
