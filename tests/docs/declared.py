@@ -121,7 +121,7 @@ PAGES = {
         },
     ),
     "docs/guides/paper-tables.md": Page(
-        inputs="MODEL=run GLUE=glue glue cola-run=run DIRECTORY=dev squad-run=squad",
+        inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad",
         is_long=True,
     ),
     "docs/guides/studies.md": Page(
