@@ -11,11 +11,14 @@ author = "The cloze authors"
 project_copyright = f"{author}, Apache-2.0"
 release = metadata.version("cloze-bert")
 
-extensions = ["myst_nb", "sphinx.ext.viewcode", "generated"]
+extensions = ["myst_nb", "sphinx.ext.viewcode", "sphinx_copybutton", "sphinx_design", "generated"]
 exclude_patterns = ["extensions", "theme"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 highlight_language = "text"
+copybutton_selector = "div.highlight-sh pre, div.highlight-python pre, div.highlight-toml pre"
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 nb_execution_mode = "off"  # the notebooks contain their outputs; a test runs them
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # the site loads nothing from other hosts
 

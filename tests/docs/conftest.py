@@ -41,6 +41,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     run("corpus @texts --vocab @vocab -o @data --workers 1 --validation-fraction 0.1")
     run(f"pretrain --data @data -o @run --steps 4 {small} --set=model.max_position_embeddings=512")
     run(f"finetune classification -m @run -d @reviews.tsv -o @reviews {task}")
+    run(f"finetune classification -m @run -d @examples/authors.csv --label-column author -o @authors {task}")
     run(f"finetune squad_v1 -m @run -d @squad.json --dev @squad.json -o @squad --seeds 2 {task} {windows}")
     newest = max((place / "run" / "checkpoints").iterdir())
     (place / "checkpoint").symlink_to(newest)
@@ -88,7 +89,12 @@ def _write_texts(place: Path) -> None:
     rows = "A fine film with fine music.,0,1,1\nTwo hours that I would like back.,1,0,0\n" * 20
     (place / "films.csv").write_text("text,negative,positive,music\n" + rows, "utf-8")
     (place / "labeled.csv").write_text("text,label\n" + "A fine film.,good\nA dull film.,bad\n" * 20, "utf-8")
+    (place / "blanks.tsv").write_text("text\tanswer\nThe hound ran [MASK] the moor.\tover\n", "utf-8")
     (place / "liked.tsv").write_text("review\tliked\n" + table, "utf-8")
+    (place / "examples").mkdir()
+    for name, step in (("authors.csv", 20), ("other-books.csv", 10)):
+        head, *rows = (REPOSITORY / "examples" / name).read_text("utf-8").splitlines(keepends=True)
+        (place / "examples" / name).write_text(head + "".join(rows[::step]), "utf-8")
     (place / "stars.tsv").write_text("text\tstars\n" + table, "utf-8")
 
 
@@ -120,6 +126,11 @@ def _write_tables(place: Path) -> None:
         f"{row['query']} {i}\t{row['passage']}\t{row['label']}\n" for i in range(3) for row in judged
     )
     (place / "judged.tsv").write_text("query\tpassage\tlabel\n" + table)
+    (place / "scored.tsv").write_text(
+        "text\tpair\tscore\n" + "A film.\tA movie.\t4\nA film.\tA cat.\t1\n" * 10
+    )
+    pairs = "".join(f"A film of {i}.\tA movie of {i}.\n" for i in range(20))
+    (place / "pairs.tsv").write_text("text\tpair\n" + pairs)
     (place / "cranqrel.trec.txt").write_text("".join(f"{i} 0 {i} 1\n" for i in range(1, 11)))
 
 

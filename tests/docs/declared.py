@@ -4,6 +4,7 @@ from running import Page
 from samples import NANO, NANO_TASK
 
 INSTALLS = "installs software"
+SERVES = "serves until it is stopped; tests/serving/test_serve_command.py stops one"
 MEASURED = "many processes; tests/benchmarks runs a small one"
 ASKS_THE_HUB = "asks the Hub; tests/test_hub.py and tests/test_hub_datasets.py have a local one"
 TAKES_MINUTES = "takes five minutes; tests/demo runs a small one"
@@ -38,29 +39,30 @@ BENCHMARKS = {
 
 PAGES = {
     "README.md": Page(
-        inputs=(
-            "my-texts=texts reviews.tsv=stars.tsv new-reviews.txt=lines.txt lines.txt "
-            "MODEL=minilm uncased_L-12_H-768_A-12=google_bert"
-        ),
-        replaced={
-            "--budget 60m": "--steps 4",
-        },
+        inputs="examples texts",
+        replaced={"--budget 10m": "--steps 4", "'src/cloze/demo/data/*.xz'": "texts"},
         not_run={
             "pip install": INSTALLS,
             "cloze demo": TAKES_MINUTES,
-            "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
+            "cloze serve": SERVES,
         },
     ),
     "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
     "docs/start.md": Page(
-        inputs="demo-run films.csv=labeled.csv new-films.txt=lines.txt novel.txt=text.txt",
+        inputs="examples demo-run novel.txt=text.txt",
         replaced={
             'data="novel-data", budget="60m"': (
                 'data="novel-data", steps=2, phases=[{"max_seq_length": 32, "fraction": 1, "batch_size": 4}], '
                 'evaluation={"times": 1, "max_instances": 8}, device="cpu"'
-            )
+            ),
+            "'src/cloze/demo/data/*.xz'": "novel.txt",
+            "--budget 10m": "--steps 2",
         },
-        not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES},
+        not_run={
+            "pip install": INSTALLS,
+            "cloze demo": TAKES_MINUTES,
+            "cloze serve": SERVES,
+        },
         is_long=True,
     ),
     "docs/your-text.md": Page(
@@ -72,13 +74,72 @@ PAGES = {
         },
     ),
     "docs/your-data.md": Page(
-        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt films.csv",
-        replaced={"--seeds 5": "--seeds 2"},
+        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt",
+    ),
+    "docs/guides/messy-csv.md": Page(inputs="tickets.csv=text:0"),
+    "docs/guides/imbalanced-classes.md": Page(inputs="examples", is_long=True),
+    "docs/guides/learning-rate.md": Page(inputs="examples", is_long=True),
+    "docs/guides/overfitting.md": Page(
+        inputs="examples",
+        replaced={"--examples 100": "--examples 8", "epochs=12": "epochs=2"},
+        is_long=True,
+    ),
+    "docs/guides/small-model.md": Page(
+        inputs="examples authors", replaced={"--student-layers 0,2": "--student-layers 0"}
+    ),
+    "docs/guides/scikit-learn.md": Page(),
+    "docs/guides/follow-a-run.md": Page(inputs="MODEL=run reviews.tsv"),
+    "docs/guides/seeds-and-ensembles.md": Page(
+        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv", replaced={"--seeds 5": "--seeds 2"}
+    ),
+    "docs/guides/evaluate-an-encoder.md": Page(inputs="MODEL=run novel.txt=text.txt blanks.tsv lines.txt"),
+    "docs/guides/sentence-vectors.md": Page(
+        inputs="MODEL=run scored.tsv pairs.tsv lines.txt STS-B=glue/STS-B"
+    ),
+    "docs/guides/entities.md": Page(
+        inputs=(
+            "MODEL=run train.conll=tagged.conll dev.conll=tagged.conll test.conll=tagged.conll "
+            "words.conll=tagged.conll both.conll letters.txt=lines.txt"
+        ),
+    ),
+    "docs/guides/questions.md": Page(
+        inputs="MODEL=run train-v2.0.json=squad2.json dev-v2.0.json=squad2.json predictions.json null_odds.json",
+        replaced={
+            "cloze finetune squad_v2": (
+                "cloze finetune squad_v2 --set squad_v2.max_query_length=8 --set squad_v2.doc_stride=8"
+            ),
+        },
+    ),
+    "docs/guides/ranking.md": Page(
+        inputs="MODEL=run judged.tsv candidates.tsv=judged.tsv cranqrel.trec.txt",
+    ),
+    "docs/guides/baselines.md": Page(
+        inputs="MODEL=run glue",
+        replaced={
+            "--learning-curve 100,500,2000,all": "--learning-curve 4,8,all",
+            "--examples 500": "--examples 8",
+        },
+    ),
+    "docs/guides/paper-tables.md": Page(
+        inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad",
+        is_long=True,
+    ),
+    "docs/guides/studies.md": Page(
+        not_run={
+            "python -m experiments study": "takes hours; tests/experiments/test_study.py runs a small one"
+        },
+    ),
+    "docs/reference/tasks.md": Page(inputs="MODEL=run glue my.tsv=liked.tsv"),
+    "docs/reference/fine-tuning.md": Page(),
+    "docs/reference/predictions.md": Page(inputs="reviews new-reviews.tsv=reviews.tsv"),
+    "docs/reference/pretraining.md": Page(
+        inputs="bert=checkpoint field.txt wiki.txt=text.txt",
+        replaced={"--add 500": "--add 2", "--steps 10000": "--steps 2"},
     ),
     "docs/distillation.md": Page(
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt train.conll=tagged.conll",
         replaced={"--student-layers 0,2,4,5": "--student-layers 0"},
-        not_run={"cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one"},
+        not_run={"cloze serve": SERVES},
         is_long=True,
     ),
     "docs/models.md": Page(
@@ -114,13 +175,6 @@ PAGES = {
         replaced={"--add 500": "--add 2"},
     ),
     "docs/tokenizer.md": Page(),
-    "docs/pretraining.md": Page(
-        inputs="bert=checkpoint field.txt wiki.txt=text.txt",
-        replaced={"--add 500": "--add 2", "--steps 10000": "--steps 2"},
-        not_run={
-            "python -m experiments study": "takes hours; tests/experiments/test_study.py runs a small one"
-        },
-    ),
     "docs/ablations.md": Page(
         inputs="DATASET=data",
         replaced={"--budget 10m": "--steps 2"},
@@ -157,27 +211,6 @@ PAGES = {
     ),
     "docs/claims/inside.md": Page(inputs="MODEL=minilm"),
     "docs/audit.md": Page(inputs="DATASET=data"),
-    "docs/tasks.md": Page(
-        inputs=(
-            "MODEL=run GLUE=glue glue STS-B=glue/STS-B reviews new-reviews.tsv=reviews.tsv "
-            "my.tsv=liked.tsv judged.tsv candidates.tsv=judged.tsv cranqrel.trec.txt "
-            "train-v2.0.json=squad2.json dev-v2.0.json=squad2.json dev-v1.1.json=squad.json "
-            "predictions.json null_odds.json train.conll=tagged.conll dev.conll=tagged.conll "
-            "test.conll=tagged.conll words.conll=tagged.conll both.conll letters.txt=lines.txt "
-            "squad_v1=squad DIRECTORY=dev"
-        ),
-        replaced={
-            "--learning-curve 100,500,2000,all": "--learning-curve 4,8,all",
-            "--examples 500": "--examples 8",
-            "-m squad/trials": "-m squad_v1/trials",
-            "-m cola-run -m mrpc-run": "-m cola -m run",
-            "-m squad-run": "-m squad_v1",
-            "cloze finetune squad_v2": (
-                "cloze finetune squad_v2 --set squad_v2.max_query_length=8 --set squad_v2.doc_stride=8"
-            ),
-        },
-        is_long=True,
-    ),
     "docs/embeddings.md": Page(inputs="MODEL=minilm banks.txt=text:0"),
     "docs/explanations.md": Page(inputs="reviews model=run new-reviews.txt=lines.txt"),
     "docs/explorer.md": Page(
@@ -206,7 +239,7 @@ PAGES = {
     "docs/serving.md": Page(
         not_run={
             "pip install": INSTALLS,
-            "cloze serve": "goes on until it is stopped; tests/serving/test_serve_command.py stops one",
+            "cloze serve": SERVES,
             "curl": "asks a server; tests/serving/test_serving_page.py has one",
             "apt-get": INSTALLS,
             "python -m benchmarks serve": MEASURED,

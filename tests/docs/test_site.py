@@ -1,11 +1,13 @@
 """The site builds without warnings, loads nothing from other hosts, and covers all of the code."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from sphinx.search.en import SearchEnglish
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 sys.path += [str(DOCS / "extensions"), str(DOCS / "pictures")]
@@ -45,6 +47,31 @@ def test_the_site_builds_and_loads_nothing_from_other_hosts(tmp_path: Path) -> N
         if "_downloads" not in page.parts:
             assert not loads.search(text), page
             assert not style.search(text), page
+    assert_the_search_finds_pages(tmp_path / "site")
+
+
+SEARCHES = {
+    "confusion matrix": "guides/imbalanced-classes",
+    "imbalance": "guides/imbalanced-classes",
+    "early stopping": "guides/overfitting",
+    "learning rate": "guides/learning-rate",
+    "domain adaptation": "your-text",
+}
+"""Words that readers type into the site's search, and a page that it must find."""
+
+
+def assert_the_search_finds_pages(site: Path) -> None:
+    """Look the words up in the index that the page's JavaScript searches: every stem must be of the page."""
+    index = json.loads(
+        (site / "searchindex.js").read_text("utf-8").removeprefix("Search.setIndex(").rstrip(")")
+    )
+    stem = SearchEnglish({}).stem
+    for words, page in SEARCHES.items():
+        number = index["docnames"].index(page)
+        for word in words.split():
+            pages = [index[kind].get(stem(word), []) for kind in ("terms", "titleterms")]
+            numbers = [n for found in pages for n in (found if isinstance(found, list) else [found])]
+            assert number in numbers, (word, page)
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -7,7 +7,14 @@ import pytest
 from running import blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")))
+PAGES = (
+    REPOSITORY / "README.md",
+    *(
+        page
+        for folder in ("docs", "docs/guides", "docs/reference")
+        for page in sorted((REPOSITORY / folder).glob("*.md"))
+    ),
+)
 NOT_CHECKED = (
     "onnxruntime",
     "transformers",
@@ -28,7 +35,8 @@ def test_python_examples_are_typed(tmp_path: Path, capfd: pytest.CaptureFixture[
             b.code for b in blocks(page.read_text("utf-8")) if b.language == "python" and ">>>" not in b.code
         ]
         if code:
-            files.append(tmp_path / f"page_{page.stem.replace('-', '_')}.py")
+            name = "_".join(page.relative_to(REPOSITORY).with_suffix("").parts).replace("-", "_")
+            files.append(tmp_path / f"{name}.py")
             files[-1].write_text("\n".join(code), "utf-8")
     assert len(files) > 4
     settings = "[mypy]\nmypy_path = " + str(REPOSITORY / "src") + "\nignore_missing_imports = True\n"

@@ -1,4 +1,4 @@
-"""The examples of files on the page "Your data" are read as it says."""
+"""The examples of files on the page "Shapes of files" are read as it says."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,8 @@ from running import REPOSITORY
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 
-PAGE = (REPOSITORY / "docs" / "your-data.md").read_text("utf-8")
-SECTION = PAGE.split("\n## Shapes of files\n")[1].split("\n## ")[0]
+PAGE = (REPOSITORY / "docs" / "reference" / "table-files.md").read_text("utf-8")
+SECTION = PAGE.split("\n## ")[0]
 NAMES = re.findall(r"\(`([a-z]+\.[a-z]+)`\)", SECTION)
 EXAMPLES = dict(zip(NAMES, re.findall(r"```text\n(.*?)```", SECTION, re.DOTALL), strict=True))
 TASKS = {
