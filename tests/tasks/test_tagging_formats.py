@@ -18,7 +18,8 @@ from cloze.metrics.conll import entities
 from cloze.tasks.config import with_task_settings
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.custom import CustomTagging
-from cloze.tasks.tagging import Tagging, TagPrediction
+from cloze.tasks.tag_predictions import TagPrediction
+from cloze.tasks.tagging import Tagging
 
 pytestmark = pytest.mark.protected
 

@@ -25,7 +25,8 @@ from cloze.data.documents import (
     get_text_field,
 )
 from cloze.data.files import MAX_LINE_BYTES, LineReader, is_compressed, open_text
-from cloze.data.tables import NoColumnError, read_rows
+from cloze.data.table_files import NoColumnError
+from cloze.data.tables import read_rows
 from cloze.data.text_layout import HEAD_BYTES, guess_text_layout, split_paragraphs
 from cloze.errors import InputError
 from cloze.progress import Bar

@@ -19,7 +19,9 @@ import pyarrow
 import pyarrow.parquet
 
 from cloze.data.files import STDIN, is_compressed
-from cloze.data.tables import count_rows, is_table, read_rows, read_texts_of_lines
+from cloze.data.table_files import count_rows, is_table
+from cloze.data.tables import read_rows
+from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig, Vectors
 from cloze.parallel_map import Workers, map_ordered

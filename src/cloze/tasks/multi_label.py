@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from cloze.data.tables import Column, Row, as_text, parse_list
+from cloze.data.json_rows import as_text, parse_list
+from cloze.data.table_files import Column
+from cloze.data.tables import Row
 from cloze.errors import InputError
 from cloze.memory_file import source_of
 from cloze.metrics.breakdown import Breakdown, label_breakdown
@@ -21,16 +23,10 @@ from cloze.metrics.classification import multilabel_scores
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, warn_of_similar_classes
+from cloze.tasks.losses import sigmoid
 from cloze.tasks.registry import register_task
-from cloze.tasks.task import (
-    Outputs,
-    Scores,
-    TaskBatch,
-    WrongAnswer,
-    check_unique,
-    sigmoid,
-    unknown_label,
-)
+from cloze.tasks.task import check_unique, unknown_label
+from cloze.tasks.task_batch import Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tasks.texts import Columns, CustomTexts, LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import ClassVar, Self
 
-from cloze.data.tables import is_json, is_table
+from cloze.data.table_files import is_json, is_table
 from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.squad import (
@@ -20,7 +20,7 @@ from cloze.remote_files import PathOrUrl
 from cloze.tasks.registry import register_task
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
 from cloze.tasks.squad_files import read_answers, read_na_probs, read_question_rows, read_questions
-from cloze.tasks.task import Outputs, Scores
+from cloze.tasks.task_batch import Outputs, Scores
 
 
 def _file_names(split: str, version: str) -> tuple[str, ...]:

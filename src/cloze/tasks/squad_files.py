@@ -13,7 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from cloze.data.files import read_text
-from cloze.data.tables import RawRow, is_json, is_table, json_lines, read_rows
+from cloze.data.json_rows import RawRow, json_lines
+from cloze.data.table_files import is_json, is_table
+from cloze.data.tables import read_rows
 from cloze.errors import InputError
 from cloze.memory_file import place_of
 from cloze.remote_files import PathOrUrl

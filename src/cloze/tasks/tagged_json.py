@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from cloze.data.bad_rows import BadRows
 from cloze.data.files import Line, check_file
-from cloze.data.tables import BadRows, as_object, read_json, read_rows
+from cloze.data.json_rows import as_object, read_json
+from cloze.data.tables import read_rows
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl

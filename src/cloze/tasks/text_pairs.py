@@ -17,15 +17,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cloze.data.tables import Column, Row, as_text, parse_rows
+from cloze.data.json_rows import as_text
+from cloze.data.table_files import Column
+from cloze.data.tables import Row, parse_rows
 from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
+from cloze.tasks.losses import cross_entropy
 from cloze.tasks.registry import register_task
 from cloze.tasks.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
-from cloze.tasks.task import Array, Outputs, Scores, TaskBatch, cross_entropy
+from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums

@@ -1,0 +1,112 @@
+"""Rows of JSON: an object a line, or one list of objects; and cells that hold a list, written as text."""
+
+import ast
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any, TypeAlias
+
+from cloze.data.files import Line, check_file, open_text, read_lines, read_text
+from cloze.errors import InputError
+from cloze.memory_file import MemoryFile
+from cloze.remote_files import PathOrUrl
+
+RawRow: TypeAlias = tuple[Mapping[str, Any], str]
+"""The cells of a row by column, and "file:line"."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
+_NUMPY_LIST = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
+
+
+def json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
+    """Yield the object in each line; blank lines are skipped."""
+    return ((as_object(text, where), where) for text, where in lines if text.strip())
+
+
+def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[tuple[Any, str]]:
+    """Yield the lines of JSON lines as text, or the items of a file that is one list.
+
+    Args:
+        path: the file.
+        lines: its lines, if they are read already.
+
+    Raises:
+        InputError: a list cannot be parsed.
+    """
+    if lines is None and isinstance(path, MemoryFile):
+        lines = read_lines(path)
+    if lines is None:
+        check_file(path)
+        with open_text(str(path)) as (_, _, head):
+            is_list = head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"[")
+        if not is_list:
+            lines = read_lines(path)
+    if lines is not None:
+        first = next((line for line in lines if line[0].strip()), ("", ""))
+        is_list = first[0].lstrip().startswith("[")
+        lines = chain([first], lines)
+    if not is_list:
+        assert lines is not None
+        yield from (line for line in lines if line[0].strip())
+        return
+    read = None if lines is None else list(lines)
+    text = read_text(path) if read is None else "\n".join(line for line, _ in read)
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if not str(error).startswith("Extra data"):
+            remedy = "Give one object a line, or one list of objects"
+            raise InputError(f"not JSON: {error}", where=path, remedy=remedy) from error
+        items = None
+    if items is None or (items and isinstance(items[0], str)):  # each line is a list
+        yield from (line for line in read or read_lines(path) if line[0].strip())
+        return
+    for index, item in enumerate(items):
+        where = f"{path}: [{index}]"
+        if isinstance(item, str):  # not a line that is still to be parsed
+            raise InputError("not a JSON object", where=where, remedy="Give a list of objects")
+        yield item, where
+
+
+def as_object(values: Any, where: str) -> Mapping[str, Any]:
+    """Return an object, or parse it from a line."""
+    if isinstance(values, str):
+        try:
+            values = json.loads(values)
+        except (ValueError, RecursionError) as error:
+            remedy = "Give one object a line, or one list of objects"
+            raise InputError(f"not JSON: {error}", where=where, remedy=remedy) from error
+    if not isinstance(values, dict):
+        raise InputError("not a JSON object", where=where, remedy="Give one object a line")
+    return values
+
+
+def parse_list(text: str) -> list[Any] | None:
+    """Return the list that a cell holds as JSON, Python or NumPy write it; None if it is no list.
+
+    >>> parse_list('["a", "b"]'), parse_list("('a', 'b')"), parse_list("[1. 0.]"), parse_list("a, b")
+    (['a', 'b'], ['a', 'b'], [1.0, 0.0], None)
+    """
+    text = text.strip()
+    if not _LIST.fullmatch(text):
+        return None
+    if _NUMPY_LIST.fullmatch(text):
+        return [float(number) for number in text[1:-1].split()]
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            values = parse(text)
+            return sorted(values) if isinstance(values, set) else list(values)
+    return None
+
+
+def as_text(value: Any) -> str | None:
+    """Return a text, or a finite number or Boolean as JSON writes it (labels may be such); None for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return json.dumps(value)
+    return None
