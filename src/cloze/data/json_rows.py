@@ -19,7 +19,10 @@ RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
-_NUMPY_LIST = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
+_NUMPY_NUMBERS = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
+_TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_NUMPY_TEXTS = re.compile(rf"\[\s*{_TEXT}(?:\s+{_TEXT})+\s*\]", re.DOTALL)
+_ADJACENT_TEXTS = re.compile(rf"[\[(,{{]\s*{_TEXT}\s+{_TEXT}", re.DOTALL)
 
 
 def json_lines(lines: Iterator[Line]) -> Iterator[RawRow]:
@@ -94,8 +97,13 @@ def parse_list(text: str) -> list[Any] | None:
     text = text.strip()
     if not _LIST.fullmatch(text):
         return None
-    if _NUMPY_LIST.fullmatch(text):
-        return [float(number) for number in text[1:-1].split()]
+    if _NUMPY_NUMBERS.fullmatch(text):
+        with suppress(ValueError):
+            return [int(number) if number.isdigit() else float(number) for number in text[1:-1].split()]
+    if _NUMPY_TEXTS.fullmatch(text):
+        return [ast.literal_eval(item) for item in re.findall(_TEXT, text, re.DOTALL)]
+    if _ADJACENT_TEXTS.search(text):  # Python would join them
+        return None
     for parse in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             values = parse(text)

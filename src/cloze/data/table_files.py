@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from cloze.data.compression import COMPRESSED
 from cloze.data.delimited import NAMED_SEPARATOR, QuotationMarks, find_separator, split_cells, split_rows
-from cloze.data.files import MAX_LINE_BYTES, check_file, read_lines
+from cloze.data.files import MAX_LINE_BYTES, Line, check_file, read_lines
 from cloze.data.json_rows import RawRow, as_object, read_json
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl, is_file, is_url
@@ -94,15 +94,32 @@ def open_table(
         marks = QuotationMarks()
         to_cells = partial(_by_column, known, "a row has", marks.remedy)
         return marks.watch(split_rows(lines, "\t", len(known), quoted=False)), to_cells
+    return open_delimited(path, lines, columns)
+
+
+def open_delimited(
+    path: PathOrUrl, lines: Iterator[Line], columns: Sequence[Column], *, keep_empty: bool = False
+) -> tuple[Iterator[tuple[list[str], str]], Callable[[list[str], str], Mapping[str, Any]]]:
+    """Return the cells of each row of a TSV or CSV, and a function from these to cells by column.
+
+    Args:
+        path: the file.
+        lines: its lines; the first names the columns.
+        columns: some names that show the separator.
+        keep_empty: whether empty lines are rows.
+    """
     first, where = next(lines, ("", f"{path}:1"))
     if (named := NAMED_SEPARATOR.fullmatch(first)) is not None:
         first, where = next(lines, ("", f"{path}:2"))
+    extension = _extension(path)
+    if extension not in (".tsv", ".csv"):
+        extension = ".tsv" if "\t" in first else ".csv"
     separator, quoted = find_separator(first, columns, extension)
     if named is not None:
         separator, quoted = named[1], True
     cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
     names = _check_header([cell.strip() for cell in cells], where)
-    rows = split_rows(lines, separator, len(names), quoted=quoted)
+    rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
     if quoted:
         return rows, partial(_by_column, names, "the first line names", lambda: remedy)

@@ -21,8 +21,8 @@ _MAX_WORDS = 100_000
 _EMPTY_LINE_REMEDY = "An empty line ends a sentence"
 _SEPARATOR_REMEDY = "Columns are a tab apart throughout the file, or spaces"
 _KEY_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=|new(doc|par)\b|(begin|end) document\b).*")
-_WORD_NAMES = ("word", "words", "token", "tokens", "form", "text")
-_TAG_NAMES = re.compile(r"(\w+[ _])?(tags?|labels?|entity|ner|u?pos)", re.IGNORECASE)
+WORD_NAMES = ("word", "words", "token", "tokens", "form", "text")
+TAG_NAMES = re.compile(r"(\w+[ _])?(tags?|labels?|entity|entities|ner|[ux]?pos)", re.IGNORECASE)
 _CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 _CONLLU_COLUMNS = 10
 
@@ -257,8 +257,8 @@ def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> Conll
     if columns.tag is not None and columns.tag % width == columns.word % width:
         what = f"{_count_columns(width)}: words and tags cannot share one"
         raise InputError(what, where=where, remedy="Give a word and its tag a line, a tab or a space apart")
-    names_words = cells[columns.word].lower() in _WORD_NAMES
-    if columns.tag is not None and names_words and _TAG_NAMES.fullmatch(cells[columns.tag]):
+    names_words = cells[columns.word].lower() in WORD_NAMES
+    if width > 1 and names_words and TAG_NAMES.fullmatch(cells[-1 if columns.tag is None else columns.tag]):
         remedy = "Leave it out: tail -n +2 OLD > NEW"
         raise InputError("the first line names the columns", where=where, remedy=remedy)
     return columns
