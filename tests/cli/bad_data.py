@@ -281,9 +281,9 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         bad_table("a.json", b"[" + ROWS.replace("\n", ",\n").encode(), "a.json: not JSON"),
         good("a.json", "[" + ROWS.rstrip().replace("\n", ",\n") + "]", "or (one list of objects)"),
     ),
-    "JSON by columns": (
+    "texts in lists": (
         bad_table(
-            "a.json", b'{"text": {"0": "a", "1": "b"}, "label": {"0": 0, "1": 1}}', "a.json:1: 'text' is {"
+            "a.json", b'{"text": ["a"], "label": 0}\n{"text": ["b"], "label": 1}\n', "a.json:1: 'text' is ["
         ),
         good("a.json", ROWS, "(write this one) as text"),
     ),

@@ -247,16 +247,20 @@ CASES = {
     "Latin-1": bad_text("text", LINE + "café\n".encode("latin-1"), ":2: not UTF-8", "iconv"),
     "a line of 11 MB": bad_text("text", LINE + b"a" * 11000000, ":2", "over 10 MB", "line break"),
     "JSON lines without the field": bad_text(
-        "text.jsonl", b'{"body": "It was."}\n', ":1: no field 'text'", "--text-field", "body"
+        "text.jsonl", b'{"body": "%s"}\n' % LINE.strip(), ":1: no field 'text'", "--text-field", "body"
     ),
-    "a line that is not JSON": bad_text("text.jsonl", b'{"text": "It was dark."}\n{text}\n', ":2: not JSON"),
+    "a line that is not JSON": bad_text(
+        "text.jsonl", b'{"text": "%s"}\n{text}\n' % LINE.strip(), ":2: not JSON"
+    ),
     "a lone surrogate in JSON": bad_text(
-        "text.jsonl", b'{"text": "It was \\ud83d"}\n', ":1: half a character"
+        "text.jsonl", b'{"text": "%s \\ud83d"}\n' % LINE.strip(), ":1: half a character"
     ),
     "a text named .parquet": bad_text("text.parquet", GOOD_TEXT, ": cannot be read"),
     "an article cut short": bad_text("wiki_00", b'<doc id="1">\nText.\n', ":1: this <doc"),
     "a table instead of a text": bad_text(
-        "text.tsv", b"a\tb\nc\td\n", ":2: no column 'text'. There are 'a', 'b': choose one with --text-column"
+        "text.tsv",
+        b"a\tb\n" + LINE.replace(b"\n", b"\td\n") * 9,
+        ":2: no column 'text'. There are 'a', 'b': choose one with --text-column",
     ),
     "a pipe instead of a text": case(
         CORPUS, "{tmp}/text: is a pipe", prepare=lambda tmp, samples: os.mkfifo(tmp / "text")

@@ -225,3 +225,37 @@ def test_kaggle_data_are_learned_from(
         == 0
     )
     assert "tags in IOB2, of 2 types: LOC, PER" in capsys.readouterr().err
+
+
+NUMBERED = {
+    "CoNLL-U Plus": "# global.columns = ID FORM UPOS NER\n1\tAda\tN\tB-PER\n2\tran\tV\tO\n",
+    "GermEval": "#\thttp://a [2001]\n1\tAda\tB-PER\tO\n2\tran\tO\tO\n",
+    "from 0": "0 Ada N B-PER\n1 ran V O\n\n0 Bo N B-PER\n1 fell V O\n",
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_numbers_of_words_are_no_words(write: Write, kind: str) -> None:
+    path = write("a.conll", NUMBERED[kind])
+    with pytest.raises(InputError, match=r"the first column has the numbers .*--set tagging\.word_column=1"):
+        read(path)
+    assert read(path, word_column=1)[0][0].startswith("Ada/")
+    path = write("a.conll", "1 N B-X\n2 N O\n\nAda N B-PER\nran V O\n")  # words that are numbers
+    assert read(path)[0] == ["1/B-X", "2/O"]
+
+
+def test_rejected_annotations_are_not_learned(write: Write) -> None:
+    rows = [
+        {"text": "Ada ran", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": "accept"},
+        {"text": "Bo ran", "spans": [{"start": 0, "end": 2, "label": "ORG"}], "answer": "reject"},
+    ]
+    path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"a\.jsonl:2: the annotator's answer is 'reject'\. --skip-bad-rows"):
+        read(path)
+    with pytest.warns(DataWarning, match="1 of 2 rows are left out"):
+        assert read(path, skip_bad_rows=True) == [["Ada/B-PER", "ran/O"]]
+
+
+def test_an_older_doccano_calls_the_text_data(write: Write) -> None:
+    path = write("a.jsonl", '{"id": 1, "data": "Ada ran", "label": [[0, 3, "PER"]]}\n')
+    assert read(path) == [["Ada/B-PER", "ran/O"]]

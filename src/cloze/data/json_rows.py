@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from cloze.data.files import Line, check_file, open_text, read_lines, read_text
@@ -17,6 +17,7 @@ from cloze.remote_files import PathOrUrl
 RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 """The cells of a row by column, and "file:line"."""
 
+_ROWS = ("data", "rows", "examples", "instances", "items")  # fields of one object that have all rows
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
 _NUMPY_NUMBERS = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
@@ -54,7 +55,16 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
         lines = chain([first], lines)
     if not is_list:
         assert lines is not None
-        yield from (line for line in lines if line[0].strip())
+        full = (line for line in lines if line[0].strip())
+        first_two = list(islice(full, 2))
+        is_one = len(first_two) == 1 or (bool(first_two) and first_two[0][0].strip() == "{")
+        lines = chain(first_two, full)
+        whole = list(lines) if is_one else []
+        rows = _rows_of_object("\n".join(line for line, _ in whole)) if is_one else None
+        if rows is None:
+            yield from whole or lines
+        else:
+            yield from ((row, f"{path}: [{index}]") for index, row in enumerate(rows))
         return
     read = None if lines is None else list(lines)
     text = read_text(path) if read is None else "\n".join(line for line, _ in read)
@@ -73,6 +83,39 @@ def read_json(path: PathOrUrl, lines: Iterator[Line] | None = None) -> Iterator[
         if isinstance(item, str):  # not a line that is still to be parsed
             raise InputError("not a JSON object", where=where, remedy="Give a list of objects")
         yield item, where
+
+
+def _rows_of_object(text: str) -> list[Any] | None:
+    """Return the rows of a file that is one object, as pandas and data sets of the Hub have them; None for one row.
+
+    >>> _rows_of_object('{"text": {"0": "a"}, "label": {"0": 1}}')
+    [{'text': 'a', 'label': 1}]
+    >>> _rows_of_object('{"data": [{"text": "a"}]}'), _rows_of_object('{"text": "a"}')
+    ([{'text': 'a'}], None)
+    """
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(table, dict):
+        return None
+    names, data = table.get("columns"), next((table[name] for name in _ROWS if name in table), None)
+    if isinstance(data, list) and data:
+        if all(isinstance(row, dict) for row in data):
+            return [row["row"] if isinstance(row.get("row"), dict) else row for row in data]
+        if isinstance(names, list) and all(isinstance(row, list) and len(row) == len(names) for row in data):
+            return [dict(zip(names, row, strict=True)) for row in data]
+    columns = list(table.values())
+    if len(columns) > 1 and all(
+        isinstance(cells, dict) and cells.keys() == columns[0].keys() for cells in columns
+    ):
+        return [{name: cells[key] for name, cells in table.items()} for key in columns[0]]
+    # lists of one length are columns, but those of words are one row
+    is_row = any(isinstance(item, str) for name in ("tokens", "words") for item in table.get(name) or ())
+    are_lists = len(columns) > 1 and not is_row and all(isinstance(cells, list) for cells in columns)
+    if are_lists and columns[0] and len(set(map(len, columns))) == 1:
+        return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+    return None
 
 
 def as_object(values: Any, where: str) -> Mapping[str, Any]:

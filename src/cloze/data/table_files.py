@@ -118,7 +118,7 @@ def open_delimited(
     if named is not None:
         separator, quoted = named[1], True
     cells = split_cells(first, separator, where, lines, quoted=quoted) if first else []
-    names = _check_header([cell.strip() for cell in cells], where)
+    names = _check_header([cell.strip().strip("\ufeff") for cell in cells], where)
     rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
     if quoted:

@@ -116,6 +116,7 @@ def read_sentences(
     check_tags = check_tags and columns.tag is not None
     rows: list[_Row] = []
     is_empty = True
+    numbered: list[_Row] | None = [] if columns.word == 0 and not columns.is_conllu else None
     for row in _rows(read_lines(path) if lines is None else lines, columns):
         if isinstance(row, _Row):
             rows.append(row)
@@ -132,6 +133,12 @@ def read_sentences(
             sentence = Sentence(
                 words, tags, file, numbers[0], columns=rows[0].columns, lines=numbers if has_gaps else ()
             )
+            if numbered is not None and len(words) > 1:
+                numbered = (
+                    [*numbered, rows[0]] if _are_numbers_of_words(words) and rows[0].columns > 2 else None
+                )
+                if numbered is not None and len(numbered) > 1:
+                    raise _numbers_of_words(numbered[0], columns.task)
             if check_tags:
                 schemes.add(tags or (), sentence.where)
             yield sentence
@@ -140,6 +147,8 @@ def read_sentences(
             yield Sentence(())
     if is_empty:
         raise InputError("holds no words", where=path)
+    if numbered:
+        raise _numbers_of_words(numbered[0], columns.task)
     if check_tags:
         schemes.scheme()
 
@@ -221,6 +230,16 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
             raise InputError("the word is empty", where=where, remedy=_EMPTY_LINE_REMEDY)
         yield _Row(cells[columns.word], "" if columns.tag is None else cells[columns.tag], where, width)
     yield ""
+
+
+def _are_numbers_of_words(words: Sequence[str]) -> bool:
+    return words[0] in ("0", "1") and list(words) == [str(int(words[0]) + i) for i in range(len(words))]
+
+
+def _numbers_of_words(row: _Row, task: str) -> InputError:
+    what = "the first column has the numbers of the words"
+    remedy = f"Choose the column of the words, counted from 0: --set {task}.word_column=1"
+    return InputError(what, where=row.where, remedy=remedy)
 
 
 def split_columns(text: str, separator: str) -> list[str]:

@@ -145,7 +145,13 @@ class JsonTagReader:
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
         if isinstance(data := row.get("data"), Mapping):
             row = {"text": data.get("text", _only_text(data)), "entities": self._annotations(row, where)}
-        text, tokens = row.get("text"), next((row[name] for name in _TOKENS if name in row), None)
+        if self.labeled and row.get("answer") in ("reject", "ignore"):
+            what = f"the annotator's answer is {row['answer']!r}"
+            raise InputError(what, where=where, remedy="--skip-bad-rows leaves out such rows")
+        text, tokens = (
+            row.get("text", row.get("data")),
+            next((row[name] for name in _TOKENS if name in row), None),
+        )
         if isinstance(text, str) and (not isinstance(tokens, list) or any(name in row for name in _SPANS)):
             return self._tag_text(text, row, where)
         if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):

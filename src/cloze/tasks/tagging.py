@@ -61,7 +61,7 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
     value_answers = ("sentences", "entities")
     has_wrong_answers = True
     data_format: ClassVar[str] = (
-        "words and tags in columns, CoNLL-U, JSON or Parquet; or texts with spans in JSON"
+        "words and tags in columns, CoNLL-U, tables, JSON or Parquet; or texts with spans in JSON"
     )
 
     def __post_init__(self) -> None:
