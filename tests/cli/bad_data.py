@@ -13,7 +13,6 @@ from bad_inputs import (
     SPECIAL,
     Case,
     Prepare,
-    bad_model,
     bad_prediction,
     bad_table,
     bad_tags,
@@ -24,7 +23,6 @@ from bad_inputs import (
     write_text,
 )
 from remedies import (
-    AGAIN,
     ICONV,
     NOT_RUN,
     REMEDIES,
@@ -156,6 +154,14 @@ DATA_REMEDIES: dict[str, Remedy] = {
 }
 
 
+def spoil_vocabulary(copy: Path) -> None:
+    (copy / "tokenizer.json").unlink()
+    lines = (copy / "vocab.txt").read_text("utf-8").splitlines()
+    lines[300:300] = ["", ""]
+    (copy / "vocab.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    set_config(vocab_size=len(lines) - 1)(copy)
+
+
 NEW: dict[str, tuple[Case, Remedy | None]] = {
     # files and encodings
     "another encoding of a text": (
@@ -194,7 +200,9 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     ),
     "lines that end in CR but the last": (
         bad_table(
-            "a.csv", WORDS.replace(b"\t", b",").replace(b"\n", b"\r") + b"\n", "a carriage return in the name"
+            "a.csv",
+            WORDS.replace(b"\t", b",").replace(b"\n", b"\r") + b"\n",
+            "a.csv:1: a carriage return in a cell",
         ),
         Remedy(r"(tr '\\r' '\\n' < OLD > NEW)", {"": V}, shell("a.csv")),
     ),
@@ -442,7 +450,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "query\tpassage\tlabel\n" + "a\tb\t1\na\tc\t0\n" * 8 + "a\td\tyes\n",
             "a.tsv:18: ",
         ),
-        None,
+        Remedy("(Write finite numbers)", {"": V}, replaced("a.tsv", "yes", "1")),
     ),
     "choices that are no list": (
         rows_of(
@@ -451,7 +459,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "prompt;choices;label\n" + 'a;"[""b"", ""c""]";0\n' * 9 + "d;e or f;0\n",
             "'choices' is \"e or f\", not a list of texts",
         ),
-        None,
+        valid("(--skip-bad-rows)"),
     ),
     "labels without such a setting": (
         case(
@@ -540,7 +548,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     "two schemes": (
         bad_tags(
             "a.conll",
-            TAGGED + b"Oslo S-LOC\n\nRome U-LOC\n",
+            TAGGED.replace(b"B-", b"S-") + b"Oslo S-LOC\n\nRome U-LOC\n",
             "U-LOC is a tag of BILOU, and others are of another scheme",
         ),
         Remedy("Give tags in (one scheme)", {"": V}, replaced("a.conll", "U-LOC", "S-LOC")),
@@ -631,7 +639,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "text.csv:2: no column 'text'",
             prepare=write_text(b"review;stars\n" + b"It was a dark night;1\n" * 9, "text.csv"),
         ),
-        Remedy(r"choose one with (--text-column)", {"": " {0} review", "--size 60": "--size 40"}),
+        Remedy(r"choose one with (--text-column)", {"": " {0} review", "--size 60": "--size 31"}),
     ),
     # vocabularies
     "a vocabulary in UTF-16": (
@@ -646,16 +654,12 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         ),
     ),
     "lines that may have no embedding": (
-        bad_model(
-            lambda copy: (copy / "tokenizer.json").unlink() or spoil_vocabulary(copy),
+        case(
+            "vocab inspect {tmp}/copy",
             "vocab.txt: 502 lines, 2 of them empty or repeated, and the model has 501",
+            prepare=external(spoil_vocabulary),
         ),
-        Remedy(
-            AGAIN.replace(
-                "(it again|or write it again|or write the directory again)", "the vocab.txt that belongs"
-            ),
-            edit=copied("checkpoint"),
-        ),
+        Remedy("(Copy) the vocab.txt that belongs", edit=copied("checkpoint")),
     ),
     "a phrase to add": (
         case(
@@ -714,13 +718,6 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         instead(r"must end in (\.npy)", "{out}", "{out}{0}"),
     ),
 }
-
-
-def spoil_vocabulary(copy: Path) -> None:
-    lines = (copy / "vocab.txt").read_text("utf-8").splitlines()
-    lines[300:300] = ["", ""]
-    (copy / "vocab.txt").write_text("\n".join(lines) + "\n", "utf-8")
-    set_config(vocab_size=len(lines) - 1)(copy)
 
 
 CASES.update({name: of for name, (of, _) in NEW.items()})

@@ -704,9 +704,11 @@ CASES = {
         "a.jsonl", b'{"text": {}, "label": "b"}\n', "a.jsonl:1: 'text' is {}"
     ),
     "a table in UTF-16": bad_table(
-        "a.tsv", "text\tlabel\n".encode("utf-16"), "a.tsv: text in UTF-16", "iconv"
+        "a.tsv", ("text\tlabel\n" + "a\tx\nb\ty\n" * 8).encode("utf-16"), "a.tsv: text in UTF-16", "iconv"
     ),
-    "a table in Latin-1": bad_table("a.tsv", b"text\tlabel\ncaf\xe9\tb\n", "a.tsv:2: not UTF-8 at byte 4"),
+    "a table in Latin-1": bad_table(
+        "a.tsv", b"text\tlabel\ncaf\xe9\tb\n" + b"a\tx\nb\tb\n" * 8, "a.tsv:2: not UTF-8 at byte 4"
+    ),
     "a row of 11 MB": bad_table("a.tsv", b"text\tlabel\n" + b"a" * 11000000, "a.tsv:2: a line of over 10 MB"),
     "one label": bad_table("a.tsv", b"text\tlabel\n" + b"a\tb\n" * 20, "a.tsv", "label"),
     "one example": bad_table("a.tsv", b"text\tlabel\na\tb\n", "a.tsv"),
@@ -720,7 +722,7 @@ CASES = {
         "a.conll", b"a B-A\n\nb O\nc I-A\n", "a.conll:4: I-A after O", "--set tagging.stray=as-conlleval"
     ),
     "tags in a table with commas": bad_tags(
-        "a.csv", b"word,tag\nAda,B-PER\n", "{tmp}/a.csv: a table with commas"
+        "a.csv", b"Ada,B-PER\nran,O\n", "{tmp}/a.csv: the first line does not name the columns"
     ),
     "a text without spans": bad_tags(
         "a.jsonl", b'{"text": "Ada"}\n', "{tmp}/a.jsonl:1: no field has the spans"

@@ -136,9 +136,7 @@ A_CHECKPOINT = "Give the (directory) of a checkpoint"
 OTHER_NAME = "(Choose another name)"
 DEVICE = "Use (auto), or another of"
 WROTE = "Give a (directory) that cloze wrote"
-RANKER = (
-    "finetune ranking -m {run} -d {tmp}/judged.tsv -o {tmp}/ranker --epochs 1 --set max_seq_length=16 --quiet"
-)
+RANKER = "finetune ranking -m {run} -d {tmp}/judged.tsv -o {tmp}/ranker --epochs 1 --set max_seq_length=16"
 DRY = " --dry-run"
 TO_TRAIN = " --data {data} --steps 1 " + shlex.join(NANO) + DRY
 
@@ -162,7 +160,9 @@ REMEDIES = {
         "JSON lines have a (whole object) each",
         edit=replaced("text.jsonl", "{text}", '{"text": "It rained."}'),
     ),
-    "a lone surrogate in JSON": Remedy(r"(jq -c \.)", edit=shell("text.jsonl")),
+    "a lone surrogate in JSON": Remedy(
+        r"Write (\\ufffd) in its place", edit=replaced("text.jsonl", "\\ud83d", "{0}")
+    ),
     "a text named .parquet": Remedy(AGAIN, edit=write_parquet),
     "an article cut short": file(
         AGAIN, "wiki_00", b'<doc id="1">\nText.\n\nIt was dark. It rained.\n</doc>\n'
@@ -279,12 +279,12 @@ REMEDIES = {
     ),
     "a classifier to fill with": instead("Give a (pre-trained) model", "{classifier}", "{run}"),
     "a run without checkpoints to fill with": Remedy(
-        "Continue it with (--resume)", first="pretrain -o {tmp}/copy {0} --quiet"
+        "Continue it with (--resume)", first="pretrain -o {tmp}/copy {0}"
     ),
     "--init with another vocabulary": Remedy(
         "(cloze corpus --vocab) MODEL",
         {"--data {data}": "--data {tmp}/d", "": DRY},
-        first="corpus {text} --vocab {tmp}/copy -o {tmp}/d --workers 1 --format paragraphs --quiet",
+        first="corpus {text} --vocab {tmp}/copy -o {tmp}/d --workers 1 --format paragraphs",
     ),
     "--init without a tokenizer": Remedy(
         "the directory of a vocabulary or of a (model)", {"{tmp}/copy": "{run}", "": DRY}

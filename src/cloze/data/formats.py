@@ -111,7 +111,7 @@ def _json_lines(lines: LineReader, file_range: FileRange, text_field: str) -> It
             raise lines.error(error.what, remedy=error.remedy) from None
         if "\\u" in line and (half := _SURROGATE.search(text)):
             what = f"half a character (\\u{ord(half[0]):x}) in {text_field!r}"
-            raise lines.error(what, remedy="jq -c . replaces such halves by U+FFFD")
+            raise lines.error(what, remedy="Write \\ufffd in its place")
         document = document_from_text(text, lines.where)
         if document is not None:
             yield document
