@@ -19,6 +19,7 @@ from bad_inputs import (
     bad_text,
     bad_vocabulary,
     case,
+    external,
     set_config,
     write_text,
 )
