@@ -181,7 +181,7 @@ def _by_column(
 
 
 def find_column(cells: Mapping[str, Any], column: Column, where: str) -> str:
-    """Return the name that a column has among the cells of a row; NoColumnError if there is none."""
+    """Return the name that a column has among the cells of a row, or raise `NoColumnError`."""
     names = (column,) if isinstance(column, str) else column
     for name in names:
         if name in cells:
