@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
 from cloze.file_io import read_file
+from cloze.text_encoding import how_to_convert
 
 Config = TypeVar("Config")
 
@@ -53,11 +54,15 @@ def read_dict(path: Path | None = None, overrides: Iterable[str] = ()) -> dict[s
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file into nested dictionaries."""
+    content = b""
     try:
-        return tomllib.loads(read_file(Path(path), max_bytes=_MAX_TOML_BYTES).decode("utf-8-sig"))
+        content = read_file(Path(path), max_bytes=_MAX_TOML_BYTES)
+        return tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError("not UTF-8", where=path, remedy=how_to_convert(content)) from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"not a TOML file: {error}", where=path, remedy="Write lines KEY = VALUE") from error
 
 

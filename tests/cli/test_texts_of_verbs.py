@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import Samples
-from test_bad_input import CORPUS, FINETUNE, contents, fill_in, one_line_of, sample_paths, truncated
+from bad_inputs import CORPUS, FINETUNE, truncated
+from samples import Samples, fill_in, sample_paths
+from test_bad_input import contents, one_line_of
 
 from cloze.cli import main
 from helpers import novel_paragraphs

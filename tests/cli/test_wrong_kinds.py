@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import Samples
-from test_bad_input import FINETUNE, INIT, PRETRAIN, contents, fill_in, one_line_of, sample_paths
+from bad_inputs import FINETUNE, INIT, PRETRAIN
+from samples import Samples, fill_in, sample_paths
+from test_bad_input import contents, one_line_of
 
 from cloze.cli import main
 

@@ -142,11 +142,7 @@ BAD = {
     "JSON array": ("a.jsonl", '["text", "label"]\n', "a.jsonl:1: not a JSON object"),
     "numbers in a JSON array": ("a.json", "[1, 2]", "a.json: [0]: not a JSON object"),
     "broken JSON array": ("a.json", '[\n{"text": "a", "label": 1},\n', "a.json: not JSON"),
-    "JSON by column": (
-        "a.json",
-        '{"text": {"0": "a"}, "label": {"0": 1}}',
-        '\'text\' is {"0": "a"}, not a text',
-    ),
+    "an object": ("a.json", '{"text": {"en": "a"}, "label": 1}', '\'text\' is {"en": "a"}, not a text'),
     "deep JSON": ("a.jsonl", "[" * 200_000, "a.jsonl: not JSON"),
     "key missing": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', "a.jsonl:2: no column 'label'"),
     "empty object": ("a.jsonl", "{}\n", "a.jsonl:1: no column 'text'. The row is empty"),
@@ -275,6 +271,7 @@ def test_labels_are_stripped(tmp_path: Path) -> None:
 
 
 ROWS = [{"text": "a, b", "label": 1}, {"text": "ü", "label": 0}]
+BY_COLUMN = {name: {str(i): row[name] for i, row in enumerate(ROWS)} for name in ROWS[0]}
 
 
 @pytest.mark.parametrize(
@@ -284,8 +281,23 @@ ROWS = [{"text": "a, b", "label": 1}, {"text": "ü", "label": 0}]
         ("a.json", "\ufeff\n" + json.dumps(ROWS, indent=2, ensure_ascii=False)),
         ("a.jsonl", json.dumps(ROWS)),
         ("a.json", "".join(json.dumps(row) + "\n" for row in ROWS)),
+        ("a.json", json.dumps(BY_COLUMN)),
+        ("a.json", json.dumps({name: list(cells.values()) for name, cells in BY_COLUMN.items()})),
+        ("a.json", json.dumps({"columns": [*ROWS[0]], "data": [[*row.values()] for row in ROWS]}, indent=1)),
+        ("a.json", json.dumps({"version": 1, "data": ROWS}, indent=1)),
+        ("a.json", json.dumps({"rows": [{"row_idx": i, "row": row} for i, row in enumerate(ROWS)]})),
     ],
-    ids=["one line", "indented", "a list in .jsonl", "lines in .json"],
+    ids=[
+        *(
+            "one line",
+            "indented",
+            "a list in .jsonl",
+            "lines in .json",
+            "pandas by column",
+            "lists by column",
+        ),
+        *("pandas split", "a list within", "rows of the hub"),
+    ],
 )
 def test_json_is_lines_or_a_list_whatever_its_name(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")

@@ -169,3 +169,13 @@ def test_added_words_that_lose_their_marks_are_told(tmp_path, vocabulary, capsys
     told = capsys.readouterr().err
     assert "lower-casing removes accents and marks" in told
     assert "cloze vocab --keep-accents or --cased learns a vocabulary that keeps them" in told
+
+
+@pytest.mark.parametrize("keep_accents", [False, True])
+def test_frequent_words_that_lose_their_marks_are_told(tmp_path, capsys, keep_accents):
+    Tokenizer.from_tokens(TOKENS, strip_accents=False if keep_accents else None).save(tmp_path)
+    text = write(tmp_path / "text.txt", "हिन्दी और свій кіт है।\n" * 2)
+    extend_vocabulary(tmp_path, tmp_path / "new", inputs=[text], number=2, progress=Progress())
+    told = capsys.readouterr().err
+    assert ("which changes 17.6% of the letters" in told) == (not keep_accents)
+    assert ("becomes" in told) == (not keep_accents)

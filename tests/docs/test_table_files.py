@@ -24,6 +24,7 @@ TASKS = {
     "triplets": "text-pairs",
     "quiz": "multiple-choice",
     "questions": "squad_v1",
+    "asked": "squad_v1",
 }
 """By the stem of a file, its task."""
 

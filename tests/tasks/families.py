@@ -17,7 +17,8 @@ from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.span import SpanFeature, SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.tagging_features import TaggingFeature
-from cloze.tasks.task import AnyTask, Array
+from cloze.tasks.task import AnyTask
+from cloze.tasks.task_batch import Array
 from cloze.tasks.text_pairs import TextPairs
 from cloze.tasks.text_regression import TextRegression
 from cloze.tokenization.tokenizer import Tokenizer

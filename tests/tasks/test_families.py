@@ -24,7 +24,7 @@ from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion
 from cloze.tasks.predict import predict
 from cloze.tasks.registry import find_task
 from cloze.tasks.sequence_classification import ClassPrediction
-from cloze.tasks.tagging import TagPrediction
+from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.texts import LabeledText
 
 

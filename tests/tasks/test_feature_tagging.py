@@ -18,7 +18,7 @@ from cloze.tasks.feature_tagging import FeatureTagging
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune
 from cloze.tasks.predict import precompute_states, predict
-from cloze.tasks.task import TaskBatch
+from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 LAYERS: tuple[FrozenLayers, ...] = get_args(FrozenLayers)

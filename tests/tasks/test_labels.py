@@ -120,6 +120,27 @@ def test_similar_classes_are_warned_of(tmp_path: Path) -> None:
     assert task.count_classes(train) == {"01": 1, "1": 2, "POS": 1, "Pos": 1, "pos": 1}
 
 
+@pytest.mark.parametrize(
+    "other",
+    ["pos it", "pos-it", "Pos_It", "pos_\u200bit", "ｐｏｓ_it"],
+    ids=["space", "hyphen", "case", "unseen", "wide"],
+)
+def test_classes_that_look_alike_are_warned_of(tmp_path: Path, other: str) -> None:
+    _lines("\t")(tmp_path / "a.tsv", [("a", "pos_it"), ("b", other), ("c", "true"), ("d", "1")])
+    with pytest.warns(DataWarning, match="differ only in spelling") as warned:
+        read_examples(Classification(), tmp_path / "a.tsv", tmp_path / "a.tsv")
+    assert len(warned) == 2
+
+
+def test_another_separator_of_labels_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabels\na\tx; y\nb\tx\n")
+    examples = list(MultiLabel().examples(tmp_path / "a.tsv"))
+    with pytest.warns(DataWarning, match=r"label 'x; y' has ';' .* say --set 'multi-label\.separator=\";\"'"):
+        MultiLabel().fit_labels(examples)
+    task = with_task_settings(MultiLabel(), ['multi-label.separator=";"'])
+    assert task.fit_labels(list(task.examples(tmp_path / "a.tsv"))).labels == ("x", "y")
+
+
 def test_unknown_labels_are_told_together_and_can_be_left_out(tmp_path: Path) -> None:
     _lines(",")(tmp_path / "a.csv", [("a", "x"), ("b", "z"), ("c", "y"), ("d", "w")])
     with pytest.raises(

@@ -8,6 +8,8 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from cloze.cli import main
@@ -241,3 +243,52 @@ def test_score_command(tmp_path, capsys):
     errors = capsys.readouterr().err.splitlines()
     assert "qas[1] (id 2): has no answer" in errors[0]
     assert "the value of 'q1' must be a number or a whole number, not \"Warsaw in\"" in errors[1]
+
+
+ROW = {"id": "7", "question": "Where?", "context": "Ada saw a film in Oslo.", "title": "Ada"}
+STARTS = {"text": ["Oslo"], "answer_start": [18]}
+LISTED = [{"text": "Oslo", "answer_start": 18}]
+
+
+@pytest.mark.parametrize("answers", [STARTS, LISTED])
+def test_rows_of_the_hub_are_read_with_their_answers(tmp_path, answers):
+    rows = [ROW | {"answers": answers}, ROW | {"id": "8", "answers": answers}]
+    cell = json.dumps(answers).replace('"', '""')
+    python = str(answers)
+    files = {
+        "a.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+        "a.json": json.dumps(rows, indent=1),
+        "b.json": "".join(json.dumps(row) + "\n" for row in rows),
+        "a.csv": f'id,question,context,answers\n7,Where?,{ROW["context"]},"{cell}"\n'
+        f'8,Where?,{ROW["context"]},"{python}"\n',
+    }
+    for name, content in files.items():
+        first, second = SquadV1().examples(_write(tmp_path / name, content))
+        assert (first.id, first.answers[0].text, first.answers[0].start) == ("7", "Oslo", 18)
+        assert (second.id, second.paragraph is first.paragraph) == ("8", True)
+        assert [question.answers for question in SquadV1().examples(tmp_path / name, labeled=False)] == [
+            (),
+            (),
+        ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert [question.answers[0].text for question in SquadV1().examples(tmp_path / "a.parquet")] == [
+        "Oslo"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (
+            {"text": ["Oslo"], "answer_start": []},
+            r"a\.jsonl:1: the answers have not .* Give one answer_start",
+        ),
+        ({"text": ["Oslo"], "answer_start": [3]}, r"a\.jsonl:1: the answer 'Oslo' is not at character 3"),
+        ("Oslo", r"a\.jsonl:1: the answers are not texts with their starts\. Write \{"),
+        (STARTS | {"text": [], "answer_start": []}, r"a\.jsonl:1: has no answer\. Use the task squad_v2"),
+    ],
+)
+def test_wrong_answers_of_rows_are_named(tmp_path, answers, message):
+    path = _write(tmp_path / "a.jsonl", json.dumps(ROW | {"answers": answers}) + "\n")
+    with pytest.raises(InputError, match=message):
+        list(SquadV1().examples(path))

@@ -17,7 +17,8 @@ from cloze.tasks.conll2003 import CoNLL2003
 from cloze.tasks.custom import CustomTagging
 from cloze.tasks.features import featurize
 from cloze.tasks.predict import predict
-from cloze.tasks.tagging import Tagging, TagPrediction
+from cloze.tasks.tag_predictions import TagPrediction
+from cloze.tasks.tagging import Tagging
 from cloze.tasks.tagging_features import TaggingFeature, tagging_features
 from cloze.tokenization.tokenizer import Tokenizer
 

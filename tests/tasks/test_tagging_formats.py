@@ -18,7 +18,8 @@ from cloze.metrics.conll import entities
 from cloze.tasks.config import with_task_settings
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.custom import CustomTagging
-from cloze.tasks.tagging import Tagging, TagPrediction
+from cloze.tasks.tag_predictions import TagPrediction
+from cloze.tasks.tagging import Tagging
 
 pytestmark = pytest.mark.protected
 
@@ -100,8 +101,8 @@ def test_examples_of_the_documentation_are_read(write):
     section = re.split(r"\n##+ ", page.split("## Words with tags")[1])[0]
     examples = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
     read_examples = [read(write("a.txt", example)) for example in examples]
-    assert read_examples[:5] == [TAGGED[:4]] * 5
-    assert read_examples[5:] == [[("Ada", "NOUN"), ("lives", "VERB"), ("in", "ADP"), ("Oslo", "NOUN")]]
+    assert read_examples[:8] == [TAGGED[:4]] * 8
+    assert read_examples[8:] == [[("Ada", "NOUN"), ("lives", "VERB"), ("in", "ADP"), ("Oslo", "NOUN")]]
 
 
 def test_spans_are_ignored_for_prediction(write):
@@ -273,7 +274,7 @@ def test_bad_texts_of_json_are_named_together_or_left_out(write):
     with pytest.warns(DataWarning, match="2 of 4 rows are left out: line 2: the span"):
         assert len(list(CustomTagging(skip_bad_rows=True).examples(path))) == 2
     with pytest.raises(
-        InputError, match=r"rows are left out of JSON, Parquet and Arrow only\. Leave out --skip-bad"
+        InputError, match=r"rows are left out of JSON, tables, Parquet and Arrow only\. Leave out --skip-bad"
     ):
         list(CustomTagging(skip_bad_rows=True).examples(write("a.conll", "Ada B-PER\n")))
 
@@ -338,7 +339,7 @@ AMBIGUOUS = {
     "b.txt": ("Ada NNP\nran VBD\n\nBo NNP\n", "may be words in columns or plain text"),
     "c.txt": ("1\tAda ran.\n2\tBo ran.\n", "may be words in columns or plain text"),
     "e.conll": ("Ada lives in Oslo now.\nBo went to Rome today.\n", "may be words in columns or plain text"),
-    "d.csv": ("id,text\n1,Ada.\n", "neither words with tags nor plain text, but a table"),
+    "d.csv": ("id,letter\n1,Ada.\n", "a table without a column 'text' or 'word'"),
 }
 
 
@@ -445,11 +446,8 @@ REFUSED_TAGS = {"Ada PER\nran O\n": "'PER' is not a tag", "a 0\nb 1\nc 0\n": "'0
 
 
 BAD_TABLES = {
-    "a.csv": (
-        "Sentence #,Word,POS,Tag\nSentence: 1,Ada,NNP,B-PER\n",
-        "a.csv: a table with commas, not words and tags",
-    ),
-    "a.tsv": ("word\tpos\nAda\tNOUN\nBo\tNOUN\n", "a.tsv:1: the first line names the columns. Leave it out"),
+    "a.csv": ("Ada,NNP,B-PER\nBo,NNP,B-PER\n", "a.csv: the first line does not name the columns of words"),
+    "a.conll": ("word pos\nAda NOUN\nBo NOUN\n", "a.conll:1: the first line names the columns. Leave it out"),
     "a.txt": ("Token NER_tag\nAda B-PER\n", "a.txt:1: the first line names the columns"),
 }
 
@@ -462,6 +460,10 @@ def test_tables_are_refused_as_columns(write, name):
     assert message in str(raised.value)
     if "Leave it out" in message:
         assert read(write(name, content.partition("\n")[2])) == [("Ada", "NOUN"), ("Bo", "NOUN")]
+
+
+def test_a_table_with_tabs_and_names_is_read(write):
+    assert read(write("a.tsv", "word\tpos\nAda\tNOUN\nBo\tNOUN\n")) == [("Ada", "NOUN"), ("Bo", "NOUN")]
 
 
 @pytest.mark.parametrize("content", REFUSED_TAGS)

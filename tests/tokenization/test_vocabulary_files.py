@@ -72,6 +72,17 @@ def test_a_line_that_no_embedding_belongs_to_is_left_out(tmp_path):
         assert Tokenizer.load(tmp_path).tokens == (*SPECIAL_TOKENS, "good", "bad")
 
 
+def test_lines_that_may_or_may_not_have_an_embedding_are_refused(tmp_path):
+    tokens = [*SPECIAL_TOKENS, "good", "", "bad", "", "end"]
+    message = (
+        r"vocab\.txt: 10 lines, 2 of them empty or repeated, and the model has {} embeddings\. Copy the vocab"
+    )
+    for embeddings in (9, 7):
+        write(tmp_path, tokens, embeddings=embeddings)
+        with pytest.raises(InputError, match=message.format(embeddings)):
+            Tokenizer.load(tmp_path)
+
+
 @pytest.mark.parametrize("lines", [["good", "", "bad", "", "end"], ["good", "bad", "good", "bad", "end"]])
 def test_the_remedy_keeps_all_ids(tmp_path, lines):
     tokens = [*SPECIAL_TOKENS, *lines]

@@ -67,7 +67,7 @@ SkipBadRows: TypeAlias = Annotated[
 TaggingFormat: TypeAlias = Annotated[
     Literal["columns", "conllu", "json", "text"] | None,
     _flag(
-        "{columns,conllu,json,text}",
+        "{columns,conllu,json,table,text}",
         text="For tagging, how files are written, if name and lines do not say so.",
     ),
 ]

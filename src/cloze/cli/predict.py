@@ -45,7 +45,7 @@ def run(
         page: With --explain, HTML file with the words shaded by attribution, instead of stdout.
     """
     from cloze.data.files import STDIN
-    from cloze.data.tables import count_rows
+    from cloze.data.table_files import count_rows
     from cloze.inference.ensemble import load_ensemble, stream_predictions
     from cloze.inference.explain import check_explainable
     from cloze.inference.explain import explain as explain_prediction

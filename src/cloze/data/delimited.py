@@ -29,18 +29,18 @@ def find_separator(first: str, columns: Sequence[str | tuple[str, ...]], extensi
         cells = {cell.strip('"') for cell in first.split(separator)}
         return all(cells & set(name) for name in names), first.count(separator), separator == usual
 
-    has_usual = score(usual)[0]
+    has_usual = bool(names) and score(usual)[0]
     separator = usual if has_usual else max(_SEPARATORS, key=score)
     is_quoted_tsv = first.startswith('"') and first.endswith('"') and f'"{separator}"' in first
     return separator, extension != ".tsv" or separator != usual or is_quoted_tsv
 
 
 def split_rows(
-    lines: Iterator[Line], separator: str, num_columns: int, *, quoted: bool
+    lines: Iterator[Line], separator: str, num_columns: int, *, quoted: bool, keep_empty: bool = False
 ) -> Iterator[tuple[list[str], str]]:
-    """Yield the cells of each row, and "file:line"."""
+    """Yield the cells of each row, and "file:line"; empty lines are left out unless `keep_empty`."""
     for text, where in lines:
-        if text or num_columns == 1:  # an empty line is a row of a table with one column
+        if text or num_columns == 1 or keep_empty:  # an empty line is a row of a table with one column
             yield split_cells(text, separator, where, lines, quoted=quoted), where
 
 

@@ -25,7 +25,8 @@ from cloze.data.documents import (
     get_text_field,
 )
 from cloze.data.files import MAX_LINE_BYTES, LineReader, is_compressed, open_text
-from cloze.data.tables import NoColumnError, read_rows
+from cloze.data.table_files import NoColumnError
+from cloze.data.tables import read_rows
 from cloze.data.text_layout import HEAD_BYTES, guess_text_layout, split_paragraphs
 from cloze.errors import InputError
 from cloze.progress import Bar
@@ -110,7 +111,7 @@ def _json_lines(lines: LineReader, file_range: FileRange, text_field: str) -> It
             raise lines.error(error.what, remedy=error.remedy) from None
         if "\\u" in line and (half := _SURROGATE.search(text)):
             what = f"half a character (\\u{ord(half[0]):x}) in {text_field!r}"
-            raise lines.error(what, remedy="jq -c . replaces such halves by U+FFFD")
+            raise lines.error(what, remedy="Write \\ufffd in its place")
         document = document_from_text(text, lines.where)
         if document is not None:
             yield document

@@ -13,7 +13,7 @@ from cloze.data.accents import AccentCounts
 from cloze.data.dataset import rename_keys
 from cloze.data.input_shards import ReadingConfig, local_paths, plan_input_shards, read_documents
 from cloze.data.vocabulary import KIND
-from cloze.data.word_counts import count_input_words, word_settings
+from cloze.data.word_counts import count_words_and_accents, word_settings
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
@@ -97,16 +97,16 @@ def extend_vocabulary(
     tokenizer = Tokenizer.load_wordpiece(vocabulary)
     counts: Mapping[str, int] = {}
     if inputs:
-        (counts,) = count_input_words(
+        (counts,), accents = count_words_and_accents(
             inputs, [tokenizer], reading=reading, workers=workers, progress=progress
         )
     if words is not None:
         wanted, accents = _read_words(words, tokenizer)
-        remedy = "The text is read so, too; cloze vocab --keep-accents or --cased learns a vocabulary that keeps them"
-        for line in accents.describe(remedy):
-            progress.note(line)
     elif number is not None:
         wanted = _most_frequent(counts, tokenizer, number)
+    remedy = "The model reads its text so; cloze vocab --keep-accents or --cased learns a vocabulary that keeps them"
+    for line in accents.describe(remedy):
+        progress.note(line)
     old_tokens = set(tokenizer.tokens)
     new = [word for word in wanted if word not in old_tokens]
     if not new:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cloze.data.accents import AccentCounts
 from cloze.data.cleaning import clean_all
 from cloze.data.documents import split_into_parts
 from cloze.data.input_shards import (
@@ -44,28 +45,53 @@ def count_input_words(
     progress: Progress = SILENT,
 ) -> list["Counter[str]"]:
     """Count the words of a text as each tokenizer splits it, while reading it once."""
+    counts, _ = count_words_and_accents(
+        inputs, tokenizers, reading=reading, workers=workers, progress=progress
+    )
+    return counts
+
+
+def count_words_and_accents(
+    inputs: Sequence[str | Path],
+    tokenizers: Sequence[Tokenizer],
+    *,
+    reading: ReadingConfig = ReadingConfig(),
+    workers: Workers = 1,
+    progress: Progress = SILENT,
+) -> tuple[list["Counter[str]"], AccentCounts]:
+    """Count words as `count_input_words` does, and the letters that the first tokenizer changes other than in case."""
     settings = list(map(word_settings, tokenizers))
     different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
     totals: list[Counter[str]] = [Counter() for _ in different]
-    count = partial(_count_shard, settings=different, reading=reading)
+    strips_accents = bool(tokenizers) and tokenizers[0].lowercase and tokenizers[0].strip_accents is not False
+    count = partial(_count_shard, settings=different, reading=reading, strips_accents=strips_accents)
+    accents = AccentCounts()
     input_shards = plan_input_shards(inputs, reading)
-    for counts, _ in map_input_shards(
+    for (counts, changed), _ in map_input_shards(
         count, input_shards, "counting words", workers=workers, progress=progress
     ):
+        accents += changed
         for total, counter in zip(totals, counts, strict=True):
             total.update(counter)
     if not any(totals):
         raise InputError("no text in it", where=", ".join(map(str, inputs)))
-    return [totals[different.index(entry)] for entry in settings]
+    return [totals[different.index(entry)] for entry in settings], accents
 
 
 def _count_shard(
-    input_shard: InputShard, *, settings: Sequence[Mapping[str, Any]], reading: ReadingConfig
-) -> list["Counter[str]"]:
+    input_shard: InputShard,
+    *,
+    settings: Sequence[Mapping[str, Any]],
+    reading: ReadingConfig,
+    strips_accents: bool,
+) -> tuple[list["Counter[str]"], AccentCounts]:
     counts: list[Counter[str]] = [Counter() for _ in settings]
+    accents: list[AccentCounts] = []
     for documents in split_into_parts(read_documents(input_shard), reading.part_characters):
         cleaned, _ = clean_all(documents, reading.cleaning)
         lines = [line for document in cleaned for line in document.lines]
-        for entry, counter in zip(settings, counts, strict=True):
+        for number, (entry, counter) in enumerate(zip(settings, counts, strict=True)):
+            if strips_accents and number == 0:
+                entry = {**entry, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
             counter.update(count_words(lines, **entry))
-    return counts
+    return counts, sum(accents, AccentCounts())

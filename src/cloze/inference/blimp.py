@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
 
-from cloze.data.tables import count_rows, read_rows
+from cloze.data.table_files import count_rows
+from cloze.data.tables import read_rows
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl

@@ -19,7 +19,9 @@ import pyarrow
 import pyarrow.parquet
 
 from cloze.data.files import STDIN, is_compressed
-from cloze.data.tables import count_rows, is_table, read_rows, read_texts_of_lines
+from cloze.data.table_files import NoColumnError, count_rows, is_table
+from cloze.data.tables import read_rows
+from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig, Vectors
 from cloze.parallel_map import Workers, map_ordered
@@ -154,8 +156,12 @@ def read_texts(path: PathOrUrl, text_column: str = "text") -> Iterator[str]:
         InputError: there is no such file or column, or a line cannot be read.
     """
     if is_table(path):
-        for row in read_rows(path, [text_column]):
-            yield replace_lone_surrogates(row.text(text_column))
+        try:
+            for row in read_rows(path, [text_column]):
+                yield replace_lone_surrogates(row.text(text_column))
+        except NoColumnError as error:
+            error.remedy = f"{error.remedy}; say which it is with --text-column NAME"
+            raise
     else:
         for line, _ in read_texts_of_lines(path, text_column):
             yield line

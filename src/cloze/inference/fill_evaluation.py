@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from cloze.data.tables import count_rows, read_rows
+from cloze.data.table_files import count_rows
+from cloze.data.tables import read_rows
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.progress import SILENT, Progress

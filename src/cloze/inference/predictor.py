@@ -29,8 +29,10 @@ from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
 from cloze.tasks.registry import find_task
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
 from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
-from cloze.tasks.tagging import PredictedEntity, Tagging
-from cloze.tasks.task import AnyTask, Array, Task
+from cloze.tasks.tag_predictions import PredictedEntity
+from cloze.tasks.tagging import Tagging
+from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 

@@ -18,7 +18,7 @@ from cloze.tasks.multiple_choice import ChoiceQuestion
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.span_decoding import Answer
-from cloze.tasks.tagging import PredictedEntity
+from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.texts import LabeledText
 
 

@@ -13,8 +13,9 @@ from cloze.serving.batcher import WindowedInput
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.span import SpanQuestion
-from cloze.tasks.tagging import PredictedEntity, Tagging
-from cloze.tasks.task import Array
+from cloze.tasks.tag_predictions import PredictedEntity
+from cloze.tasks.tagging import Tagging
+from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import TextTask
 from cloze.tokenization.tokenizer import TruncationSide
 

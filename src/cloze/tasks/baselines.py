@@ -14,8 +14,9 @@ from cloze.tasks.conll import TaggedText
 from cloze.tasks.data import sample_examples
 from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
 from cloze.tasks.span import SpanTask
+from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tag_schemes import convert_tags
-from cloze.tasks.tagging import Tagging, TagPrediction
+from cloze.tasks.tagging import Tagging
 from cloze.tasks.task import AnyTask
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import TextTask

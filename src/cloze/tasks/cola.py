@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cloze.data.files import read_lines
-from cloze.data.tables import is_tsv
+from cloze.data.table_files import is_tsv
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.glue import GlueClassification
 from cloze.tasks.registry import register_task

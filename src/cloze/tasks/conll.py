@@ -21,8 +21,8 @@ _MAX_WORDS = 100_000
 _EMPTY_LINE_REMEDY = "An empty line ends a sentence"
 _SEPARATOR_REMEDY = "Columns are a tab apart throughout the file, or spaces"
 _KEY_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=|new(doc|par)\b|(begin|end) document\b).*")
-_WORD_NAMES = ("word", "words", "token", "tokens", "form", "text")
-_TAG_NAMES = re.compile(r"(\w+[ _])?(tags?|labels?|entity|ner|u?pos)", re.IGNORECASE)
+WORD_NAMES = ("word", "words", "token", "tokens", "form", "text")
+TAG_NAMES = re.compile(r"(\w+[ _])?(tags?|labels?|entity|entities|ner|[ux]?pos)", re.IGNORECASE)
 _CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 _CONLLU_COLUMNS = 10
 
@@ -116,6 +116,7 @@ def read_sentences(
     check_tags = check_tags and columns.tag is not None
     rows: list[_Row] = []
     is_empty = True
+    numbered: list[_Row] | None = [] if columns.word == 0 and not columns.is_conllu else None
     for row in _rows(read_lines(path) if lines is None else lines, columns):
         if isinstance(row, _Row):
             rows.append(row)
@@ -132,6 +133,12 @@ def read_sentences(
             sentence = Sentence(
                 words, tags, file, numbers[0], columns=rows[0].columns, lines=numbers if has_gaps else ()
             )
+            if numbered is not None and len(words) > 1:
+                numbered = (
+                    [*numbered, rows[0]] if _are_numbers_of_words(words) and rows[0].columns > 2 else None
+                )
+                if numbered is not None and len(numbered) > 1:
+                    raise _numbers_of_words(numbered[0], columns.task)
             if check_tags:
                 schemes.add(tags or (), sentence.where)
             yield sentence
@@ -140,6 +147,8 @@ def read_sentences(
             yield Sentence(())
     if is_empty:
         raise InputError("holds no words", where=path)
+    if numbered:
+        raise _numbers_of_words(numbered[0], columns.task)
     if check_tags:
         schemes.scheme()
 
@@ -223,6 +232,16 @@ def _rows(lines: Iterable[Line], columns: ConllColumns) -> Iterator[_Row | str]:
     yield ""
 
 
+def _are_numbers_of_words(words: Sequence[str]) -> bool:
+    return words[0] in ("0", "1") and list(words) == [str(int(words[0]) + i) for i in range(len(words))]
+
+
+def _numbers_of_words(row: _Row, task: str) -> InputError:
+    what = "the first column has the numbers of the words"
+    remedy = f"Choose the column of the words, counted from 0: --set {task}.word_column=1"
+    return InputError(what, where=row.where, remedy=remedy)
+
+
 def split_columns(text: str, separator: str) -> list[str]:
     """Return the cells of a line; several spaces separate as one does."""
     return text.split("\t") if separator == "\t" else [cell for cell in text.split(" ") if cell]
@@ -257,8 +276,8 @@ def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> Conll
     if columns.tag is not None and columns.tag % width == columns.word % width:
         what = f"{_count_columns(width)}: words and tags cannot share one"
         raise InputError(what, where=where, remedy="Give a word and its tag a line, a tab or a space apart")
-    names_words = cells[columns.word].lower() in _WORD_NAMES
-    if columns.tag is not None and names_words and _TAG_NAMES.fullmatch(cells[columns.tag]):
+    names_words = cells[columns.word].lower() in WORD_NAMES
+    if width > 1 and names_words and TAG_NAMES.fullmatch(cells[-1 if columns.tag is None else columns.tag]):
         remedy = "Leave it out: tail -n +2 OLD > NEW"
         raise InputError("the first line names the columns", where=where, remedy=remedy)
     return columns

@@ -1,7 +1,8 @@
 """CoNLL-2003: persons, places, organizations and other names in the news."""
 
 from cloze.tasks.registry import register_task
-from cloze.tasks.tagging import Context, Tagging
+from cloze.tasks.tagged_files import Context
+from cloze.tasks.tagging import Tagging
 
 
 @register_task("conll2003")

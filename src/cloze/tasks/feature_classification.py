@@ -17,7 +17,7 @@ from cloze.models.pooling import Pooling
 from cloze.tasks.features import TextFeature
 from cloze.tasks.registry import register_task
 from cloze.tasks.sequence_classification import SequenceClassification
-from cloze.tasks.task import TaskBatch
+from cloze.tasks.task_batch import TaskBatch
 from cloze.tasks.texts import CustomTexts
 
 _MAX_ITERATIONS = 1000

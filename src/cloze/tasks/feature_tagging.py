@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from cloze.models.encoder import Encoder
 from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, FrozenLayers, frozen_states
 from cloze.tasks.registry import register_task
-from cloze.tasks.tagging import Context, Tagging
-from cloze.tasks.task import TaskBatch
+from cloze.tasks.tagged_files import Context
+from cloze.tasks.tagging import Tagging
+from cloze.tasks.task_batch import TaskBatch
 
 
 @register_task("feature-tagging")

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
-from cloze.tasks.task import Array, ExampleT, Feature, FeatureT, PredictionT, Task, TaskBatch
+from cloze.tasks.task import ExampleT, PredictionT, Task
+from cloze.tasks.task_batch import Array, Feature, FeatureT, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 
 LongTexts: TypeAlias = Literal["truncate", "windows"]

@@ -29,7 +29,8 @@ from cloze.tasks.run import (
     prepare_data,
     train_and_score,
 )
-from cloze.tasks.task import AnyTask, Scores, Task
+from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task_batch import Scores
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, Rehearsal, RunPlan

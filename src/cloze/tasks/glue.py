@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cloze.data.tables import as_text
+from cloze.data.json_rows import as_text
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.labels import MissingLabelError
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification

@@ -29,7 +29,8 @@ from cloze.tasks.run import (
     train_and_score,
     with_teacher_outputs,
 )
-from cloze.tasks.task import AnyTask, Scores
+from cloze.tasks.task import AnyTask
+from cloze.tasks.task_batch import Scores
 from cloze.training.checkpoints import keep_best_checkpoint
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted

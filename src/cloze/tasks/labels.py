@@ -1,6 +1,7 @@
 """Labels of tables: placeholders for missing ones, and different spellings of one class."""
 
 import re
+import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -70,16 +71,20 @@ def _value(label: str) -> object:
 
 
 def similar_classes(classes: Iterable[str]) -> list[list[str]]:
-    """Return groups of classes that are equal as numbers, or but for case and spaces.
+    """Return groups of classes that are equal as numbers, or but for case, spaces, hyphens and underscores.
 
-    >>> similar_classes(["01", "1", "Pos", "neg", "pos"])
-    [['01', '1'], ['Pos', 'pos']]
+    Characters that look alike or cannot be seen do not count either; true is 1 and false 0.
+
+    >>> similar_classes(["01", "1", "Pos", "neg", "pos", "true"])
+    [['01', '1', 'true'], ['Pos', 'pos']]
     """
     groups: dict[object, list[str]] = {}
     for name in classes:
-        key: object = " ".join(name.casefold().split())
+        visible = (c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+        key: object = " ".join("".join(visible).casefold().replace("_", " ").replace("-", " ").split())
         with suppress(InvalidOperation):
-            key = number if (number := Decimal(name)).is_finite() else key
+            number = Decimal({"true": "1", "false": "0"}.get(str(key), name))
+            key = number if number.is_finite() else key
         groups.setdefault(key, []).append(name)
     return [group for group in groups.values() if len(group) > 1]
 

@@ -4,6 +4,7 @@ Shapes: B sequences, C classes.
 """
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,27 +14,24 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from cloze.data.tables import Column, Row, as_text, parse_list
-from cloze.errors import InputError
+from cloze.data.json_rows import as_text, parse_list
+from cloze.data.table_files import Column
+from cloze.data.tables import Row
+from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
 from cloze.metrics.breakdown import Breakdown, label_breakdown
 from cloze.metrics.classification import multilabel_scores
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, warn_of_similar_classes
+from cloze.tasks.losses import sigmoid
 from cloze.tasks.registry import register_task
-from cloze.tasks.task import (
-    Outputs,
-    Scores,
-    TaskBatch,
-    WrongAnswer,
-    check_unique,
-    sigmoid,
-    unknown_label,
-)
+from cloze.tasks.task import check_unique, unknown_label
+from cloze.tasks.task_batch import Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tasks.texts import Columns, CustomTexts, LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
 
+_SEPARATORS = frozenset(";|,")
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
@@ -147,7 +145,17 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         if not labels:
             raise InputError("no row has a label", where=where)
         warn_of_similar_classes(labels, where)
+        self._warn_of_another_separator(labels, where)
         return replace(self, labels=labels)
+
+    def _warn_of_another_separator(self, labels: Sequence[str], where: str) -> None:
+        for mark in _SEPARATORS.difference(self.separator):
+            joined = [label for label in labels if mark in label]
+            parts = {part.strip() for label in joined for part in label.split(mark)}
+            if parts.intersection(labels):
+                what = f"the label {joined[0]!r} has {mark!r} between others"
+                remedy = f"""If it separates labels, say --set '{self.name}.separator="{mark}"'"""
+                warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
     def count_classes(self, examples: Sequence[LabeledText]) -> dict[str, int]:
         """Return the number of examples with each label."""

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cloze.data.tables import Column, Row, parse_rows
+from cloze.data.table_files import Column
+from cloze.data.tables import Row, parse_rows
 from cloze.errors import InputError
 from cloze.metrics.classification import accuracy, majority_accuracy
 from cloze.models.encoder import Encoder
@@ -22,16 +23,9 @@ from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
 from cloze.tasks.labels import MissingLabelError
-from cloze.tasks.task import (
-    Array,
-    Outputs,
-    Scores,
-    Task,
-    TaskBatch,
-    WrongAnswer,
-    cross_entropy,
-    softmax,
-)
+from cloze.tasks.losses import cross_entropy, softmax
+from cloze.tasks.task import Task
+from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tasks.texts import LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums

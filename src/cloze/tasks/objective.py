@@ -15,7 +15,8 @@ from cloze.tasks.batches import Indices, batch_by_length, shuffled_indices
 from cloze.tasks.config import FinetuneConfig, save_finetuned
 from cloze.tasks.data import LabeledData
 from cloze.tasks.predict import decode, iterate_logits
-from cloze.tasks.task import AnyTask, Array, TaskBatch
+from cloze.tasks.task import AnyTask
+from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.tasks.teacher import TeacherOutputs
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext

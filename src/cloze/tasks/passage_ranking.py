@@ -19,7 +19,8 @@ from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_sc
 from cloze.models.checkpoint import CONFIG_FILE, load_labels
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import LongTexts, TextFeature
-from cloze.tasks.task import Array, Outputs, Scores, TaskBatch, sigmoid
+from cloze.tasks.losses import sigmoid
+from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
 

@@ -20,7 +20,8 @@ from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder
 from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import Indices, batch_by_length
-from cloze.tasks.task import AnyTask, Array, TaskBatch
+from cloze.tasks.task import AnyTask
+from cloze.tasks.task_batch import Array, TaskBatch
 
 
 def predict(

@@ -13,7 +13,9 @@ from typing import IO, Any
 
 from cloze.data.compression import COMPRESSED
 from cloze.data.files import STDIN, read_lines
-from cloze.data.tables import is_table, json_lines, read_rows
+from cloze.data.json_rows import json_lines
+from cloze.data.table_files import is_table
+from cloze.data.tables import read_rows
 from cloze.errors import InputError, RunError
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
 from cloze.tokenization.unicode import replace_lone_surrogates

@@ -23,7 +23,8 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.tasks.features import TextFeature, encode_text
-from cloze.tasks.task import Array, Outputs, Task, TaskBatch
+from cloze.tasks.task import Task
+from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tasks.text_regression import ScoreScale
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cloze.data.tables import as_text
+from cloze.data.json_rows import as_text
 from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
 from cloze.metrics.breakdown import Breakdown, class_breakdown
@@ -22,16 +22,9 @@ from cloze.metrics.classification import METRICS, majority_accuracy
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
-from cloze.tasks.task import (
-    Outputs,
-    Scores,
-    TaskBatch,
-    WrongAnswer,
-    check_unique,
-    cross_entropy,
-    softmax,
-    unknown_label,
-)
+from cloze.tasks.losses import cross_entropy, softmax
+from cloze.tasks.task import check_unique, unknown_label
+from cloze.tasks.task_batch import Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tasks.texts import LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
 

@@ -23,7 +23,8 @@ from cloze.tasks.features import max_context_windows, sliding_windows
 from cloze.tasks.paragraphs import Context, Excerpt, OffsetContext, Paragraph
 from cloze.tasks.span_alignment import align_scores, window_characters
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
-from cloze.tasks.task import Array, Outputs, Task, TaskBatch, WrongAnswer
+from cloze.tasks.task import Task
+from cloze.tasks.task_batch import Array, Outputs, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 

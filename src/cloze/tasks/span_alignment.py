@@ -6,8 +6,9 @@ Shapes: L tokens of a sequence of the teacher, K of the student.
 import numpy as np
 import numpy.typing as npt
 
+from cloze.tasks.losses import softmax
 from cloze.tasks.paragraphs import OffsetContext
-from cloze.tasks.task import Array, softmax
+from cloze.tasks.task_batch import Array
 
 _MIN_PROBABILITY = 1e-10  # a logarithm that float16 has
 

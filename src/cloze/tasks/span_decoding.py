@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from cloze.tasks.losses import softmax
 from cloze.tasks.paragraphs import Context, Excerpt
-from cloze.tasks.task import softmax
 
 Logits = npt.NDArray[np.float64]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import ClassVar, Self
 
-from cloze.data.tables import is_json, is_table
 from cloze.errors import InputError
 from cloze.metrics.breakdown import Breakdown
 from cloze.metrics.squad import (
@@ -19,8 +18,14 @@ from cloze.metrics.squad import (
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.registry import register_task
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
-from cloze.tasks.squad_files import read_answers, read_na_probs, read_question_rows, read_questions
-from cloze.tasks.task import Outputs, Scores
+from cloze.tasks.squad_files import (
+    has_question_rows,
+    read_answers,
+    read_na_probs,
+    read_question_rows,
+    read_questions,
+)
+from cloze.tasks.task_batch import Outputs, Scores
 
 
 def _file_names(split: str, version: str) -> tuple[str, ...]:
@@ -31,12 +36,12 @@ def _file_names(split: str, version: str) -> tuple[str, ...]:
 class Squad(SpanTask):
     """The file formats of both versions."""
 
-    data_format: ClassVar[str] = "SQuAD's JSON; to predict also a table with the columns question and context"
+    data_format: ClassVar[str] = "SQuAD's JSON, or a table with the columns question, context and answers"
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[SpanQuestion]:
         """Read the questions of a file."""
-        if not labeled and is_table(path) and not is_json(path):
-            return read_question_rows(path)
+        if has_question_rows(path, labeled=labeled):
+            return read_question_rows(path, labeled=labeled, allows_no_answer=self.allows_no_answer)
         return read_questions(path, labeled=labeled, allows_no_answer=self.allows_no_answer)
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[SpanQuestion]) -> list[SpanPrediction]:

@@ -6,22 +6,29 @@
 In SQuAD 2.0 a question without an answer has empty `answers` and `"is_impossible": true`.
 """
 
+import ast
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from cloze.data.files import read_text
-from cloze.data.tables import RawRow, is_json, is_table, json_lines, read_rows
+from cloze.data.files import read_lines, read_text
+from cloze.data.json_rows import RawRow, as_text, json_lines
+from cloze.data.table_files import is_json, is_table
+from cloze.data.tables import Row, read_rows
 from cloze.errors import InputError
-from cloze.memory_file import place_of
+from cloze.memory_file import MemoryFile, place_of
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.paragraphs import Excerpt, Paragraph
 from cloze.tasks.prediction_files import is_json_lines, read_prediction_rows
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.texts import finite_number
 from cloze.tokenization.unicode import replace_lone_surrogates
+
+_HEAD_LINES = 50  # that tell rows from SQuAD's form
 
 
 def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
@@ -87,14 +94,57 @@ def _answer(row: Any, context: str, where: str) -> Excerpt:
     return Excerpt(text, start, end)
 
 
-def read_question_rows(path: PathOrUrl) -> Iterator[SpanQuestion]:
-    """Yield the questions of a table with the columns question and context; consecutive ones share a paragraph."""
+def has_question_rows(path: PathOrUrl, *, labeled: bool) -> bool:
+    """Return whether a file has a question a row, as data sets of the Hugging Face Hub have them."""
+    if not is_table(path) or isinstance(path, MemoryFile):
+        return not labeled and is_table(path) and not is_json(path)
+    if not (is_json(path) or is_json_lines(path)):
+        return True
+    head = "".join(line for line, _ in islice(read_lines(path), _HEAD_LINES))
+    is_rows = '"context"' in head and not any(name in head for name in ('"paragraphs"', '"data"'))
+    return is_rows or (not labeled and is_json_lines(path))
+
+
+def read_question_rows(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
+    """Yield the questions of a table with the columns question and context; consecutive ones share a paragraph.
+
+    Labeled ones have a column of answers: a list of objects, or an object of lists, in TSV and CSV as JSON.
+
+    Raises:
+        InputError: a row is invalid, or has no answer although it must have one.
+    """
     paragraph = Paragraph("")
-    for row in read_rows(path, ["question", "context"]):
+    columns = ["question", "context", *(["answers"] if labeled else [])]
+    for row in read_rows(path, columns, is_optional="id".__eq__):
         text = replace_lone_surrogates(row.required("context"))
         if text != paragraph.text:
             paragraph = Paragraph(text)
-        yield SpanQuestion(row.where, row.required("question"), paragraph, where=row.where)
+        identifier = as_text(row.cells.get("id")) or row.where
+        question = SpanQuestion(identifier, row.required("question"), paragraph, where=row.where)
+        if labeled:
+            question = replace(question, answers=_answers_of_row(row, paragraph.text))
+            if not question.answers and not allows_no_answer:
+                raise InputError("has no answer", where=row.where, remedy="Use the task squad_v2")
+        yield question
+
+
+def _answers_of_row(row: Row, context: str) -> tuple[Excerpt, ...]:
+    answers = row.cells["answers"]
+    if isinstance(answers, str):
+        for parse in (json.loads, ast.literal_eval):  # as JSON and Python write them
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                answers = parse(answers)
+                break
+    if isinstance(answers, dict) and answers.keys() >= {"text", "answer_start"}:
+        texts, starts = answers["text"], answers["answer_start"]
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            what = "the answers have not as many texts as starts"
+            raise InputError(what, where=row.where, remedy="Give one answer_start for each text")
+        answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    if not isinstance(answers, list):
+        remedy = 'Write {"text": ["Oslo"], "answer_start": [13]}'
+        raise InputError("the answers are not texts with their starts", where=row.where, remedy=remedy)
+    return tuple(_answer(answer, context, row.where) for answer in answers)
 
 
 def read_answers(path: PathOrUrl) -> dict[str, dict[str, Any]]:

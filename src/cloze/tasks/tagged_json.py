@@ -1,4 +1,4 @@
-"""Tagged texts in JSON and Parquet: texts with character spans, as annotation tools export them, or tokens and tags.
+"""Tagged texts in rows of JSON, Parquet and tables: texts with spans, as annotation tools export them, or words.
 
 {"text": "Ada lives in Oslo.", "label": [[0, 3, "PER"], [13, 17, "LOC"]]}       doccano
 {"text": "Ada", "entities": [{"start": 0, "end": 3, "label": "PER"}]}           doccano, spaCy, Prodigy, cloze predict
@@ -10,25 +10,38 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
+from cloze.data.bad_rows import BadRows
 from cloze.data.files import Line, check_file
-from cloze.data.tables import BadRows, as_object, read_json, read_rows
+from cloze.data.json_rows import as_object, read_json
+from cloze.data.table_files import open_delimited
+from cloze.data.tables import read_rows
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.running_text import split_text
 from cloze.tasks.tag_schemes import entities_to_tags
+from cloze.tasks.tagged_tables import (
+    Cells,
+    WordColumns,
+    find_word_columns,
+    group_words,
+    is_sentence_row,
+    with_lists,
+    without_numbers,
+)
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 _TOKENS = ("tokens", "words")
 _SPANS = ("entities", "spans", "label", "labels")
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
 _LABELS = ("label", "labels", "type", "entity")
-_TAGS_NAME = re.compile(r"(.*_)?(tag|label)s?")
+_TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
 
 
 class _Span(NamedTuple):
@@ -61,7 +74,7 @@ class JsonTagReader:
 
     def read_lines(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
         """Yield the texts of JSON lines, or of a file that is one list of objects."""
-        yield from self._read(path, read_json(path, iter(lines)))
+        return self._read(path, read_json(path, iter(lines)))
 
     def read_arrow(self, path: PathOrUrl) -> Iterator[TaggedText]:
         """Yield the texts of a Parquet or Arrow file, which may name its tags as data sets of the Hub do."""
@@ -70,21 +83,48 @@ class JsonTagReader:
         check_file(path)
         schema = read_schema(str(path))
         metadata = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-        features, fields = (
-            metadata.get("info", {}).get("features", {}),
-            filter(self._may_be_tags, schema.names),
-        )
-        names = {name: _class_names(features.get(name)) for name in fields}
-        wanted = [name for name in schema.names if name in ("text", *_TOKENS, *_SPANS) or name in names]
-        reader = replace(self, names_of_field=names)
+        features = metadata.get("info", {}).get("features", {})
+        names = {name: _class_names(features.get(name)) for name in filter(self._may_be_tags, schema.names)}
+        columns = find_word_columns(schema.names)
+        known = {"text", *_TOKENS, *_SPANS, *names, *([columns.word, columns.sentence] if columns else ())}
+        wanted = [name for name in schema.names if name in known]
         rows = ((row.cells, row.where) for row in read_rows(path, wanted or ["tokens"]))
-        yield from reader._read(path, rows)
+        return replace(self, names_of_field=names)._read(path, rows)
+
+    def read_table(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
+        """Yield the texts of a TSV or CSV with names of columns, and a word or a sentence a row."""
+        raw_rows, to_cells = open_delimited(path, iter(lines), [], keep_empty=True)
+        read = (
+            (to_cells(row, where) if any(map(str.strip, row)) else None, where) for row, where in raw_rows
+        )
+        first = list(islice(read, 1))
+        rows = chain(first, read)
+        cells = first[0][0] if first else None
+        if cells is not None and not is_sentence_row(cells) and (columns := find_word_columns(cells)):
+            return self._read_words(rows, columns)
+        return self._read(path, ((with_lists(row), where) for row, where in rows if row is not None))
+
+    def _read_words(self, rows: Iterable[Cells], columns: WordColumns) -> Iterator[TaggedText]:
+        """Yield the sentences of rows with a word each."""
+        tags = (self.tags_field,) if self.tags_field else columns.tags
+        if not self.labeled:
+            return (TaggedText((sentence,)) for sentence in group_words(rows, columns, None))
+        if len(tags) != 1:
+            rows = iter(rows)
+            _, where = next(rows)
+            raise self._unclear_tags(tags, where)
+        return (TaggedText((sentence,)) for sentence in group_words(rows, columns, tags[0], self._tag_name))
 
     def _may_be_tags(self, name: str) -> bool:
         return name == self.tags_field if self.tags_field else _TAGS_NAME.fullmatch(name) is not None
 
-    def _read(self, path: PathOrUrl, rows: Iterable[tuple[Any, str]]) -> Iterator[TaggedText]:
+    def _read(self, path: PathOrUrl, rows: Iterator[tuple[Any, str]]) -> Iterator[TaggedText]:
         """Yield the texts of rows. After the first bad one the others are only checked."""
+        first = list(islice(rows, 1))
+        rows = chain(first, rows)
+        if first and (columns := _columns_of_words(first[0][0])):
+            yield from self._read_words(((_as_row(row, where), where) for row, where in rows), columns)
+            return
         errors, left_out = BadRows(), BadRows()
         count = 0
         for row, where in rows:
@@ -105,7 +145,13 @@ class JsonTagReader:
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
         if isinstance(data := row.get("data"), Mapping):
             row = {"text": data.get("text", _only_text(data)), "entities": self._annotations(row, where)}
-        text, tokens = row.get("text"), next((row[name] for name in _TOKENS if name in row), None)
+        if self.labeled and row.get("answer") in ("reject", "ignore"):
+            what = f"the annotator's answer is {row['answer']!r}"
+            raise InputError(what, where=where, remedy="--skip-bad-rows leaves out such rows")
+        text, tokens = (
+            row.get("text", row.get("data")),
+            next((row[name] for name in _TOKENS if name in row), None),
+        )
         if isinstance(text, str) and (not isinstance(tokens, list) or any(name in row for name in _SPANS)):
             return self._tag_text(text, row, where)
         if not isinstance(tokens, list) or not all(isinstance(word, str) and word.strip() for word in tokens):
@@ -117,16 +163,22 @@ class JsonTagReader:
 
     def _token_tags(self, row: Mapping[str, Any], num_tokens: int, where: str) -> tuple[str, ...]:
         fields = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
+        fields = without_numbers(row, fields)
+        if not any(row[name] for name in fields) and not num_tokens:
+            return ()
         if len(fields) != 1:
-            what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
-            remedy = (
-                f"Choose one of {', '.join(map(repr, fields or row))} with --set {self.task}.tags_field=NAME"
-            )
-            raise InputError(what, where=where, remedy=remedy)
+            raise self._unclear_tags(fields, where, row)
         tags = row[fields[0]]
         if len(tags) != num_tokens:
             raise InputError(f"{len(tags)} {fields[0]} for {num_tokens} tokens", where=where)
         return tuple(self._tag_name(tag, fields[0], where) for tag in tags)
+
+    def _unclear_tags(self, fields: Sequence[str], where: str, row: Iterable[str] = ()) -> InputError:
+        what = f"tags may be in {' or '.join(map(repr, fields))}" if fields else "no field has the tags"
+        names = ", ".join(map(repr, fields or row))
+        return InputError(
+            what, where=where, remedy=f"Choose one of {names} with --set {self.task}.tags_field=NAME"
+        )
 
     def _tag_name(self, tag: Any, field: str, where: str) -> str:
         if isinstance(tag, str) and not tag.isdigit():
@@ -215,6 +267,17 @@ def _as_row(values: Any, where: str) -> Mapping[str, Any]:
     ):
         return {"text": values[0], "entities": values[1]["entities"]}
     return as_object(values, where)
+
+
+def _columns_of_words(row: Any) -> WordColumns | None:
+    """Return the columns of rows with a word each and the number of its sentence, from the first row."""
+    with suppress(ValueError, RecursionError):
+        row = json.loads(row) if isinstance(row, str) else row
+    columns = find_word_columns(row) if isinstance(row, Mapping) else None
+    if columns is None or columns.sentence is None or not isinstance(row[columns.word], str):
+        return None
+    is_text = columns.word.lower() == "text" and not columns.tags
+    return None if is_text or any(isinstance(row[name], list) for name in columns.tags) else columns
 
 
 def _class_names(feature: Any) -> tuple[str, ...]:

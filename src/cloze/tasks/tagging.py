@@ -4,19 +4,17 @@ Shapes: T tokens in the packed batch, W words to tag, C classes.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cloze.data.files import STDIN, read_lines
-from cloze.data.tables import is_arrow
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown, class_breakdown, counted_scores
@@ -25,58 +23,31 @@ from cloze.models.checkpoint import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents, read_sentences
+from cloze.tasks.conll import TaggedText
 from cloze.tasks.distillation import softmax_divergence
-from cloze.tasks.running_text import split_text
-from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray, convert_tags, is_tag, join_tag, mark_words
-from cloze.tasks.tagged_json import JsonTagReader
-from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
-from cloze.tasks.tagging_formats import SAMPLE_LINES, TaggingFormat, detect_format, is_json
-from cloze.tasks.task import (
-    Array,
-    Outputs,
-    Scores,
-    Task,
-    TaskBatch,
-    WrongAnswer,
-    check_unique,
-    cross_entropy,
-    softmax,
-    unknown_label,
+from cloze.tasks.losses import cross_entropy, softmax
+from cloze.tasks.tag_predictions import (
+    PredictedEntity,
+    TagPrediction,
+    fit_to_words,
+    is_written_by_predict,
+    parse_prediction,
+    read_columns,
 )
+from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark_words
+from cloze.tasks.tagged_files import TaggedFiles
+from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
+from cloze.tasks.task import Task, check_unique, unknown_label
+from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
 if TYPE_CHECKING:
     from cloze.tasks.teacher import Teacher
 
-Context: TypeAlias = Literal["sentence", "document"]
-
-
-@dataclass(frozen=True, slots=True)
-class TagPrediction:
-    """The most probable tag of every word of each sentence, and its probability."""
-
-    tags: tuple[tuple[str, ...], ...]
-    probabilities: tuple[tuple[float, ...], ...] = ()
-    spans: tuple[tuple[int, int, str], ...] = ()
-    """Characters and types of the entities in a file of predictions, whose words may be split otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class PredictedEntity:
-    """An entity of a text, from character `start` to before `end`."""
-
-    type: str
-    text: str
-    start: int
-    end: int
-    probability: float
-    """Product of the probabilities of its words' tags."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
+class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
     """A softmax over the tags for every word, from the vector of its first token (Devlin et al. 2019, 5.3).
 
     The model learns IOB2 whatever the scheme of the data, and predicts in the scheme of the data. A sentence over
@@ -90,34 +61,8 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
     value_answers = ("sentences", "entities")
     has_wrong_answers = True
     data_format: ClassVar[str] = (
-        "words and tags in columns, CoNLL-U, JSON or Parquet; or texts with spans in JSON"
+        "words and tags in columns, CoNLL-U, tables, JSON or Parquet; or texts with spans in JSON"
     )
-
-    labels: tuple[str, ...] = ()
-    """In the order of the classes; by default O, and B and I of each type in the training data."""
-    scheme: Scheme | None = None
-    """Scheme of the predictions; by default that of the training data."""
-    word_column: int = 0
-    """Counted from 0, or from -1 backwards."""
-    tag_column: int = -1
-    context: Context = "sentence"
-    """Read a sentence alone, or with as much of its document on both sides as fits."""
-    running_text: bool = False
-    """Read files without tags as plain text, as `format` text does."""
-    language: str = "en"
-    """Language of plain text, for sentence splitting."""
-    columns: int | None = None
-    """Number of columns of the training data, by which columns without tags are recognized."""
-    format: TaggingFormat | None = None
-    """How files are written: columns, conllu, json or text, one a line; by default it is detected."""
-    tags_field: str | None = None
-    """Field of JSON and Parquet with the tags of tokens; by default the only one whose name says so."""
-    tag_names: tuple[str, ...] = ()
-    """Names of tags that JSON and Parquet have as numbers, in their order."""
-    stray: Stray = "refuse"
-    """Tags that the scheme does not allow are an error, or are read as conlleval does."""
-    skip_bad_rows: bool = False
-    """Leave out and count the texts of JSON, Parquet and Arrow that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
@@ -125,65 +70,14 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
         if invalid and self.scheme != "plain":
             raise ValueError(f"labels holds {invalid[0]!r}, which is not a tag such as B-PER")
 
-    def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[TaggedText]:
-        """Read sentences or documents in columns, JSON or Parquet, or plain text if there are no tags."""
-        schemes = self._scheme_detector()
-        reader = JsonTagReader(
-            self.name, labeled, self.language, self.tags_field, self.tag_names, self.skip_bad_rows
-        )
-        if is_arrow(path):
-            yield from _check_tags(reader.read_arrow(path), schemes)
-            return
-        lines = read_lines(path)
-        sample = list(islice(lines, SAMPLE_LINES))
-        lines = chain(sample, lines)
-        shape = "text" if self.running_text and not labeled else self.format
-        shape = shape or detect_format(
-            path,
-            [text for text, _ in sample],
-            labeled=labeled,
-            labels=self.labels,
-            columns=self.columns,
-        )
-        if self.skip_bad_rows and shape != "json":
-            what = "rows are left out of JSON, Parquet and Arrow only"
-            raise InputError(what, where=path, remedy="Leave out --skip-bad-rows")
-        if shape == "json":
-            yield from _check_tags(reader.read_lines(path, lines), schemes)
-        elif shape == "text":
-            if labeled:
-                raise InputError("plain text has no tags", where=path, remedy="Give words with tags, or JSON")
-            if not sample:
-                raise InputError("contains no text", where=path)
-            yield from (self.example(line) for line, _ in lines)
-        else:
-            tag = self.tag_column if labeled else None
-            columns = ConllColumns(self.word_column, tag, self.name, is_conllu=shape == "conllu")
-            by_document = self.context == "document"
-            for document in read_documents(
-                path, columns, must_be_marked=by_document, schemes=schemes, lines=lines
-            ):
-                if by_document:
-                    yield TaggedText(document)
-                else:
-                    where = document[0].where(0)
-                    yield from (TaggedText((sentence,), document=where) for sentence in document)
-
     @property
     def learned_scheme(self) -> Scheme:
         """The scheme of the model's classes."""
         return "plain" if self.scheme == "plain" else "IOB2"
 
-    def _scheme_detector(self) -> SchemeDetector:
-        return SchemeDetector(self.name, is_plain=self.scheme == "plain", stray=self.stray)
-
-    def example(self, text: str) -> TaggedText:
-        """Split plain text into sentences and words."""
-        return TaggedText(split_text(text, language=self.language), text)
-
     def fit_labels(self, examples: Sequence[TaggedText]) -> Self:
         """Return the task with the labels and the scheme of the examples."""
-        schemes = self._scheme_detector()
+        schemes = self.scheme_detector()
         sentences = [sentence for example in examples for sentence in example.sentences]
         for sentence in sentences:
             schemes.add(sentence.tags or (), sentence.where)
@@ -210,7 +104,7 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
         types = sorted({label.partition("-")[2] for label in self.labels} - {""})
         notes = [f"tags in {self.scheme}, of {len(types)} types: {', '.join(types)}"]
         if self.stray == "as-conlleval":
-            schemes = self._scheme_detector()
+            schemes = self.scheme_detector()
             for sentence in chain.from_iterable(example.sentences for example in examples):
                 schemes.add(sentence.tags or (), sentence.where)
             notes.append(
@@ -466,93 +360,13 @@ class Tagging(Task[TaggedText, TaggingFeature, TagPrediction]):
 
     def from_json(self, values: Mapping[str, Any]) -> TagPrediction:
         """Read the tags; probabilities are optional."""
-        sentences = values["sentences"]
-        tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
-        probabilities = tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences)
-        spans = []
-        for entity in values.get("entities", ()):
-            start, end, type_ = entity["start"], entity["end"], entity["type"]
-            if not (type(start) is type(end) is int and isinstance(type_, str)):
-                raise TypeError(f"start and end of an entity are integers, its type a text: {entity}")
-            spans.append((start, end, type_))
-        return TagPrediction(tags, probabilities, tuple(spans))
+        return parse_prediction(values)
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPrediction]:
         """Read predictions as `cloze predict` prints them, or in columns whose last is the predicted tag."""
-        if _is_written_by_predict(path):
-            predictions = super().read_predictions(path, examples)
-            for i, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
-                lengths = [len(sentence.words) for sentence in example.sentences]
-                if example.text is not None and list(map(len, prediction.tags)) != lengths:
-                    predictions[i] = self._tag_spans(example, prediction)
-                _check_lengths(example, predictions[i], path)
-            return predictions
-        columns = ConllColumns(self.word_column, -1)
-        sentences = (s for s in read_sentences(path, columns, check_tags=False) if s.words)
-        predictions = [
-            TagPrediction(
-                tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences)
-            )
-            for example in examples
+        if not is_written_by_predict(path):
+            return read_columns(path, self.word_column, examples)
+        return [
+            fit_to_words(example, prediction, self.scheme, path)
+            for example, prediction in zip(examples, super().read_predictions(path, examples), strict=True)
         ]
-        if (more := next(sentences, None)) is not None:
-            raise InputError("more sentences than there are to score", where=more.where(0))
-        return predictions
-
-    def _tag_spans(self, example: TaggedText, prediction: TagPrediction) -> TagPrediction:
-        """Return the tags of an example's words that overlap the entities of a prediction."""
-        tags, before = [], None
-        for sentence in example.sentences:
-            tags.append(["O"] * len(sentence.words))
-            for word, (start, end) in enumerate(sentence.offsets or ()):
-                span = next((span for span in prediction.spans if span[0] < end and start < span[1]), None)
-                if span is not None:
-                    prefix = "I" if span == before else "B"
-                    tags[-1][word] = span[2] if self.scheme == "plain" else join_tag(prefix, span[2])
-                before = span
-        return TagPrediction(tuple(map(tuple, tags)))
-
-
-def _is_written_by_predict(path: PathOrUrl) -> bool:
-    """Return whether a file of predictions is not in columns without names."""
-    if str(path) == STDIN or is_arrow(path):
-        return True
-    first = next(read_lines(path), ("", ""))[0]
-    return is_json(first) or '"sentences"' in first
-
-
-def _check_tags(texts: Iterable[TaggedText], schemes: SchemeDetector) -> Iterator[TaggedText]:
-    """Yield texts, and check that their tags are in one scheme."""
-    for text in texts:
-        for sentence in text.sentences:
-            schemes.add(sentence.tags or (), sentence.where)
-        yield text
-    schemes.scheme()
-
-
-def _check_lengths(example: TaggedText, prediction: TagPrediction, path: PathOrUrl) -> None:
-    """Refuse a prediction with another number of sentences or tags."""
-    if len(prediction.tags) != len(example.sentences):
-        text = f"the text of {example.sentences[0].where(0)}" if example.sentences else "a text without words"
-        what = f"{len(prediction.tags)} sentences, {text} has {len(example.sentences)}"
-        raise InputError(what, where=path)
-    for sentence, tags in zip(example.sentences, prediction.tags, strict=True):
-        if len(tags) != len(sentence.words):
-            what = f"{len(tags)} tags for the {len(sentence.words)} words of {sentence.where(0)}"
-            raise InputError(what, where=path)
-
-
-def _matching_tags(predicted: Sentence | None, gold: Sentence, path: PathOrUrl) -> tuple[str, ...]:
-    """Return the tags of a predicted sentence, which must have the words of the gold one."""
-    if predicted is None:
-        raise InputError(f"no prediction for {gold.where(0)} and what follows it", where=path)
-    remedy = "Give the same words in the same order"
-    for word, (theirs, ours) in enumerate(zip(predicted.words, gold.words, strict=False)):
-        if theirs != ours:
-            what = f"{theirs!r}, where {gold.where(word)} has {ours!r}"
-            raise InputError(what, where=predicted.where(word), remedy=remedy)
-    if len(predicted.words) != len(gold.words):
-        what = f"a sentence of {len(predicted.words)} words, that of {gold.where(0)} has {len(gold.words)}"
-        raise InputError(what, where=predicted.where(0), remedy=remedy)
-    assert predicted.tags is not None
-    return predicted.tags

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from cloze.data.batch import collate
 from cloze.tasks.conll import Sentence
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.task import Array, TaskBatch
+from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 Integers: TypeAlias = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Detect how a file of words or texts to tag is written: in columns, in CoNLL-U, in JSON, or as plain text."""
+"""Detect how a file of words or texts to tag is written: in columns, CoNLL-U, JSON, a table, or as plain text."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.conll import DOCUMENT, is_conllu, split_columns
+from cloze.tasks.conll import DOCUMENT, TAG_NAMES, WORD_NAMES, is_conllu, split_columns
 from cloze.tasks.tag_schemes import is_tag
+from cloze.tasks.tagged_tables import is_tagged_table
 
-TaggingFormat: TypeAlias = Literal["columns", "conllu", "json", "text"]
+TaggingFormat: TypeAlias = Literal["columns", "conllu", "json", "table", "text"]
 
 _JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
 SAMPLE_LINES = 200
@@ -45,14 +46,17 @@ def detect_format(
         return "json"
     if suffixes & {".conllu"} or is_conllu(lines):
         return "conllu"
+    if is_tagged_table(lines, labeled=labeled):
+        return "table"
     if labeled and ".csv" in suffixes:
-        remedy = "Write a word and its tag a line, a tab apart, and an empty line after each sentence"
-        raise InputError("a table with commas, not words and tags in columns", where=path, remedy=remedy)
-    if labeled or _have_tags(content, labels):
+        what = "the first line does not name the columns of words and tags"
+        remedy = "Name them there: sentence_id,word,tag, or word,tag with an empty line after each sentence"
+        raise InputError(what, where=path, remedy=remedy)
+    if labeled or _have_tags(content, labels) or _have_names(content):
         return "columns"
     if suffixes & {".tsv", ".csv"}:
-        what = "neither words with tags nor plain text, but a table"
-        remedy = "Write one text a line, or read each line as a text with --format text"
+        what = "a table without a column 'text' or 'word'"
+        remedy = "Name the column so, or read each line as a text with --format text"
         raise InputError(what, where=path, remedy=remedy)
     rows = [_split(line, content[0]) for line in content]
     widths = set(map(len, rows))
@@ -85,6 +89,15 @@ def _have_tags(content: Sequence[str], labels: Collection[str]) -> bool:
     if all(map(is_tag, tags)):
         return len(rows) > 1 or any("-" in tag for tag in tags)
     return len(tags) > 1 and tags <= set(labels)
+
+
+def _have_names(content: Sequence[str]) -> bool:
+    """Return whether the first line names columns of words and tags, and the others have as many cells."""
+    rows = [_split(line, content[0]) for line in content]
+    has_names = (
+        bool(rows) and rows[0][0].lower() in WORD_NAMES and TAG_NAMES.fullmatch(rows[0][-1]) is not None
+    )
+    return has_names and len(rows) > 1 and len(rows[0]) > 1 and len(set(map(len, rows))) == 1
 
 
 def _split(line: str, first: str) -> list[str]:

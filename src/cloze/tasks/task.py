@@ -3,17 +3,15 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.batch import Array as BatchArray
-from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
@@ -22,46 +20,12 @@ from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.prediction_files import read_prediction_rows
+from cloze.tasks.task_batch import Array, FeatureT, Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
 if TYPE_CHECKING:
     from cloze.tasks.teacher import Teacher
-
-
-class Feature(Protocol):
-    """One input of the model: a sequence, or several that one output is computed from."""
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of all sequences."""
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether any text was truncated."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskBatch(PackedBatch):
-    """A packed batch of features with their targets."""
-
-    targets: BatchArray
-    counts: tuple[int, ...] = ()
-    """Choices of each example, tokens of each window, or predicted words of each sequence."""
-    positions: BatchArray | None = None
-    """First tokens of the predicted words, [W], indices into the T tokens."""
-    states: BatchArray | None = None
-    """Precomputed outputs of a frozen encoder: [W, L, D] of words, or [B, D] of sequences."""
-    teacher: BatchArray = None
-    """The rows of `teacher_targets` of all features, one after the other; None without a teacher."""
-    is_labeled: bool = True
-    """Whether the targets are known; otherwise only the teacher says what to learn."""
-
-    @property
-    def num_targets(self) -> int:
-        """Terms of the mean loss."""
-        return len(self.targets)
-
 
 _TASK_OF_PROBLEM_TYPE = {
     "single_label_classification": "classification",
@@ -69,26 +33,8 @@ _TASK_OF_PROBLEM_TYPE = {
     "regression": "regression",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class WrongAnswer:
-    """A wrong answer as text, with what was right."""
-
-    gold: str
-    prediction: str
-    confidence: float | None
-    """Probability of the prediction; None if a file of predictions does not say."""
-    details: Mapping[str, str] = field(default_factory=dict)
-    """More columns, such as the word with the wrong tag."""
-
-
 ExampleT = TypeVar("ExampleT")
-FeatureT = TypeVar("FeatureT", bound=Feature)
 PredictionT = TypeVar("PredictionT")
-Array: TypeAlias = npt.NDArray[np.float32]
-Outputs: TypeAlias = Sequence[Array]
-"""The outputs of the features of an example."""
-Scores: TypeAlias = dict[str, float]
 Split: TypeAlias = Literal["train", "dev"]
 
 
@@ -442,24 +388,3 @@ def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind:
     """Return the error for a label that the task does not have."""
     some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
     return InputError(f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {some}")
-
-
-def cross_entropy(
-    logits: Tensor, targets: Tensor, *, weight: Tensor | None = None, metric: str = "accuracy"
-) -> tuple[Tensor, MetricSums]:
-    """Return the summed cross entropy of logits [B, C], and loss and accuracy to log."""
-    loss = nn.functional.cross_entropy(logits, targets, weight=weight, reduction="sum")
-    correct = (logits.detach().argmax(-1) == targets).sum()
-    return loss, {"loss": (loss.detach(), len(targets)), metric: (correct, len(targets))}
-
-
-def softmax(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return probabilities over the last axis, in float64."""
-    probabilities: npt.NDArray[np.float64] = torch.tensor(np.asarray(logits, np.float64)).softmax(-1).numpy()
-    return probabilities
-
-
-def sigmoid(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the probability of each logit, in float64."""
-    probabilities: npt.NDArray[np.float64] = torch.tensor(np.asarray(logits, np.float64)).sigmoid().numpy()
-    return probabilities

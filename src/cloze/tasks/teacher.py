@@ -28,7 +28,8 @@ from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import LabeledData
 from cloze.tasks.predict import compute_outputs
-from cloze.tasks.task import AnyTask, Array, Task
+from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.model_card import card_license
 

@@ -17,15 +17,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cloze.data.tables import Column, Row, as_text, parse_rows
+from cloze.data.json_rows import as_text
+from cloze.data.table_files import Column, NoColumnError
+from cloze.data.tables import Row, parse_rows
 from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
+from cloze.tasks.losses import cross_entropy
 from cloze.tasks.registry import register_task
 from cloze.tasks.sentence_vectors import MIN_COSINE_SPREAD, VectorTask
-from cloze.tasks.task import Array, Outputs, Scores, TaskBatch, cross_entropy
+from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
@@ -125,7 +128,13 @@ class TextPairs(VectorTask[PairVectors]):
             return TextTriplet(text, pair, where=row.where, negatives=tuple(negatives), row=row.number)
 
         leave_out = (InputError,) if self.skip_bad_rows else ()
-        yield from parse_rows(path, columns, parse, is_optional=is_optional, leave_out=leave_out)
+        try:
+            yield from parse_rows(path, columns, parse, is_optional=is_optional, leave_out=leave_out)
+        except NoColumnError as error:
+            settings = {text_column: "text", pair_column: "pair", self.negative_column: "negative"}
+            setting = f"--set {self.name}.{settings[error.column]}_column=NAME"
+            error.remedy = f"{error.remedy}; say which it is with {setting}"
+            raise
         for name, values in labels.items():
             if len(values) > 1:
                 what = f"the column {name!r} is not used: in every row the two texts are taken to belong together"

@@ -19,7 +19,9 @@ from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
 from cloze.models.checkpoint import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.tasks.features import TextFeature
-from cloze.tasks.task import Array, Outputs, Scores, Task, TaskBatch, sigmoid
+from cloze.tasks.losses import sigmoid
+from cloze.tasks.task import Task
+from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
 

@@ -15,14 +15,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.data.tables import Column, NoColumnError, Row, as_text, is_table, parse_rows, read_texts_of_lines
+from cloze.data.json_rows import as_text
+from cloze.data.table_files import Column, NoColumnError, is_table
+from cloze.data.tables import Row, parse_rows
+from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import DataWarning, InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import LongTexts, Target, TextFeature, encode_text, pack
 from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, MissingLabels
-from cloze.tasks.task import Array, Outputs, Task, TaskBatch
+from cloze.tasks.task import Task
+from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -53,8 +53,11 @@ def read_vocabulary(path: Path) -> list[str]:
 def keep_ids(tokens: list[str], path: Path) -> list[str]:
     """Replace empty and repeated tokens by [unusedN] if the model next to the vocabulary has an embedding for each id.
 
-    If it has exactly as many embeddings as there are other tokens, they are left out. Both gives a warning. Otherwise
-    the tokens are returned as they are.
+    If it has exactly as many embeddings as there are other tokens, they are left out. Both gives a warning. Without
+    a model the tokens are returned as they are.
+
+    Raises:
+        InputError: the numbers do not say which lines have embeddings.
 
     Source: google-research/bert tokenization.py:121-135 @eedf571, and transformers: an empty line has an id, and the
         last of equal tokens counts.
@@ -62,13 +65,17 @@ def keep_ids(tokens: list[str], path: Path) -> list[str]:
     ids = {token: number for number, token in enumerate(tokens)}
     broken = {number: "" for number, token in enumerate(tokens) if not token or ids[token] != number}
     num_embeddings = count_embeddings(path.parent) if broken else None
-    if num_embeddings is not None and len(tokens) <= num_embeddings:
+    if num_embeddings is None:
+        return tokens
+    if len(tokens) <= num_embeddings:
         broken = dict(zip(broken, _unused_tokens(ids), strict=False))
         done = "all ids stay as they are"
-    elif num_embeddings == len(tokens) - len(broken) and broken:
+    elif num_embeddings == len(tokens) - len(broken):
         done = f"left out, since the model has {num_embeddings:,} embeddings"
     else:
-        return tokens
+        counts = f"{len(tokens):,} lines, {len(broken):,} of them empty or repeated"
+        what = f"{counts}, and the model has {num_embeddings:,} embeddings"
+        raise InputError(what, where=path, remedy="Copy the vocab.txt that belongs to the model's weights")
     what = f"empty or repeated tokens: {len(broken):,}, the first has id {min(broken):,}"
     warnings.warn(f"{path}: {what}: {done}", stacklevel=2)
     kept = (broken.get(number, token) for number, token in enumerate(tokens))

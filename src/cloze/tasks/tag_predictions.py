@@ -1,0 +1,135 @@
+"""Predicted tags of words, entities of texts, and files of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cloze.data.files import STDIN, read_lines
+from cloze.data.table_files import is_arrow
+from cloze.errors import InputError
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_sentences
+from cloze.tasks.tag_schemes import Scheme, join_tag
+from cloze.tasks.tagging_formats import is_json
+
+
+@dataclass(frozen=True, slots=True)
+class TagPrediction:
+    """The most probable tag of every word of each sentence, and its probability."""
+
+    tags: tuple[tuple[str, ...], ...]
+    probabilities: tuple[tuple[float, ...], ...] = ()
+    spans: tuple[tuple[int, int, str], ...] = ()
+    """Characters and types of the entities in a file of predictions, whose words may be split otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedEntity:
+    """An entity of a text, from character `start` to before `end`."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+    probability: float
+    """Product of the probabilities of its words' tags."""
+
+
+def parse_prediction(values: Mapping[str, Any]) -> TagPrediction:
+    """Return the prediction that `cloze predict` wrote; probabilities are optional.
+
+    Raises:
+        KeyError, TypeError, ValueError: the object is no such output.
+    """
+    sentences = values["sentences"]
+    tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
+    probabilities = tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences)
+    spans = []
+    for entity in values.get("entities", ()):
+        start, end, type_ = entity["start"], entity["end"], entity["type"]
+        if not (type(start) is type(end) is int and isinstance(type_, str)):
+            raise TypeError(f"start and end of an entity are integers, its type a text: {entity}")
+        spans.append((start, end, type_))
+    return TagPrediction(tags, probabilities, tuple(spans))
+
+
+def read_columns(path: PathOrUrl, word_column: int, examples: Sequence[TaggedText]) -> list[TagPrediction]:
+    """Read predictions in columns whose last is the predicted tag.
+
+    Raises:
+        InputError: the words are not those of the examples.
+    """
+    columns = ConllColumns(word_column, -1)
+    sentences = (s for s in read_sentences(path, columns, check_tags=False) if s.words)
+    predictions = [
+        TagPrediction(tuple(_matching_tags(next(sentences, None), gold, path) for gold in example.sentences))
+        for example in examples
+    ]
+    if (more := next(sentences, None)) is not None:
+        raise InputError("more sentences than there are to score", where=more.where(0))
+    return predictions
+
+
+def fit_to_words(
+    example: TaggedText, prediction: TagPrediction, scheme: Scheme | None, path: PathOrUrl
+) -> TagPrediction:
+    """Return a prediction with a tag for each word of an example, whose words may be split otherwise.
+
+    Raises:
+        InputError: it has another number of sentences or tags.
+    """
+    lengths = [len(sentence.words) for sentence in example.sentences]
+    if example.text is not None and list(map(len, prediction.tags)) != lengths:
+        prediction = _tag_spans(example, prediction, scheme)
+    _check_lengths(example, prediction, path)
+    return prediction
+
+
+def _tag_spans(example: TaggedText, prediction: TagPrediction, scheme: Scheme | None) -> TagPrediction:
+    """Return the tags of an example's words that overlap the entities of a prediction."""
+    tags, before = [], None
+    for sentence in example.sentences:
+        tags.append(["O"] * len(sentence.words))
+        for word, (start, end) in enumerate(sentence.offsets or ()):
+            span = next((span for span in prediction.spans if span[0] < end and start < span[1]), None)
+            if span is not None:
+                prefix = "I" if span == before else "B"
+                tags[-1][word] = span[2] if scheme == "plain" else join_tag(prefix, span[2])
+            before = span
+    return TagPrediction(tuple(map(tuple, tags)))
+
+
+def is_written_by_predict(path: PathOrUrl) -> bool:
+    """Return whether a file of predictions is not in columns without names."""
+    if str(path) == STDIN or is_arrow(path):
+        return True
+    first = next(read_lines(path), ("", ""))[0]
+    return is_json(first) or '"sentences"' in first
+
+
+def _check_lengths(example: TaggedText, prediction: TagPrediction, path: PathOrUrl) -> None:
+    """Refuse a prediction with another number of sentences or tags."""
+    if len(prediction.tags) != len(example.sentences):
+        text = f"the text of {example.sentences[0].where(0)}" if example.sentences else "a text without words"
+        what = f"{len(prediction.tags)} sentences, {text} has {len(example.sentences)}"
+        raise InputError(what, where=path)
+    for sentence, tags in zip(example.sentences, prediction.tags, strict=True):
+        if len(tags) != len(sentence.words):
+            what = f"{len(tags)} tags for the {len(sentence.words)} words of {sentence.where(0)}"
+            raise InputError(what, where=path)
+
+
+def _matching_tags(predicted: Sentence | None, gold: Sentence, path: PathOrUrl) -> tuple[str, ...]:
+    """Return the tags of a predicted sentence, which must have the words of the gold one."""
+    if predicted is None:
+        raise InputError(f"no prediction for {gold.where(0)} and what follows it", where=path)
+    remedy = "Give the same words in the same order"
+    for word, (theirs, ours) in enumerate(zip(predicted.words, gold.words, strict=False)):
+        if theirs != ours:
+            what = f"{theirs!r}, where {gold.where(word)} has {ours!r}"
+            raise InputError(what, where=predicted.where(word), remedy=remedy)
+    if len(predicted.words) != len(gold.words):
+        what = f"a sentence of {len(predicted.words)} words, that of {gold.where(0)} has {len(gold.words)}"
+        raise InputError(what, where=predicted.where(0), remedy=remedy)
+    assert predicted.tags is not None
+    return predicted.tags

@@ -1,0 +1,183 @@
+"""Tagged words in tables with names of columns: a word a row, or a sentence and its tags a row.
+
+Sentence #,Word,POS,Tag                   a word a row; the number of the sentence is in its first row or in all
+Sentence: 1,Ada,NNP,B-per                 (without such a column, empty lines end sentences)
+,left,VBD,O
+
+tokens,ner_tags                           a sentence a row, as pandas writes a data set of the Hugging Face Hub
+"['Ada', 'left']","['B-PER', 'O']"
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from cloze.data.delimited import NAMED_SEPARATOR, find_separator, split_cells
+from cloze.data.json_rows import as_text, parse_list
+from cloze.errors import InputError
+from cloze.tasks.conll import TAG_NAMES, WORD_NAMES, Sentence
+
+Cells: TypeAlias = tuple[Mapping[str, Any] | None, str]
+"""The cells of a row by column, None for an empty row, and "file:line"."""
+
+_SENTENCE_NAMES = re.compile(
+    r"(sentence|sent)s?([ _.-]?(#|id|ids|idx|index|no|num|number|nr)\.?)?", re.IGNORECASE
+)
+_KIND_OF_TAG = re.compile(r"_?(name|text|str|string|id|idx|number)s?$")
+_TEXT_NAMES = ("tokens", "words", "text", "sentence")
+_PART_OF_SPEECH = re.compile(r"(\w+[ _])?[ux]?pos([ _]\w+)?", re.IGNORECASE)
+
+
+class WordColumns(NamedTuple):
+    """The names of the columns of a table with a word a row."""
+
+    word: str
+    tags: tuple[str, ...]
+    """Those that may have the tag."""
+    sentence: str | None
+
+
+def find_word_columns(names: Iterable[str]) -> WordColumns | None:
+    """Return the columns of a table with a word a row; None if the names are others.
+
+    >>> find_word_columns(["Sentence #", "Word", "POS", "Tag"])
+    WordColumns(word='Word', tags=('Tag',), sentence='Sentence #')
+    >>> find_word_columns(["a film", "good"])
+    """
+    names = list(names)
+    words = [name for name in names if name.lower() in WORD_NAMES]
+    tags = [name for name in names if TAG_NAMES.fullmatch(name)]
+    sentences = [name for name in names if _SENTENCE_NAMES.fullmatch(name)]
+    if len(words) != 1 or not (tags or sentences):
+        return None
+    tags = [name for name in tags if not _PART_OF_SPEECH.fullmatch(name)] or tags
+    return WordColumns(words[0], tuple(tags), sentences[0] if sentences else None)
+
+
+def find_text_column(names: Iterable[str]) -> str | None:
+    """Return the column of a table with a text or the words of a sentence a row."""
+    by_name = {name.lower(): name for name in names}
+    return next((by_name[name] for name in _TEXT_NAMES if name in by_name), None)
+
+
+def is_tagged_table(lines: Sequence[str], *, labeled: bool) -> bool:
+    """Return whether the first lines are those of a table whose columns are named as words and tags, or as texts."""
+    rows = [line for line in lines[:3] if line.strip() and not NAMED_SEPARATOR.fullmatch(line)][:2]
+    names = _split(rows[0], rows[0]) if rows else []
+    if len(names) < 2 or (len(rows) > 1 and '"' not in rows[1] and len(_split(*rows)) != len(names)):
+        return False
+    columns = find_word_columns(names)
+    if columns is not None and (columns.tags or not labeled):
+        return True
+    has_tags = any(map(TAG_NAMES.fullmatch, names))
+    return find_text_column(names) is not None and (has_tags or not labeled)
+
+
+def _split(first: str, line: str) -> list[str]:
+    separator, quoted = find_separator(first, [], ".tsv" if "\t" in first else ".csv")
+    try:
+        return [cell.strip() for cell in split_cells(line, separator, "", iter(()), quoted=quoted)]
+    except InputError:
+        return []
+
+
+def is_sentence_row(row: Mapping[str, Any]) -> bool:
+    """Return whether a row has a text with a list of tags or spans, or as many tags as words.
+
+    >>> is_sentence_row({"text": "Ada left", "labels": "B-PER O"}), is_sentence_row({"word": "Ada", "tag": "O"})
+    (True, False)
+    """
+    text = find_text_column(row)
+    tags = [str(row[name]) for name in row if TAG_NAMES.fullmatch(name)]
+    return text is not None and any(parse_list(tag) is not None or len(tag.split()) > 1 for tag in tags)
+
+
+def with_lists(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with lists for those that are written as text, and with the names of JSON.
+
+    >>> with_lists({"tokens": "['Ada', 'left']", "tags": "[1, 0]"})
+    {'tags': [1, 0], 'tokens': ['Ada', 'left']}
+    >>> with_lists({"Sentence": "Ada left", "labels": "B-PER O"})
+    {'labels': ['B-PER', 'O'], 'tokens': ['Ada', 'left']}
+    """
+    name = find_text_column(row)
+    if name is None:
+        return dict(row)
+    cells = {other: cell for other, cell in row.items() if other != name}
+    lists = {other: values for other, cell in cells.items() if (values := parse_list(str(cell))) is not None}
+    words = parse_list(row[name])
+    tags = {other: str(cells[other]).split() for other in cells if TAG_NAMES.fullmatch(other)}
+    if words is None:
+        words = row[name].split()
+        is_spans = any(not values or isinstance(values[0], list | dict) for values in lists.values())
+        if is_spans or not (lists or any(len(values) == len(words) for values in tags.values())):
+            return {**cells, **lists, "text": row[name]}
+    return {**cells, **tags, **lists, "tokens": words}
+
+
+def without_numbers(row: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
+    """Return the fields of tags without those of numbers whose names are in another one.
+
+    >>> without_numbers({"ner_tags": [1, 0], "ner_tags_str": ["B-PER", "O"]}, ["ner_tags", "ner_tags_str"])
+    ['ner_tags_str']
+    """
+    stems = {name: _KIND_OF_TAG.sub("", name).rstrip("s") for name in fields}
+    named = {stems[name] for name in fields if any(isinstance(tag, str) for tag in row[name])}
+    return [name for name in fields if stems[name] not in named or any(isinstance(t, str) for t in row[name])]
+
+
+def group_words(
+    rows: Iterable[Cells],
+    columns: WordColumns,
+    tag: str | None,
+    tag_name: Callable[[Any, str, str], str] = lambda cell, column, where: str(cell),
+) -> Iterator[Sentence]:
+    """Yield the sentences of rows of words: a new number of a sentence, or an empty row, begins the next one.
+
+    Args:
+        rows: cells by column.
+        columns: their names.
+        tag: the column of the tags; None leaves them out.
+        tag_name: returns the tag of a cell, from the cell, its column and its place.
+
+    Raises:
+        InputError: a cell is no word or no tag.
+    """
+    words: list[str] = []
+    tags: list[str] = []
+    places: list[str] = []
+    before = ""
+    for row, where in rows:
+        number = "" if row is None or columns.sentence is None else _text(row.get(columns.sentence))
+        if words and (row is None or number not in ("", before)):
+            yield _sentence(words, None if tag is None else tags, places)
+            words, tags, places = [], [], []
+        if row is None:
+            continue
+        before = number or before
+        word = as_text(row.get(columns.word))
+        if word is None or not word.strip():
+            what = f"the word in {columns.word!r} is empty"
+            raise InputError(what, where=where, remedy="Write the word, or leave the row out")
+        words.append(word.strip())
+        places.append(where)
+        if tag is not None:
+            cell = row.get(tag)
+            tags.append(tag_name(cell.strip() if isinstance(cell, str) else cell, tag, where))
+    if words:
+        yield _sentence(words, None if tag is None else tags, places)
+
+
+def _text(cell: Any) -> str:
+    is_missing = cell is None or (isinstance(cell, float) and math.isnan(cell))
+    return "" if is_missing else (as_text(cell) or "").strip()
+
+
+def _sentence(words: list[str], tags: list[str] | None, places: list[str]) -> Sentence:
+    file, _, line = places[0].rpartition(":")
+    known_tags = None if tags is None else tuple(tags)
+    if not line.isdigit():  # rows in memory
+        return Sentence(tuple(words), known_tags, places[0], None, columns=0)
+    lines = tuple(int(place.rpartition(":")[2]) for place in places)
+    return Sentence(tuple(words), known_tags, file, lines[0], columns=0, lines=lines)

@@ -1,0 +1,65 @@
+"""The parts that a task passes on: features, packed batches with targets, outputs and wrong answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cloze.data.batch import Array as BatchArray
+from cloze.data.batch import PackedBatch
+
+Array: TypeAlias = npt.NDArray[np.float32]
+Outputs: TypeAlias = Sequence[Array]
+"""The outputs of the features of an example."""
+Scores: TypeAlias = dict[str, float]
+
+
+class Feature(Protocol):
+    """One input of the model: a sequence, or several that one output is computed from."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all sequences."""
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether any text was truncated."""
+
+
+FeatureT = TypeVar("FeatureT", bound=Feature)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBatch(PackedBatch):
+    """A packed batch of features with their targets."""
+
+    targets: BatchArray
+    counts: tuple[int, ...] = ()
+    """Choices of each example, tokens of each window, or predicted words of each sequence."""
+    positions: BatchArray | None = None
+    """First tokens of the predicted words, [W], indices into the T tokens."""
+    states: BatchArray | None = None
+    """Precomputed outputs of a frozen encoder: [W, L, D] of words, or [B, D] of sequences."""
+    teacher: BatchArray = None
+    """The rows of `teacher_targets` of all features, one after the other; None without a teacher."""
+    is_labeled: bool = True
+    """Whether the targets are known; otherwise only the teacher says what to learn."""
+
+    @property
+    def num_targets(self) -> int:
+        """Terms of the mean loss."""
+        return len(self.targets)
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """A wrong answer as text, with what was right."""
+
+    gold: str
+    prediction: str
+    confidence: float | None
+    """Probability of the prediction; None if a file of predictions does not say."""
+    details: Mapping[str, str] = field(default_factory=dict)
+    """More columns, such as the word with the wrong tag."""
