@@ -930,7 +930,7 @@ def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
     assert f"{tmp_path}/out: loss nan" in line
     assert "at step 7 (phase 1, epoch 0, instances from" in line
     assert "3 times in a row" in line
-    assert "Lower optimizer.learning_rate in run.toml and continue with --resume" in line
+    assert "Continue with a lower rate: --resume --set optimizer.learning_rate=RATE" in line
     assert "; step 4 was saved right before and may be corrupt" in line
     kept = sorted((tmp_path / "out/checkpoints").iterdir())
     assert kept

@@ -305,25 +305,34 @@ def run_to_resume(
     return None if is_free and has_settings else run
 
 
-def refuse_differences(run: Path, differences: Mapping[str, tuple[object, object]]) -> None:
-    """Refuse settings of the command line that differ from those of the run to resume.
+def settings_to_change(
+    run: Path, differences: Mapping[str, tuple[object, object]], by_set: Mapping[str, Any]
+) -> list[str]:
+    """Return the settings that `--set` changes in the run to resume, as overrides.
 
     Args:
         run: the run.
         differences: the value in the run and on the command line, by setting.
+        by_set: the settings of `--set`.
 
     Raises:
-        InputError: there are differences; the message names them.
+        InputError: other settings differ; the message names them.
     """
+    from cloze.config import differences as differing_keys
+    from cloze.config import to_overrides
+    from cloze.training.run import is_changeable
+
+    changeable = set(filter(is_changeable, differing_keys(by_set, {})))
     different = {
         key: pair
         for key, pair in differences.items()
         if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
     }
-    if different:
-        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in different.items())
+    if refused := {key: pair for key, pair in different.items() if key not in changeable}:
+        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
         what = f"--resume uses the settings of the run: {settings}"
         raise InputError(what, where=run, remedy="Leave them out, or start a new run in another --output")
+    return to_overrides({key: new for key, (_, new) in different.items()})
 
 
 def _absolute(path: object) -> str:

@@ -18,17 +18,20 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cloze import artifacts, file_io
-from cloze.config import check_positive
+from cloze.config import check_positive, differences, read_toml
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.model_paths import follow_pointer
 from cloze.models.checkpoint import KIND, TRAINING_FOLDER, save_weights
 from cloze.progress import Progress
+from cloze.run_files import METRICS, verify_run_files, write_run_files
 from cloze.training.adamw import is_step_with_correction
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.parallelize import distribute_like
 
 STATE_FILE = f"{TRAINING_FOLDER}/state.json"
+SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
+"""The run's settings when the checkpoint was written; those of earlier versions have none."""
 _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
@@ -94,22 +97,25 @@ def save_checkpoint(
     path = run / _checkpoint_name(state.step)
     with artifacts.write_directory(path, kind=KIND, overwrite=True) as directory:
         save_model(directory)
-        (directory / TRAINING_FOLDER).mkdir()
+        (directory / TRAINING_FOLDER).mkdir(exist_ok=True)
         save_weights(dict(optimizer_state), directory / _OPTIMIZER)
         if average is not None:
             save_weights(dict(average), directory / _AVERAGE)
         values = {_KEY_OF_FIELD.get(field, field): value for field, value in asdict(state).items()}
         (directory / STATE_FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    write_pointers(run, state)
+    write_pointers(run, state, record_metrics=(run / METRICS).is_file())
 
 
-def write_pointers(run: Path, state: TrainingState) -> None:
+def write_pointers(run: Path, state: TrainingState, *, record_metrics: bool = False) -> None:
     """Write `latest` and `best`, or delete them if there is no such checkpoint."""
-    for pointer, step in (("latest", state.step), ("best", state.best_step)):
-        if step is not None and (run / _checkpoint_name(step)).is_dir():
-            file_io.write_text(run / pointer, _checkpoint_name(step) + "\n")
-        else:
-            (run / pointer).unlink(missing_ok=True)
+    steps = {"latest": state.step, "best": state.best_step}
+    texts = {
+        pointer: None
+        if step is None or not (run / _checkpoint_name(step)).is_dir()
+        else _checkpoint_name(step) + "\n"
+        for pointer, step in steps.items()
+    }
+    write_run_files(run, texts, record_metrics=record_metrics)
 
 
 def move_later_checkpoints_aside(run: Path, step: int) -> None:
@@ -155,7 +161,7 @@ def keep_best_checkpoint(run: Path) -> None:
     if not (run / _CHECKPOINTS).is_dir():
         return
     best = follow_pointer(run, "best")
-    file_io.write_text(run / "latest", _checkpoint_name(_step_of(best)) + "\n")
+    write_run_files(run, {"latest": _checkpoint_name(_step_of(best)) + "\n"})
     for path in _checkpoints_of(run):
         if path != best:
             artifacts.remove_directory(path)
@@ -180,6 +186,12 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
         what = f"{newest_damage.what}, and no other checkpoint is intact"
         raise InputError(what, where=newest_damage.where, remedy="--overwrite starts from the first step")
     return None
+
+
+def settings_of_newest_checkpoint(run: Path) -> Path | None:
+    """Return the copy of `run.toml` in the newest checkpoint that has one."""
+    copies = (path / SETTINGS_FILE for path in reversed(_checkpoints_of(run)))
+    return next((copy for copy in copies if copy.is_file()), None)
 
 
 def read_state(checkpoint: Path) -> TrainingState:
@@ -217,6 +229,34 @@ def check_unchanged(state: TrainingState, immutable_settings: Mapping[str, Any],
         # earlier versions had fewer settings
         if state.immutable_settings.get(name, value) != json.loads(json.dumps(value)):
             raise changed_setting_error(name, run)
+
+
+def check_settings(run: Path, written: Path | None) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that a resumed run changes, with the values in its checkpoint and in `run.toml`.
+
+    Args:
+        run: the run.
+        written: the copy of `run.toml` in the checkpoint that it resumes from, if there is one.
+
+    Raises:
+        InputError: `run.toml` is not as cloze wrote it; the message names what differs from the checkpoint.
+    """
+    file, damage = run / artifacts.RUN_CONFIG, None
+    try:
+        is_recorded = verify_run_files(run, names=(artifacts.RUN_CONFIG,)) > 0
+    except artifacts.IntegrityError as error:
+        is_recorded, damage = False, error
+    if written is None or not written.is_file():  # before the first checkpoint, or of an earlier version
+        if damage is not None:
+            raise damage
+        return {}
+    changes = differences(read_toml(written), read_toml(file))
+    if changes and not is_recorded:
+        values = ", ".join(f"{key} is {new!r}, not {old!r}" for key, (old, new) in changes.items())
+        what = f"differs from {written}: {values}"
+        remedy = "Restore it; what may change in a run is changed by --resume --set KEY=VALUE"
+        raise InputError(what, where=file, remedy=remedy)
+    return changes
 
 
 def changed_setting_error(setting: str, run: Path) -> InputError:
