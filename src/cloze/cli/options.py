@@ -110,6 +110,8 @@ Errors: TypeAlias = Annotated[
 TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
 Overwrite: TypeAlias = Annotated[bool, arg(help="Replace existing output.", help_behavior_hint="")]
 
+_MAX_LAYER = 1000
+
 Value = TypeVar("Value")
 
 
@@ -225,12 +227,12 @@ def parse_layers(text: str, flag: str = "--layers") -> tuple[int, ...]:
         for part in text.split(","):
             first, colon, last = part.partition(":")
             numbers = range(int(first), int(last if colon else first) + 1)
-            if not numbers:
+            if not numbers or max(abs(numbers[0]), abs(numbers[-1])) > _MAX_LAYER:
                 raise ValueError(part)
             layers += numbers
     except ValueError:
         remedy = "Write them as in 12, -2, 1,6 or -4:-1"
-        raise InputError(f"{text!r} names no layers", where=flag, remedy=remedy) from None
+        raise InputError(f"{text[:40]!r} names no layers", where=flag, remedy=remedy) from None
     return tuple(layers)
 
 

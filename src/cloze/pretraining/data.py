@@ -1,5 +1,6 @@
 """The data of a pre-training run: its data set, its instances, and the held-out instances to evaluate on."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -276,8 +277,13 @@ def phase_indices(progress: Reals, phases: Sequence[PhaseConfig]) -> Integers:
 
 def steps_per_phase(steps: int, phases: Sequence[PhaseConfig]) -> list[int]:
     """Return the number of steps of each phase; a short phase of a short run may have none."""
-    numbers = phase_indices(np.arange(steps) / steps, phases)
-    return [int(count) for count in np.bincount(numbers, minlength=len(phases))]
+    ends = [
+        bisect_right(
+            range(steps), number, key=lambda step: int(phase_indices(np.array(step / steps), phases))
+        )
+        for number in range(len(phases))
+    ]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _share_of_rank(

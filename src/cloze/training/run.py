@@ -28,7 +28,7 @@ from cloze.training.checkpoints import (
 )
 from cloze.training.config import TrainingConfig
 from cloze.training.distributed import DistributedContext
-from cloze.training.environment import ENVIRONMENT, write_environment
+from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
@@ -102,7 +102,7 @@ class TrainingRun:
         """Return the newest intact checkpoint and the settings that changed since."""
         checkpoint = newest_checkpoint(self.path, self.progress)
         changes = check_settings(self.path, None if checkpoint is None else checkpoint / SETTINGS_FILE)
-        verify_run_files(self.path, names=(METRICS, ENVIRONMENT))
+        verify_run_files(self.path, names=(METRICS,))
         return checkpoint, changes
 
     def _initial_state(self) -> TrainingState:
