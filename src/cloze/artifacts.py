@@ -281,6 +281,8 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         raw = read_json(file)
         files = {name: parse_record(record) for name, record in raw["files"].items()}
         manifest = Manifest(raw["kind"], raw["format_version"], files)
+        if not isinstance(manifest.kind, str) or type(manifest.format_version) is not int:
+            raise TypeError("kind must be a string, format_version a number")
     except (InputError, KeyError, TypeError, AttributeError) as error:
         reason = error.what if isinstance(error, InputError) else error
         what = f"damaged manifest ({reason})"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cloze import artifacts, file_io
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
-from cloze.data.dataset import KIND, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
+from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances import DynamicInstances, InstanceSource, micro_batches, take
 from cloze.data.masking import Targets, describe_whole_words
@@ -89,7 +89,7 @@ class PretrainingData:
         path = Path(config.data)
 
         def verify() -> None:
-            artifacts.verify(path, kind=KIND)
+            Dataset.open(path)
 
         context.run_on_rank_zero(verify)
         dataset = Dataset.open(path, verify=False)
@@ -100,6 +100,9 @@ class PretrainingData:
             raise InputError(what, where=config.data, remedy=remedy)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
         tokenizer, train = Tokenizer.load(path), dataset.split("train")
+        if tokenizer.vocab_size != dataset.vocab_size:
+            what = f"{tokenizer.vocab_size:,} tokens in its vocabulary, {dataset.vocab_size:,} in {INFO_FILE}"
+            raise InputError(what, where=config.data, remedy="Build the data set again")
         held_out = _held_out_batches(config, dataset, tokenizer)
         old_held_out: Sequence[PretrainingBatch] = ()
         if config.old_data is not None:
@@ -140,6 +143,8 @@ class PretrainingBatches:
     ) -> StepData[PretrainingBatch]:
         """Return this rank's share of the next `batch_size` instances of the phase at `progress`."""
         number = int(phase_indices(np.array(progress), [phase for phase, _ in self.phases]))
+        if position.phase >= len(self.phases):
+            raise InputError(f"the run has no phase {position.phase + 1}", where="training state")
         if number != position.phase:
             position = DataPosition(phase=number)
         phase, source = self.phases[number]

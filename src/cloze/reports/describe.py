@@ -71,6 +71,9 @@ def describe(directory: Path | str) -> Description:
         kind = "vocabulary"
     else:
         raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=_REMEDY)
+    if kind == "vocabulary" and (directory / CONFIG_FILE).is_file():
+        what = f"says that a directory with {CONFIG_FILE} is a vocabulary"
+        raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
     facts = _FACTS[kind](directory) if kind in _FACTS else {}
     if not checked and _had_manifest(directory):
         what = f"missing, so that the files of {directory} cannot be verified"

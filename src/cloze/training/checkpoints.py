@@ -9,11 +9,12 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -26,6 +27,8 @@ from cloze.models.checkpoint import KIND, TRAINING_FOLDER, save_weights
 from cloze.progress import Progress
 from cloze.run_files import METRICS, verify_run_files, write_run_files
 from cloze.training.adamw import is_step_with_correction
+from cloze.training.averaging import AVERAGE_COUNT
+from cloze.training.metric_sums import check_log_window
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.parallelize import distribute_like
 
@@ -35,8 +38,10 @@ SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
 _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
+_MAX_COUNT = 1 << 62
 _AVERAGE = f"{TRAINING_FOLDER}/average.safetensors"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
+_OPTIMIZER_KEYS = ("exp_avg", "exp_avg_sq", "momentum", "step")
 _KEY_OF_FIELD = {"best_score": "best_merit", "immutable_settings": "fixed"}
 """The other keys of the state are named as the fields."""
 
@@ -208,13 +213,42 @@ def read_state(checkpoint: Path) -> TrainingState:
         values["position"] = DataPosition(**values["position"])
         values["best_score"] = tuple(values["best_score"])
         state = TrainingState(**values)
-    except (InputError, TypeError, KeyError) as error:
+        _check_state(state, checkpoint.name)
+    except (InputError, TypeError, KeyError, ValueError) as error:
         what = f"holds no training state to resume from ({getattr(error, 'what', error)})"
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
     run = checkpoint.parent.parent
     if state.best_step is None or (run / _checkpoint_name(state.best_step)).is_dir():
         return state
     return replace(state, best_step=None, best_score=())
+
+
+def _check_state(state: TrainingState, name: str) -> None:
+    """Check the values of the state in the checkpoint of a name.
+
+    Raises:
+        ValueError: one is of another type, or impossible.
+    """
+    counts = [
+        state.step,
+        state.tokens,
+        *astuple(state.position),
+        state.best_step or 0,
+        state.micro_batch_tokens or 1,
+    ]
+    numbers = [state.elapsed_seconds, *state.best_score]
+    if not all(type(count) is int and 0 <= count < _MAX_COUNT for count in counts):
+        raise ValueError("a count is negative, too large or no whole number")
+    if not all(type(number) in (int, float) for number in numbers) or not state.elapsed_seconds >= 0:
+        raise ValueError("a time or score is no number, or negative")
+    if (state.best_step or 0) > state.step or (
+        _NAME.fullmatch(name) and _checkpoint_name(state.step) != f"{_CHECKPOINTS}/{name}"
+    ):
+        raise ValueError(f"step {state.step} and best step {state.best_step} in {name}")
+    if not isinstance(state.immutable_settings or {}, dict):
+        raise ValueError("the settings are no table")
+    if state.log_window is not None:
+        check_log_window(state.log_window)
 
 
 def check_unchanged(state: TrainingState, immutable_settings: Mapping[str, Any], run: Path) -> None:
@@ -275,7 +309,7 @@ def load_optimizer(
         InputError: it is the state of another optimizer.
     """
     run, parameters = checkpoint.parent.parent, dict(model.named_parameters())
-    tensors = load_file(checkpoint / _OPTIMIZER)
+    tensors = _load_tensors(checkpoint / _OPTIMIZER)
     if not tensors:
         return
     if (config.muon is not None) != any(name.startswith("momentum/") for name in tensors):
@@ -286,15 +320,50 @@ def load_optimizer(
     if has_correction != config.bias_correction:
         raise changed_setting_error("optimizer.bias_correction", run)
     for key_and_name, tensor in tensors.items():
-        key, name = key_and_name.split("/", 1)
-        if key != "step" or has_correction:
-            optimizer.state[parameters[name]][key] = distribute_like(parameters[name], tensor)
+        key, _, name = key_and_name.partition("/")
+        parameter = parameters.get(name)
+        if key not in _OPTIMIZER_KEYS or parameter is None:
+            raise _wrong_state(checkpoint / _OPTIMIZER, f"the model has no {key_and_name:.100}")
+        if key == "step" and not has_correction:
+            continue
+        if tensor.shape != (() if key == "step" else parameter.shape) or not tensor.isfinite().all():
+            raise _wrong_state(checkpoint / _OPTIMIZER, f"{key_and_name} has another shape, or is not finite")
+        optimizer.state[parameter][key] = distribute_like(parameter, tensor)
+    for parameter, state in optimizer.state.items():
+        if len(state) < (1 if "momentum" in state else 2 + has_correction):
+            name = next(name for name, other in parameters.items() if other is parameter)
+            raise _wrong_state(checkpoint / _OPTIMIZER, f"it has only {', '.join(state)} of {name}")
 
 
-def load_average(checkpoint: Path) -> dict[str, Tensor] | None:
-    """Load the state of averaged weights of a checkpoint, if it has any."""
+def _load_tensors(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise _wrong_state(file, f"it cannot be read: {error}") from error
+
+
+def _wrong_state(file: Path, what: str) -> InputError:
+    """Return the error of a file that is as it was written, but does not belong to the run."""
+    return InputError(
+        f"is not the state of this run: {what}", where=file, remedy="Resume an earlier checkpoint"
+    )
+
+
+def load_average(checkpoint: Path, model: nn.Module) -> dict[str, Tensor] | None:
+    """Load the state of averaged weights of a checkpoint, if it has any.
+
+    Raises:
+        InputError: it is that of another model.
+    """
     file = checkpoint / _AVERAGE
-    return load_file(file) if file.exists() else None
+    if not file.exists():
+        return None
+    tensors = _load_tensors(file)
+    expected = {name: parameter.shape for name, parameter in model.named_parameters()}
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if shapes.pop(AVERAGE_COUNT, None) != () or (shapes and shapes != expected):
+        raise _wrong_state(file, "it has other weights than the model")
+    return tensors
 
 
 def optimizer_state_tensors(

@@ -149,7 +149,7 @@ class Trainer:
 
     def _restore(self, checkpoint: Path) -> None:
         load_optimizer(checkpoint, self._model, self._optimizer, self.config.optimizer)
-        average = load_average(checkpoint)
+        average = load_average(checkpoint, self._model)
         if (average is None) != (self._average is None):
             raise changed_setting_error("averaging", self.run)
         if self._average is not None and average is not None:
