@@ -24,6 +24,7 @@ Config = TypeVar("Config")
 
 _MAX_TOML_BYTES = 1 << 24
 _MAX_INTEGER = 1 << 62
+_TOO_LARGE = "has more digits than any setting needs"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -200,7 +201,7 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise InputError(f"{key} must be of type {hint.__name__}, not {value!r}", where=where)
     if isinstance(value, int) and abs(value) > _MAX_INTEGER:
-        raise InputError(f"{key} has more digits than any setting needs", where=where)
+        raise InputError(f"{key} {_TOO_LARGE}", where=where)
     return value
 
 
@@ -232,8 +233,10 @@ def _parse_override(text: str) -> dict[str, Any]:
         raise InputError(f"cannot read {text!r}", where="--set", remedy="Write section.key=value")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):
+    except (tomllib.TOMLDecodeError, RecursionError):
         parsed = value.strip()  # a bare word
+    except ValueError:
+        raise InputError(f"{key.strip()} {_TOO_LARGE}", where="--set") from None
     table: dict[str, Any] = {}
     inner = table
     *sections, last = key.strip().split(".")

@@ -32,7 +32,7 @@ from cloze import artifacts
 from cloze.cli import main
 from helpers import flip_bit
 
-pytestmark = pytest.mark.protected
+pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 
 LIMIT_SECONDS = 5  # of the processor; other work on the machine does not count
 LIMIT_WAITING_SECONDS = 60  # a command that sleeps or waits takes no processor time

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -16,10 +17,11 @@ from samples import NANO, REPOSITORY, Cloze, Samples
 from cloze import run_files
 from cloze.errors import InputError
 from cloze.model_paths import find_model_directory
+from cloze.reports.describe import describe
 from cloze.run_files import CHECKSUMS, verify_run_files, write_run_files
 from cloze.training.metrics_log import read_metrics
 
-pytestmark = pytest.mark.protected
+pytestmark = [pytest.mark.protected, pytest.mark.trials("corruption")]
 
 Damage = Callable[[Path], object]
 
@@ -219,3 +221,39 @@ def test_a_kill_between_two_writes_leaves_no_file_that_seems_damaged(
     (tmp_path / "latest").write_text("one\n")
     with pytest.raises(InputError, match="latest: damaged"):
         verify_run_files(tmp_path)
+
+
+FLIPS = 200
+
+
+@pytest.mark.long
+@pytest.mark.trials("corruption", FLIPS)
+def test_info_finds_any_flipped_bit(samples: Samples, tmp_path: Path) -> None:
+    """Of a run of each verb and of a data set, in any file but the card, which may be edited."""
+    choose = random.Random(7)
+    directories = [
+        Path(shutil.copytree(path, tmp_path / path.name))
+        for path in (samples.run, samples.classifier, samples.data)
+    ]
+    files = [
+        (directory, path)
+        for directory in directories
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+        and path.stat().st_size
+        and path.name != "README.md"
+        and "tensorboard" not in path.parts
+    ]
+    passed_over = []
+    for _ in range(FLIPS):
+        directory, path = choose.choice(files)
+        whole = path.read_bytes()
+        place, bit = choose.randrange(len(whole)), choose.randrange(8)
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+        try:
+            describe(directory)
+            passed_over.append((path, place, bit))
+        except InputError:
+            pass
+        path.write_bytes(whole)
+    assert not passed_over

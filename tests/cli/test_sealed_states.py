@@ -17,7 +17,7 @@ from cloze import artifacts
 from cloze.data.dataset import Shard, write_shard
 from helpers import read_tree
 
-pytestmark = pytest.mark.protected
+pytestmark = [pytest.mark.protected, pytest.mark.trials("corruption")]
 
 Change = Callable[[Path], object]
 
@@ -85,6 +85,9 @@ STATES: dict[str, Change] = {
     "a micro-batch of half a token": in_json(STATE, micro_batch_tokens=0.5),
     "sums that are text": in_json(STATE, log_window="none"),
     "sums without norms": in_json(STATE, log_window={"metrics": []}),
+    "no step": lambda path: (path / STATE).write_text(
+        (path / STATE).read_text().replace('"step"', '"steps"')
+    ),
     "a list": lambda path: (path / STATE).write_text("[]"),
     "no JSON": lambda path: (path / STATE).write_text("{"),
     "no state": lambda path: (path / STATE).unlink(),

@@ -38,6 +38,7 @@ SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
 _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
+_REQUIRED_VALUES = ("step", "elapsed_seconds", "tokens", "position")
 _MAX_COUNT = 1 << 62
 _AVERAGE = f"{TRAINING_FOLDER}/average.safetensors"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
@@ -210,11 +211,16 @@ def read_state(checkpoint: Path) -> TrainingState:
     try:
         values = file_io.read_json(checkpoint / STATE_FILE)
         values |= {field: values.pop(key, None) for field, key in _KEY_OF_FIELD.items()}
+        if (
+            missing := {*_REQUIRED_VALUES} - values.keys()
+            or {*asdict(DataPosition())} - values["position"].keys()
+        ):
+            raise KeyError(", ".join(sorted(missing)))
         values["position"] = DataPosition(**values["position"])
         values["best_score"] = tuple(values["best_score"])
         state = TrainingState(**values)
         _check_state(state, checkpoint.name)
-    except (InputError, TypeError, KeyError, ValueError) as error:
+    except (InputError, AttributeError, TypeError, KeyError, ValueError) as error:
         what = f"holds no training state to resume from ({getattr(error, 'what', error)})"
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
     run = checkpoint.parent.parent
