@@ -223,10 +223,11 @@ def test_a_kill_between_two_writes_leaves_no_file_that_seems_damaged(
         verify_run_files(tmp_path)
 
 
-FLIPS = 200
+FLIPS = 150
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 @pytest.mark.trials("corruption", FLIPS)
 def test_info_finds_any_flipped_bit(samples: Samples, tmp_path: Path) -> None:
     """Of a run of each verb and of a data set, in any file but the card, which may be edited."""
