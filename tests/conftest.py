@@ -161,6 +161,37 @@ def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     cluster.shutdown()
 
 
+TRIALS = {
+    "kill": "outputs lost",
+    "corruption": "silent",
+    "bad input": "unclear",
+    "attack": "let in",
+    "request": "failed",
+}
+"""Kinds of trials of faults, and the name of a failure."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Attach the number of a test's trials, which its report has then, also from another process."""
+    for mark in item.iter_markers("trials"):
+        kind, count = (*mark.args, 1)[:2]
+        item.user_properties.append((f"trials: {kind}", count))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how many faults were tried, and how many of the tests with them failed."""
+    for kind, failure in TRIALS.items():
+        counts, failed = 0, 0
+        for outcome in ("passed", "failed", "error"):
+            for report in terminalreporter.getreports(outcome):
+                count = dict(report.user_properties).get(f"trials: {kind}", 0)
+                counts += count
+                failed += outcome != "passed" and count > 0
+        if counts:
+            plural = "" if counts == 1 else "s"
+            terminalreporter.write_line(f"{counts:,} {kind}{plural}: {failed} {failure}")
+
+
 class GoogleNano(NamedTuple):
     """Google's small BERT."""
 

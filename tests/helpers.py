@@ -71,3 +71,12 @@ def assert_help_is_complete(
     for entry in entries:
         flag, *described = re.split(r" {2,}|\n", entry.strip(), maxsplit=1)
         assert re.search("[a-z]{2,}", " ".join(described)), f"{flag} has no help"
+
+
+def read_tree(directory: Path) -> dict[str, bytes]:
+    """Return the content of every file below a directory."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }

@@ -130,6 +130,7 @@ def test_other_directories_are_never_deleted(tmp_path):
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
 
 
+@pytest.mark.trials("corruption", 60)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_flipped_bits_and_truncation_are_detected(tmp_path, data):
@@ -196,6 +197,7 @@ def test_full_disk_is_a_run_error_and_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.trials("kill", 12)
 def test_killed_writer_leaves_the_old_or_the_new_directory(tmp_path):
     """SIGKILL at random moments: the directory always verifies."""
     program = f"""

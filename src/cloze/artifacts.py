@@ -12,10 +12,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from cloze.errors import ClozeError, InputError
 from cloze.file_io import (
@@ -278,10 +279,10 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
         raise IntegrityError(what, where=directory, remedy=_REMEDIES.get(kind))
     try:
         raw = read_json(file)
-        files = {name: FileRecord(record["bytes"], record["sha256"]) for name, record in raw["files"].items()}
-        if not all(isinstance(r.bytes, int) and isinstance(r.sha256, str) for r in files.values()):
-            raise TypeError("bytes must be numbers, sha256 strings")
+        files = {name: parse_record(record) for name, record in raw["files"].items()}
         manifest = Manifest(raw["kind"], raw["format_version"], files)
+        if not isinstance(manifest.kind, str) or type(manifest.format_version) is not int:
+            raise TypeError("kind must be a string, format_version a number")
     except (InputError, KeyError, TypeError, AttributeError) as error:
         reason = error.what if isinstance(error, InputError) else error
         what = f"damaged manifest ({reason})"
@@ -294,6 +295,19 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
     if kind is not None and manifest.kind != kind:
         raise InputError(f"is a {manifest.kind}, not a {kind}", where=directory, remedy=_REMEDIES.get(kind))
     return manifest
+
+
+def parse_record(table: Mapping[str, Any]) -> FileRecord:
+    """Return the record in a JSON object.
+
+    Raises:
+        KeyError: a value is missing.
+        TypeError: one is of another type.
+    """
+    record = FileRecord(table["bytes"], table["sha256"])
+    if type(record.bytes) is not int or not isinstance(record.sha256, str):
+        raise TypeError("bytes must be numbers, sha256 strings")
+    return record
 
 
 def verify(directory: Path, *, kind: str | None = None, names: Collection[str] | None = None) -> Manifest:

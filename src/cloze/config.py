@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import difflib
 import json
+import math
 import re
 import tomllib
 import types
@@ -23,6 +24,8 @@ from cloze.text_encoding import how_to_convert
 Config = TypeVar("Config")
 
 _MAX_TOML_BYTES = 1 << 24
+_MAX_INTEGER = 1 << 62
+_TOO_LARGE = "has more digits than any setting needs"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -62,7 +65,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError("no such file", where=path) from None
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8", where=path, remedy=how_to_convert(content)) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits
         raise InputError(f"not a TOML file: {error}", where=path, remedy="Write lines KEY = VALUE") from error
 
 
@@ -132,16 +135,24 @@ def from_dict(
         raise InputError(f"{prefix.rstrip('.') + ': ' if prefix else ''}{error}", where=where) from error
 
 
-def check_positive(settings: object, *names: str) -> None:
-    """Check that settings are positive, or None.
+def check_positive(settings: object, *names: str, **maxima: int) -> None:
+    """Check that settings are positive, or None, and not above their maximum.
+
+    Args:
+        settings: a dataclass.
+        names: settings without a maximum.
+        maxima: the maximum of others, by name; the values of a list are checked one by one.
 
     Raises:
         ValueError: one is not.
     """
-    for name in names:
+    for name in (*names, *maxima):
         value = getattr(settings, name)
-        if value is not None and not value > 0:
-            raise ValueError(f"{name} {value} is not positive")
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not number > 0:
+                raise ValueError(f"{name} {number} is not positive")
+            if number is not None and number > maxima.get(name, math.inf):
+                raise ValueError(f"{name} {number} is more than {maxima[name]:,}")
 
 
 def _is_required(field: "dataclasses.Field[Any]") -> bool:
@@ -191,9 +202,11 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
         start = default if isinstance(default, inner) else None
         return from_dict(inner, value, where=where, prefix=f"{key}.", default=start)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(_convert(int, value, key, where))
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise InputError(f"{key} must be of type {hint.__name__}, not {value!r}", where=where)
+    if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+        raise InputError(f"{key} {_TOO_LARGE}", where=where)
     return value
 
 
@@ -225,8 +238,10 @@ def _parse_override(text: str) -> dict[str, Any]:
         raise InputError(f"cannot read {text!r}", where="--set", remedy="Write section.key=value")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         parsed = value.strip()  # a bare word
+    except ValueError:
+        raise InputError(f"{key.strip()} {_TOO_LARGE}", where="--set") from None
     table: dict[str, Any] = {}
     inner = table
     *sections, last = key.strip().split(".")

@@ -35,7 +35,8 @@ class ClozeError(Exception):
         # names and values from files may contain terminal escape sequences
         line = " ".join(line.split())
         if len(line) > _MAX_CHARACTERS:  # a table may have thousands of columns, or a value megabytes
-            line = f"{line[: _MAX_CHARACTERS // 2]} … {line[-_MAX_CHARACTERS // 2 :]}"
+            half = (_MAX_CHARACTERS - 3) // 2
+            line = f"{line[:half]} … {line[-half:]}"
         return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 

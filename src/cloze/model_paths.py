@@ -20,6 +20,7 @@ from cloze.hub import (
     parse_hub_name,
 )
 from cloze.hub_download import download
+from cloze.run_files import verify_run_files
 
 Pointer: TypeAlias = Literal["latest", "best"]
 """A file in a run that contains the path of one of its checkpoints."""
@@ -81,6 +82,11 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
     return cached
 
 
+def is_bundled(path: Path) -> bool:
+    """Return whether a directory is that of a bundled model."""
+    return path.parent == _BUNDLED_MODELS.resolve()
+
+
 def _refuse_commit(path: Path, commit: str | None) -> None:
     if commit is not None:
         what = f"is not a model of the Hub, and has no commit {commit}"
@@ -120,8 +126,9 @@ def follow_pointer(run: Path, pointer: Pointer) -> Path:
     """Return the checkpoint whose path is in the file `latest` or `best` of a run.
 
     Raises:
-        InputError: the checkpoint does not exist.
+        InputError: the checkpoint does not exist, or the file is damaged.
     """
+    verify_run_files(run, names=(pointer,))
     text = file_io.read_file(run / pointer, max_bytes=_MAX_POINTER_BYTES)
     name = text.decode(errors="replace").strip()
     if not file_io.safe_join(run, name, where=run / pointer).is_dir():

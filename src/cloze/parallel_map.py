@@ -17,6 +17,8 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from cloze.arguments import describe
 from cloze.errors import InputError, RunError, handle_data_warnings
 
+_MAX_WORKERS = 1024
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -73,10 +75,14 @@ def num_workers(workers: Workers) -> int:
 
 
 def check_workers(workers: object) -> None:
-    """Raise InputError if `workers` is neither a number nor an executor."""
+    """Raise InputError if `workers` is neither a number up to a maximum nor an executor."""
     if isinstance(workers, bool) or not (isinstance(workers, int) or hasattr(workers, "num_workers")):
         remedy = "Give a number of processes, or a cluster"
         raise InputError(f"workers is {describe(workers)}", remedy=remedy)
+    if isinstance(workers, int) and workers > _MAX_WORKERS:
+        raise InputError(
+            f"more than {_MAX_WORKERS:,} processes", where="workers", remedy="Choose the number of cores"
+        )
 
 
 def map_unordered(
@@ -117,6 +123,7 @@ def _map(
     per_worker: int,
     ordered: bool,
 ) -> Iterator[Result]:
+    check_workers(workers)
     if workers == 1:
         yield from map(function, items)
         return

@@ -28,7 +28,7 @@ from samples import Samples, fill_in, sample_paths
 from cloze import artifacts
 from cloze.cli import main
 
-pytestmark = pytest.mark.protected
+pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 
 LIMIT_SECONDS = 5  # of the processor; other work on the machine does not count
 LIMIT_WAITING_SECONDS = 60  # a command that sleeps or waits takes no processor time
@@ -194,7 +194,7 @@ def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
     assert f"{tmp_path}/out: loss nan" in line
     assert "at step 7 (phase 1, epoch 0, instances from" in line
     assert "3 times in a row" in line
-    assert "Lower optimizer.learning_rate in run.toml and continue with --resume" in line
+    assert "Continue with a lower rate: --resume --set optimizer.learning_rate=RATE" in line
     assert "; step 4 was saved right before and may be corrupt" in line
     kept = sorted((tmp_path / "out/checkpoints").iterdir())
     assert kept

@@ -45,6 +45,7 @@ def results(directory: Path) -> list[Any]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.trials("kill", 6)
 def test_a_run_of_several_seeds_resumes_bit_identically(samples: Samples, tmp_path: Path) -> None:
     settings = f"--epochs 3 --seeds 2 --batch-size 2 {shlex.join(NANO_TASK)} --set checkpoints.every_steps=1"
     new = f"finetune classification -m {samples.run} -d {samples.table} {settings} -o"
@@ -67,6 +68,7 @@ def test_a_run_of_several_seeds_resumes_bit_identically(samples: Samples, tmp_pa
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.trials("kill", 4)
 def test_vectors_are_complete_or_absent(samples: Samples, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("the moor was dark and the hound was heard\n" * 30_000)
     random_delay, output = random.Random(3), tmp_path / "vectors.npy"

@@ -105,6 +105,7 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+TWENTY_KILLS = [pytest.mark.long, pytest.mark.trials("kill", 20)]
 BY_WORKERS, BY_THIS_PROCESS = 300_000, 32_000_000
 """Sizes of shards: small ones are read by the workers; of a single large one each worker makes parts."""
 
@@ -113,12 +114,12 @@ BY_WORKERS, BY_THIS_PROCESS = 300_000, 32_000_000
 @pytest.mark.parametrize(
     ("verb", "shard_bytes", "kills"),
     [
-        ("corpus", BY_WORKERS, 2),
-        ("corpus", BY_THIS_PROCESS, 1),
-        ("vocab", BY_WORKERS, 1),
-        pytest.param("corpus", BY_WORKERS, 20, marks=pytest.mark.long),
-        pytest.param("corpus", BY_THIS_PROCESS, 20, marks=pytest.mark.long),
-        pytest.param("vocab", BY_WORKERS, 20, marks=pytest.mark.long),
+        pytest.param("corpus", BY_WORKERS, 2, marks=pytest.mark.trials("kill", 2)),
+        pytest.param("corpus", BY_THIS_PROCESS, 1, marks=pytest.mark.trials("kill", 1)),
+        pytest.param("vocab", BY_WORKERS, 1, marks=pytest.mark.trials("kill", 1)),
+        pytest.param("corpus", BY_WORKERS, 20, marks=TWENTY_KILLS),
+        pytest.param("corpus", BY_THIS_PROCESS, 20, marks=TWENTY_KILLS),
+        pytest.param("vocab", BY_WORKERS, 20, marks=TWENTY_KILLS),
     ],
 )
 def test_build_is_bit_identical_after_sigkill(builder, vocabulary, tmp_path, verb, shard_bytes, kills):

@@ -7,6 +7,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig
 from cloze.inference.embedding_files import EmbeddingFileConfig, EmbeddingFileSummary, embed_file
 from cloze.inference.neighbors import VectorFile, neighbors_in_file
@@ -68,6 +69,26 @@ def test_several_processes_write_the_same(model: Path, lines: Path, tmp_path: Pa
         embed(model, lines, tmp_path / f"{workers}.npy", config, workers=workers, texts_per_part=6)
     one, two = (np.load(tmp_path / f"{workers}.npy") for workers in (1, 2))
     np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+def test_damaged_vectors_are_named(model: Path, lines: Path, tmp_path: Path, ending: str) -> None:
+    path, source = tmp_path / f"out.{ending}", lines if ending == "npy" else None
+    embed(model, lines, path)
+    whole, embedder = path.read_bytes(), Embedder.load(model, device="cpu")
+    for share in (0.2, 0.4, 0.6):
+        for bit in (0, 5):
+            place = int(share * len(whole))
+            content = bytearray(whole)
+            content[place] ^= 1 << bit
+            path.write_bytes(content)
+            with pytest.raises(InputError, match=rf"out\.{ending}: .*"):
+                neighbors_in_file(embedder, VectorFile(path, source), LINES[3])
+    path.write_bytes(whole)
+    expected = neighbors_in_file(embedder, VectorFile(path, source), LINES[3])
+    (tmp_path / "out.npy.sha256").unlink(missing_ok=True)  # as in files of earlier versions
+    assert neighbors_in_file(embedder, VectorFile(path, source), LINES[3]) == expected
 
 
 @pytest.mark.parametrize("ending", ["npy", "parquet"])

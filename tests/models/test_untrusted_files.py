@@ -36,7 +36,7 @@ from cloze.models.sentence_transformers import (
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.protected
+pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
 
 CONFIG = BertConfig(
     vocab_size=40,

@@ -71,6 +71,7 @@ def _kill_until_done(config: PretrainConfig, tmp_path: Path, *, kills: int, seed
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.trials("kill", 20)
 def test_resume_is_bit_identical_after_twenty_sigkills(nano, tmp_path):
     """Within epochs and steps, while saving, in both phases; dropout on, gradients accumulated."""
     config = replace(nano, steps=1200, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
@@ -88,6 +89,7 @@ def _with_all_ingredients(config: PretrainConfig) -> PretrainConfig:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.trials("kill", 2)
 def test_resume_of_a_fast_recipe_is_bit_identical_after_sigkill(nano, tmp_path):
     config = replace(nano, steps=160, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
     _kill_until_done(_with_all_ingredients(config), tmp_path, kills=2, seed=4)
@@ -95,6 +97,7 @@ def test_resume_of_a_fast_recipe_is_bit_identical_after_sigkill(nano, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
+@pytest.mark.trials("kill", 60)
 @pytest.mark.parametrize("seed", [2, 3])
 def test_resume_is_bit_identical_after_sixty_sigkills(nano, tmp_path, seed):
     config = replace(nano, steps=1500, checkpoints=CheckpointConfig(every_steps=1, keep_newest=2))

@@ -233,5 +233,5 @@ def test_sharded_ranks_end_with_a_message(quiet, tmp_path):
     assert ranks.join() == [1, 1]
     errors = dict(ranks.errors.get() for _ in range(2))
     assert errors[1].startswith("rank 1: out of memory, and sharded weights cannot be gathered")
-    assert "run.toml" in errors[1]
+    assert "--resume --set micro_batch_tokens=N" in errors[1]
     assert errors[0].startswith("rank 0: lost rank 1 of 0..1.")

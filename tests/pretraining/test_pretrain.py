@@ -28,6 +28,7 @@ from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseCo
 from cloze.pretraining.plan import plan_pretraining
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import Progress
+from cloze.run_files import write_run_files
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig, read_state
@@ -198,7 +199,7 @@ def test_masked_lm_checkpoint_continues_without_pairs(pretrained, tmp_path):
 
 def change_settings(run: Path, *overrides: str) -> None:
     settings = configuration.load(PretrainConfig, run / "run.toml", overrides)
-    (run / "run.toml").write_text(configuration.to_toml(settings))
+    write_run_files(run, {"run.toml": configuration.to_toml(settings)})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from families import REVIEWS
 
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
+from cloze.run_files import write_run_files
 from cloze.tasks.batches import stratified_mask
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.custom import Classification
@@ -102,8 +103,8 @@ def test_frozen_layers_keep_their_weights(config, tmp_path):
 def test_a_run_of_an_earlier_version_keeps_its_held_out_examples(config, tmp_path):
     run = tmp_path / "run"
     finetune(REVIEWS, replace(config, epochs=1, stratify=False), run)
-    settings = run / "run.toml"
-    settings.write_text(settings.read_text().replace("stratify = false\n", ""))
+    settings = (run / "run.toml").read_text()
+    write_run_files(run, {"run.toml": settings.replace("stratify = false\n", "")})
     scores = rows(run, "validation")[-1]["accuracy"]
     assert resume_finetuning(run)["accuracy"] == pytest.approx(scores)
 

@@ -137,7 +137,7 @@ def test_no_word_of_the_text_is_unknown(uncased_vocabulary):
 
 
 def _max_size_in(error) -> int:
-    return int(re.search(r"Use (\d+) tokens or fewer", str(error.value))[1])
+    return int(re.search(r"Use (\d+) tokens or fewer, at least \d+,", str(error.value))[1])
 
 
 def test_error_names_the_largest_possible_size():
@@ -147,6 +147,10 @@ def test_error_names_the_largest_possible_size():
     assert len(learn_vocabulary(COUNTS, size=most)) == most
     with pytest.raises(InputError, match=f"size: {most + 1} tokens requested, {most} occur"):
         learn_vocabulary(COUNTS, size=most + 1)
+    least = int(re.search(r"at least (\d+),", str(error.value))[1])
+    assert len(learn_vocabulary(COUNTS, size=least)) == least
+    with pytest.raises(InputError, match=f"size: {least - 1} is too small .* Use at least {least}"):
+        learn_vocabulary(COUNTS, size=least - 1)
 
 
 @pytest.mark.parametrize("letters", [900, 3000])

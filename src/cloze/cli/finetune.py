@@ -140,7 +140,10 @@ def run(
         )
     if resumed is not None:
         if overrides or recipe:
-            _check_unchanged(resumed, task, configuration.read_dict(recipe, overrides))
+            table, by_set = (
+                configuration.read_dict(*given) for given in ((recipe, overrides), (None, settings))
+            )
+            _change_settings(resumed, task, table, by_set)
         report = finetuning.resume_finetuning(resumed, task, workers=pool.resolve(), progress=flags.progress)
         _print_report(report, resumed, flags)
         return
@@ -202,12 +205,12 @@ def _find_task_name(recipe: Path | None, run: Path | None) -> str:
     return recipe_task
 
 
-def _check_unchanged(run: Path, task: str, settings: Mapping[str, Any]) -> None:
-    """Refuse settings that differ from those of the run to resume."""
+def _change_settings(run: Path, task: str, settings: Mapping[str, Any], by_set: Mapping[str, Any]) -> None:
+    """Change the settings of the run to resume that `--set` may change, and refuse others that differ."""
     from cloze import config as configuration
-    from cloze.tasks.config import finetuning_from_dict
+    from cloze.tasks.config import finetuning_from_dict, to_toml
     from cloze.tasks.data import find_files
-    from cloze.training.run import run_settings_file
+    from cloze.training.run import change_settings, run_settings_file
 
     file = run_settings_file(run, verb="finetune")
     saved_task, saved = finetuning_from_dict(task, configuration.read_toml(file), where=str(file))
@@ -218,10 +221,13 @@ def _check_unchanged(run: Path, task: str, settings: Mapping[str, Any]) -> None:
         train, dev = find_files(new_task, new.train, settings.get("dev"))
         new = replace(new, train=train, dev=dev)
     of_task = configuration.differences(saved_task, new_task)
-    options.refuse_differences(
-        run,
-        configuration.differences(saved, new) | {f"{task}.{name}": pair for name, pair in of_task.items()},
-    )
+    changes = configuration.differences(saved, new) | {
+        f"{task}.{name}": pair for name, pair in of_task.items()
+    }
+    if changed_by_set := options.settings_to_change(run, changes, {} if saved.has_trials else by_set):
+        table = configuration.read_toml(file)
+        configuration.merge_dicts(table, configuration.read_dict(overrides=changed_by_set))
+        change_settings(run, to_toml(*finetuning_from_dict(task, table, where="--set")))
 
 
 def _print_report(report: Mapping[str, Any], run: Path, flags: options.Flags) -> None:

@@ -110,6 +110,8 @@ Errors: TypeAlias = Annotated[
 TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
 Overwrite: TypeAlias = Annotated[bool, arg(help="Replace existing output.", help_behavior_hint="")]
 
+_MAX_LAYER = 1000
+
 Value = TypeVar("Value")
 
 
@@ -225,12 +227,12 @@ def parse_layers(text: str, flag: str = "--layers") -> tuple[int, ...]:
         for part in text.split(","):
             first, colon, last = part.partition(":")
             numbers = range(int(first), int(last if colon else first) + 1)
-            if not numbers:
+            if not numbers or max(abs(numbers[0]), abs(numbers[-1])) > _MAX_LAYER:
                 raise ValueError(part)
             layers += numbers
     except ValueError:
         remedy = "Write them as in 12, -2, 1,6 or -4:-1"
-        raise InputError(f"{text!r} names no layers", where=flag, remedy=remedy) from None
+        raise InputError(f"{text[:40]!r} names no layers", where=flag, remedy=remedy) from None
     return tuple(layers)
 
 
@@ -305,25 +307,34 @@ def run_to_resume(
     return None if is_free and has_settings else run
 
 
-def refuse_differences(run: Path, differences: Mapping[str, tuple[object, object]]) -> None:
-    """Refuse settings of the command line that differ from those of the run to resume.
+def settings_to_change(
+    run: Path, differences: Mapping[str, tuple[object, object]], by_set: Mapping[str, Any]
+) -> list[str]:
+    """Return the settings that `--set` changes in the run to resume, as overrides.
 
     Args:
         run: the run.
         differences: the value in the run and on the command line, by setting.
+        by_set: the settings of `--set`.
 
     Raises:
-        InputError: there are differences; the message names them.
+        InputError: other settings differ; the message names them.
     """
+    from cloze.config import differences as differing_keys
+    from cloze.config import to_overrides
+    from cloze.training.run import is_changeable
+
+    changeable = set(filter(is_changeable, differing_keys(by_set, {})))
     different = {
         key: pair
         for key, pair in differences.items()
         if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
     }
-    if different:
-        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in different.items())
+    if refused := {key: pair for key, pair in different.items() if key not in changeable}:
+        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
         what = f"--resume uses the settings of the run: {settings}"
         raise InputError(what, where=run, remedy="Leave them out, or start a new run in another --output")
+    return to_overrides({key: new for key, (_, new) in different.items()})
 
 
 def _absolute(path: object) -> str:

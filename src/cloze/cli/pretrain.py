@@ -75,7 +75,7 @@ def run(
         resumed = options.run_to_resume(output, others, verb="pretrain", has_settings=bool(table))
     if resumed is not None:
         if table:
-            _check_unchanged(resumed, table)
+            _change_settings(resumed, table, by_set)
         result = resume_pretraining(resumed, progress=flags.progress)
     else:
         if config is None and "init" in table:
@@ -122,11 +122,11 @@ def _read_settings(
     return table
 
 
-def _check_unchanged(run: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse settings that differ from those of the run to resume."""
+def _change_settings(run: Path, settings: Mapping[str, Any], by_set: Mapping[str, Any]) -> None:
+    """Change the settings of the run to resume that `--set` may change, and refuse others that differ."""
     from cloze import config as configuration
     from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
-    from cloze.training.run import run_settings_file
+    from cloze.training.run import change_settings, run_settings_file
 
     file = run_settings_file(run, verb="pretrain")
     table = configuration.read_toml(file)
@@ -147,7 +147,12 @@ def _check_unchanged(run: Path, settings: Mapping[str, Any]) -> None:
             for name, pair in changes.items()
             if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
         }
-    options.refuse_differences(run, changes)
+    if changed_by_set := options.settings_to_change(run, changes, by_set):
+        table = configuration.read_toml(file)
+        configuration.merge_dicts(table, configuration.read_dict(overrides=changed_by_set))
+        change_settings(
+            run, configuration.to_toml(configuration.from_dict(PretrainConfig, table, where="--set"))
+        )
 
 
 def _check_with_init(

@@ -152,8 +152,12 @@ class Shard:
         """Map a file that `write_shard` wrote."""
         remedy = "The file is damaged: copy or build the data set again"
         sentences, digests, paragraphs = map_record_batch(path, _COLUMNS, remedy=remedy).columns
+        if not _has_types(sentences, digests, paragraphs):
+            raise InputError(
+                "its columns have other types than those of a data set", where=path, remedy=remedy
+            )
         paragraph_digests, starts, ends = (paragraphs.values.field(name) for name in _PARAGRAPH_FIELDS)
-        return cls(
+        shard = cls(
             token_ids=sentences.values.values.to_numpy(),
             sentence_offsets=sentences.values.offsets.to_numpy(),
             document_offsets=sentences.offsets.to_numpy(),
@@ -163,10 +167,46 @@ class Shard:
             paragraph_starts=starts.to_numpy(),
             paragraph_ends=ends.to_numpy(),
         )
+        if not shard.is_consistent:
+            raise InputError("its documents and sentences do not cover its tokens", where=path, remedy=remedy)
+        return shard
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether documents cover all sentences, sentences all tokens, and paragraphs are within."""
+        num_sentences = len(self.sentence_offsets) - 1
+        covers = [
+            (self.sentence_offsets, len(self.token_ids)),
+            (self.document_offsets, num_sentences),
+            (self.paragraph_offsets, len(self.paragraph_digests)),
+        ]
+        ends_D = self.document_offsets[1:]
+        return (
+            all(offsets[0] == 0 and offsets[-1] == total for offsets, total in covers)
+            and bool((np.diff(self.document_offsets) > 0).all())
+            and bool((self.paragraph_starts < self.paragraph_ends).all())
+            and int(self.paragraph_starts.min(initial=0)) >= 0
+            and int(self.paragraph_ends.max(initial=0)) <= (int(ends_D[-1]) if len(ends_D) else 0)
+        )
 
 
 _COLUMNS = ("sentences", "digest", "long_paragraphs")
 _PARAGRAPH_FIELDS = ("digest", "start", "end")
+
+
+def _has_types(sentences: pa.Array, digests: pa.Array, paragraphs: pa.Array) -> bool:
+    """Return whether columns have the types of a shard, and no nulls."""
+    is_list, is_struct = pa.types.is_list, pa.types.is_struct
+    return (
+        is_list(sentences.type)
+        and is_list(sentences.type.value_type)
+        and sentences.type.value_type.value_type in (pa.uint16(), pa.uint32())
+        and digests.type == pa.uint64()
+        and is_list(paragraphs.type)
+        and is_struct(paragraphs.type.value_type)
+        and {*_PARAGRAPH_FIELDS} <= {field.name for field in paragraphs.type.value_type}
+        and not any(column.null_count for column in (sentences, sentences.values, digests, paragraphs))
+    )
 
 
 def write_shard(path: Path, shard: Shard, *, vocab_size: int) -> None:
@@ -277,6 +317,11 @@ class Documents:
         tokens_D = self.sentence_offsets[self.end_sentence] - self.sentence_offsets[self.first_sentence]
         return float(tokens_D.max(initial=0) / max(tokens_D.sum(), 1))
 
+    @property
+    def largest_id(self) -> int:
+        """The largest token ID, with its mark if it continues a word; all tokens are read."""
+        return max((int(shard.max(initial=0)) for shard in self._shards), default=0)
+
     def __len__(self) -> int:
         return len(self.first_sentence)
 
@@ -362,6 +407,11 @@ class Dataset:
         if (len(documents), documents.sentence_offsets[-1]) != (info.documents, info.tokens):
             what = "its numbers of documents and tokens are not those of the shards"
             raise InputError(what, where=path / INFO_FILE, remedy=_BUILD_AGAIN)
+        if not info.tokens:
+            raise InputError("holds no text", where=path, remedy=_BUILD_AGAIN)
+        if verify and documents.largest_id >= info.vocab_size * (1 + info.has_words):
+            what = f"token ID {documents.largest_id:,}, the vocabulary has {info.vocab_size:,} tokens"
+            raise InputError(what, where=path, remedy=_BUILD_AGAIN)
         return cls(path, info, shards, documents)
 
     @property

@@ -39,6 +39,10 @@ def take(
     """Return the next `count` instances as (epoch, indices), across epochs, and the position after them."""
     parts: list[tuple[int, Integers]] = []
     epoch, index = position.epoch, position.index
+    if index and index >= source.num_instances(epoch):
+        raise InputError(
+            f"position {index:,} is beyond the instances of epoch {epoch}", where="training state"
+        )
     while count:
         available = source.num_instances(epoch)
         if available == 0:

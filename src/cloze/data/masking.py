@@ -17,6 +17,7 @@ Targets: TypeAlias = Literal["masked", "next", "previous"]
 """Predicted tokens: the masked ones, or at each position the next or the previous token."""
 
 _MIN_SHARE_WITHOUT_SPACES = 0.05
+_MIN_RATE = 1e-6
 _SELECT, _REPLACE, _RANDOM_TOKEN = 1, 2, 3  # keys of the random numbers of a token
 _LAST = np.uint64(2**64 - 1)
 
@@ -41,10 +42,10 @@ class MaskingConfig:
     """Mask all tokens of a word or none."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.masked_lm_prob < 1:
-            raise ValueError(f"masked_lm_prob {self.masked_lm_prob} is not between 0 and 1")
-        if self.initial_masked_lm_prob is not None and not 0 < self.initial_masked_lm_prob < 1:
-            raise ValueError(f"initial_masked_lm_prob {self.initial_masked_lm_prob} is not between 0 and 1")
+        for name in ("masked_lm_prob", "initial_masked_lm_prob"):
+            value = getattr(self, name)
+            if value is not None and not _MIN_RATE <= value < 1:
+                raise ValueError(f"{name} {value} is not between {_MIN_RATE} and 1")
         if not (self.mask_token_prob >= 0 and self.random_token_prob >= 0):  # NaN fails this, too
             raise ValueError("mask_token_prob and random_token_prob must not be negative")
         if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:

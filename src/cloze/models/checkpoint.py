@@ -59,7 +59,7 @@ _REQUIRED_KEYS = (
     "max_position_embeddings",
 )
 _MAX_VALUES = dict.fromkeys((*_REQUIRED_KEYS, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
-"""Limits against damaged files, from which a model would be built before its weights turn out to be missing."""
+"""Limits against damaged files and settings, from which a model would be built before anything is missing."""
 _MAX_PARAMETERS = 4_000_000_000
 _NO_CHECKPOINT = "Give the directory of a checkpoint"
 
@@ -305,16 +305,27 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     if "hidden_act" in values:
         values["hidden_act"] = _ACTIVATIONS.get(str(values["hidden_act"]), values["hidden_act"])
     config: BertConfig = from_dict(config_class, values, where=where)
-    for key, limit in _MAX_VALUES.items():
-        if getattr(config, key) > limit:
-            raise InputError(f"{key} = {getattr(config, key)} is more than {limit:,}", where=where)
-    if (num_parameters := _count_parameters(config)) > _MAX_PARAMETERS:
-        what = f"a model of {num_parameters:,} parameters, more than {_MAX_PARAMETERS:,}"
-        raise InputError(what, where=where)
+    try:
+        check_size(config)
+    except ValueError as error:
+        raise InputError(str(error), where=where) from None
     return config
 
 
-def _count_parameters(config: BertConfig) -> int:
+def check_size(config: BertConfig) -> None:
+    """Check an encoder's sizes before it is built.
+
+    Raises:
+        ValueError: it is too large.
+    """
+    for key, limit in _MAX_VALUES.items():
+        if getattr(config, key) > limit:
+            raise ValueError(f"{key} = {getattr(config, key)} is more than {limit:,}")
+    if (num_parameters := count_parameters(config)) > _MAX_PARAMETERS:
+        raise ValueError(f"a model of {num_parameters:,} parameters, more than {_MAX_PARAMETERS:,}")
+
+
+def count_parameters(config: BertConfig) -> int:
     """Return the number of parameters of matrices and embeddings; the others hardly matter."""
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     layer = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size

@@ -9,13 +9,16 @@ from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.models.attention import AttendsTo
 from cloze.models.bert import SIZES, BertConfig
+from cloze.models.checkpoint import check_size
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.config import EvaluationConfig
+from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig
 from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
+
+_MAX_STEPS = 1_000_000_000
 
 Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
 MODEL_OVERRIDES_WITH_INIT = (
@@ -50,7 +53,7 @@ class ModelConfig:
     """sinusoidal: the position embeddings are sine waves and are not trained."""
 
     def __post_init__(self) -> None:
-        self.encoder(vocab_size=1)
+        check_size(self.encoder(vocab_size=1))
 
     def encoder(self, *, vocab_size: int) -> BertConfig:
         """Return the config of the encoder."""
@@ -98,7 +101,9 @@ class PhaseConfig:
             raise ValueError(f"max_seq_length {self.max_seq_length} is less than 8")
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction {self.fraction} is not in (0, 1]")
-        check_positive(self, "batch_size", "max_predictions_per_seq")
+        check_positive(
+            self, batch_size=MAX_BATCH_SIZE, max_seq_length=MAX_TOKENS, max_predictions_per_seq=MAX_TOKENS
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +117,7 @@ class GoogleInstancesConfig:
     """Passes over the corpus, each with other pairs and masks."""
 
     def __post_init__(self) -> None:
-        check_positive(self, "dupe_factor")
+        check_positive(self, dupe_factor=1000)
 
 
 PAPER_PHASES = (
@@ -169,7 +174,7 @@ class PretrainConfig:
         )
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: --steps 10000 or --budget 30m")
-        check_positive(self, "steps")
+        check_positive(self, steps=_MAX_STEPS, micro_batch_tokens=MAX_TOKENS)
         if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
             raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
         if self.init is not None and self.model.positions != "learned":

@@ -1,5 +1,6 @@
 """The data of a pre-training run: its data set, its instances, and the held-out instances to evaluate on."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from cloze import artifacts, file_io
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
-from cloze.data.dataset import KIND, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
+from cloze.data.dataset import INFO_FILE, MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances import DynamicInstances, InstanceSource, micro_batches, take
 from cloze.data.masking import Targets, describe_whole_words
@@ -88,7 +89,7 @@ class PretrainingData:
         path = Path(config.data)
 
         def verify() -> None:
-            artifacts.verify(path, kind=KIND)
+            Dataset.open(path)
 
         context.run_on_rank_zero(verify)
         dataset = Dataset.open(path, verify=False)
@@ -99,6 +100,9 @@ class PretrainingData:
             raise InputError(what, where=config.data, remedy=remedy)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
         tokenizer, train = Tokenizer.load(path), dataset.split("train")
+        if tokenizer.vocab_size != dataset.vocab_size:
+            what = f"{tokenizer.vocab_size:,} tokens in its vocabulary, {dataset.vocab_size:,} in {INFO_FILE}"
+            raise InputError(what, where=config.data, remedy="Build the data set again")
         held_out = _held_out_batches(config, dataset, tokenizer)
         old_held_out: Sequence[PretrainingBatch] = ()
         if config.old_data is not None:
@@ -139,6 +143,8 @@ class PretrainingBatches:
     ) -> StepData[PretrainingBatch]:
         """Return this rank's share of the next `batch_size` instances of the phase at `progress`."""
         number = int(phase_indices(np.array(progress), [phase for phase, _ in self.phases]))
+        if position.phase >= len(self.phases):
+            raise InputError(f"the run has no phase {position.phase + 1}", where="training state")
         if number != position.phase:
             position = DataPosition(phase=number)
         phase, source = self.phases[number]
@@ -276,8 +282,13 @@ def phase_indices(progress: Reals, phases: Sequence[PhaseConfig]) -> Integers:
 
 def steps_per_phase(steps: int, phases: Sequence[PhaseConfig]) -> list[int]:
     """Return the number of steps of each phase; a short phase of a short run may have none."""
-    numbers = phase_indices(np.arange(steps) / steps, phases)
-    return [int(count) for count in np.bincount(numbers, minlength=len(phases))]
+    ends = [
+        bisect_right(
+            range(steps), number, key=lambda step: int(phase_indices(np.array(step / steps), phases))
+        )
+        for number in range(len(phases))
+    ]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _share_of_rank(

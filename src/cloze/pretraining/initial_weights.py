@@ -9,7 +9,7 @@ import torch
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig, initialize_weights
-from cloze.models.checkpoint import load_model
+from cloze.models.checkpoint import count_parameters, load_model
 from cloze.models.encoder import build_encoder
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.models.sinusoidal import set_sinusoidal_positions
@@ -19,6 +19,11 @@ from cloze.pretraining.config import ModelConfig, PretrainConfig
 from cloze.progress import Progress
 from cloze.tokenization.special_tokens import CONTINUATION, UNUSED
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.memory import available_memory
+from cloze.training.precision import resolve_device
+
+_BYTES_PER_PARAMETER = 4 * 4
+"""The weight, its gradient and two averages, in float32."""
 
 
 def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progress) -> BertForPreTraining:
@@ -30,7 +35,9 @@ def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progre
     """
     if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
-        encoder = build_encoder(config.model.encoder(vocab_size=tokenizer.vocab_size), generator=generator)
+        encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size)
+        _check_memory(config, encoder_config)
+        encoder = build_encoder(encoder_config, generator=generator)
         if config.model.positions == "sinusoidal":
             set_sinusoidal_positions(encoder)
         return BertForPreTraining(encoder, generator=generator)
@@ -49,6 +56,23 @@ def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progre
             f"{len(rows):,} tokens are new to {config.init}: each starts as the mean of its old tokens"
         )
     return model
+
+
+def _check_memory(config: PretrainConfig, encoder: BertConfig) -> None:
+    """Check that the weights, their gradients and the optimizer's averages fit in memory, before they are made.
+
+    Raises:
+        InputError: they do not.
+    """
+    available = available_memory(resolve_device(config.device))
+    num_parameters = count_parameters(encoder)
+    if available is None or config.distribution.sharded or _BYTES_PER_PARAMETER * num_parameters <= available:
+        return
+    needed = _BYTES_PER_PARAMETER * num_parameters / 1e9
+    what = (
+        f"training {num_parameters:,} parameters takes {needed:,.1f} GB, {available / 1e9:,.1f} GB are free"
+    )
+    raise InputError(what, where="model", remedy="Choose a smaller one, as in -m mini")
 
 
 def check_lengths(config: PretrainConfig, encoder: BertConfig) -> None:

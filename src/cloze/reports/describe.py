@@ -9,19 +9,22 @@ from typing import Any
 from cloze import artifacts
 from cloze.artifacts import RUN_CONFIG
 from cloze.config import read_toml
-from cloze.data.dataset import Dataset, Documents
+from cloze.data.dataset import INFO_FILE, Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.hub import name_of_snapshot
-from cloze.model_paths import find_model_directory, follow_pointer
-from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
+from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
+from cloze.models.checkpoint import CONFIG_FILE, TRAINING_FOLDER, load_config, load_labels
 from cloze.models.encoder import get_encoder_class
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
-from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
+from cloze.run_files import CHECKSUMS, METRICS, has_checksums, verify_run_files
+from cloze.tasks.hyperparameter_search import TRIALS, TRIALS_FOLDER
+from cloze.tasks.run import SCORES
 from cloze.tokenization.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
-from cloze.training.checkpoints import STATE_FILE, read_state
-from cloze.training.metrics_log import METRICS
+from cloze.training.checkpoints import STATE_FILE, check_settings, read_state, settings_of_newest_checkpoint
+from cloze.training.environment import ENVIRONMENT
+from cloze.training.run import is_run
 
 _REMEDY = "Give a directory that cloze wrote, or a Hugging Face model"
 
@@ -68,7 +71,22 @@ def describe(directory: Path | str) -> Description:
         kind = "vocabulary"
     else:
         raise InputError("not a checkpoint, data set, vocabulary or run", where=directory, remedy=_REMEDY)
-    return Description(directory, kind, _FACTS[kind](directory) if kind in _FACTS else {}, checked)
+    file, expected = (CONFIG_FILE, None) if kind == "vocabulary" else (INFO_FILE, "dataset")
+    if kind != expected and (directory / file).is_file():
+        what = f"says that a directory with {file} is a {kind}"
+        raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
+    facts = _FACTS[kind](directory) if kind in _FACTS else {}
+    if not checked and _had_manifest(directory):
+        what = f"missing, so that the files of {directory} cannot be verified"
+        raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
+    return Description(directory, kind, facts, checked)
+
+
+def _had_manifest(directory: Path) -> bool:
+    """Return whether a directory is a checkpoint that cloze wrote: of a run, with its training state, or bundled."""
+    path = directory.resolve()
+    is_of_run = path.parent.name == "checkpoints" and is_run(path.parent.parent)
+    return is_of_run or is_bundled(path) or (path / TRAINING_FOLDER).is_dir()
 
 
 def _verify(directory: Path, kind: str | None = None) -> int:
@@ -139,8 +157,11 @@ def _split_facts(documents: Documents) -> dict[str, int]:
 
 def _describe_run(run: Path) -> Description:
     rows = read_run_metrics(run) if (run / METRICS).is_file() else []
-    checked, names = {}, []
+    checked: dict[str, int] = {}
+    names = []
     for folder in (run, *sorted((run / TRIALS_FOLDER).glob("*"))):
+        num_files = _check_run_files(folder)
+        checked |= {str(folder): num_files} if num_files else {}
         for path in sorted((folder / "checkpoints").glob("step-*")):
             if path.is_dir():
                 checked[str(path)] = _verify(path, kind="checkpoint")
@@ -157,6 +178,25 @@ def _describe_run(run: Path) -> Description:
     if (run / RUN_CONFIG).is_file():
         facts["settings"] = read_toml(run / RUN_CONFIG)
     return Description(run, "run", facts, checked)
+
+
+def _check_run_files(run: Path) -> int:
+    """Check the small files of a run, and return the number of those with a checksum.
+
+    Those of runs of earlier versions have none; damage is found if they cannot be read.
+    """
+    if not has_checksums(run) and settings_of_newest_checkpoint(run) is not None:
+        what, remedy = (
+            "missing, though its checkpoints are of a run with one",
+            "Copy it again, or resume the run",
+        )
+        raise artifacts.IntegrityError(what, where=run / CHECKSUMS, remedy=remedy)
+    for name in (ENVIRONMENT, SCORES, TRIALS):
+        if (run / name).is_file():
+            read_json(run / name)
+    if (run / RUN_CONFIG).is_file():
+        check_settings(run, settings_of_newest_checkpoint(run))
+    return verify_run_files(run)
 
 
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(

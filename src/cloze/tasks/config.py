@@ -10,6 +10,7 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
     text_column = "review"
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,12 +27,14 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.checkpoints import CheckpointConfig
+from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS
 from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
 DEV_FRACTION = 0.1
+_MAX_EPOCHS, _MAX_RUNS = 100_000, 10_000
 
 Config = TypeVar("Config")
 
@@ -47,8 +50,16 @@ class GridConfig:
     def __post_init__(self) -> None:
         for name in ("batch_sizes", "learning_rates", "epochs"):
             values = getattr(self, name)
-            if any(value <= 0 for value in values) or len(set(values)) < len(values):
+            if not all(value > 0 for value in values) or len(set(values)) < len(values):
                 raise ValueError(f"{name} {list(values)} must be positive and distinct")
+        configuration.check_positive(self, batch_sizes=MAX_BATCH_SIZE, learning_rates=1, epochs=_MAX_EPOCHS)
+
+    @property
+    def size(self) -> int:
+        """The number of combinations."""
+        return math.prod(
+            max(1, len(values)) for values in (self.batch_sizes, self.learning_rates, self.epochs)
+        )
 
 
 PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2, 3, 4))
@@ -119,18 +130,18 @@ class FinetuneConfig:
         configuration.check_types(self)
         check_license(self.license)
         self.distribution.check({"optimizer.muon": self.optimizer.muon is not None})
-        for name in (
-            "epochs",
-            "batch_size",
-            "seeds",
-            "evaluations_per_epoch",
+        configuration.check_positive(
+            self,
             "log_every_steps",
             "train_examples",
             "budget_seconds",
             "patience",
-        ):
-            if (value := getattr(self, name)) is not None and value <= 0:
-                raise ValueError(f"{name} {value} is not positive")
+            epochs=_MAX_EPOCHS,
+            batch_size=MAX_BATCH_SIZE,
+            seeds=_MAX_RUNS,
+            evaluations_per_epoch=1000,
+            micro_batch_tokens=MAX_TOKENS,
+        )
         if not 0 < self.dev_fraction < 1:
             raise ValueError(f"dev_fraction {self.dev_fraction} is not between 0 and 1")
         if self.freeze_layers < 0:
@@ -142,6 +153,8 @@ class FinetuneConfig:
             raise ValueError(f"{what} ({self.max_seq_length})")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed {self.seed} is not in 0..2147483647")
+        if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
+            raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
         if self.seed + self.seeds > 2**31:
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
 

@@ -3,6 +3,7 @@
 Source: Hinton et al. 2015, 2.
 """
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -29,8 +30,8 @@ class DistillationConfig:
     """The layers of the initial model that the student keeps, counted from 0; empty keeps all (Sanh et al. 2019)."""
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature {self.temperature} is not positive")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature {self.temperature} is not positive and finite")
         if not 0 < self.weight <= 1:
             raise ValueError(f"weight {self.weight} is not above 0 and at most 1")
         if self.unlabeled is not None and self.teacher is None:

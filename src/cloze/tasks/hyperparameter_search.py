@@ -4,6 +4,7 @@ RUN/run.toml  trials.json  scores.json  best  latest
 RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one run
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,11 +16,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.file_io import read_json
 from cloze.model_paths import follow_pointer
 from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.progress import SILENT, Progress
+from cloze.run_files import verify_run_files, write_run_files
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.tasks.run import (
     SCORES,
@@ -147,6 +149,7 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
 
 
 def _result(trial: Path) -> dict[str, Any]:
+    verify_run_files(trial, names=(SCORES,))
     keep_best_checkpoint(trial)
     scores = read_json(trial / SCORES)
     return {
@@ -179,11 +182,11 @@ def _summarize(
     settings.sort(key=lambda setting: setting["mean"][metric], reverse=metric not in task.lower_is_better)
     first = {key: best[key] for key in ("data", "examples")}
     summary = {"task": task.name, **first, "metric": metric, "best": best, "settings": settings}
-    file_io.write_json(run / TRIALS, summary)
-    file_io.write_json(run / SCORES, {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)})
-    checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run)
-    for pointer in ("latest", "best"):
-        file_io.write_text(run / pointer, f"{checkpoint.as_posix()}\n")
+    scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
+    checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()
+    texts = {name: json.dumps(value, indent=1) for name, value in ((TRIALS, summary), (SCORES, scores))}
+    texts |= {"latest": checkpoint, "best": checkpoint}
+    write_run_files(run, {name: f"{text}\n" for name, text in texts.items()})
     return summary
 
 

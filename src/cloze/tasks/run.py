@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from cloze import file_io
 from cloze.callbacks import Callback
 from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
@@ -16,6 +15,7 @@ from cloze.models.checkpoint import load_config, load_model
 from cloze.models.encoder import Encoder, find_encoder, keep_layers
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
+from cloze.run_files import write_run_json
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
 from cloze.tasks.data import LabeledData, load_data, resolve_files
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
@@ -309,7 +309,7 @@ def _score_best(
     scores |= task.score(data.dev, predictions)
     if (breakdown := task.breakdown(data.dev, predictions)) is not None:
         scores |= breakdown.to_dict()
-    file_io.write_json(run / SCORES, scores)
+    write_run_json(run, SCORES, scores)
     return scores
 
 

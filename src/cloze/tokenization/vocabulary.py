@@ -181,7 +181,10 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
             available = _with_reserved(len(letters) + len(learned))
             max_size = _max_size(usable, alphabet, available, bar)
             what = f"{size:,} tokens requested, {available:,} occur {MIN_COUNT} times or more in the text"
-            remedy = f"Use {max_size} tokens or fewer, or more text" if max_size else "Give more text"
+            remedy = "Give more text"
+            if max_size:
+                min_size = _with_reserved(2 * len(_alphabet(usable, max_size)))
+                remedy = f"Use {max_size} tokens or fewer, at least {min_size}, or more text"
             raise InputError(what, where="size", remedy=remedy)
     return [*reserved, *letters, *learned]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-_COUNT = "count"
+AVERAGE_COUNT = "count"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,11 +65,11 @@ class TailAverage:
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for `restore` while the mean is applied: the weights, and the number of steps averaged."""
         weights = {name: weight.detach().cpu().contiguous() for name, weight in self._means.items()}
-        return {**weights, _COUNT: torch.tensor(self._count)}
+        return {**weights, AVERAGE_COUNT: torch.tensor(self._count)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore the state, and the weights of a model that was saved with the mean."""
-        self._count = int(tensors[_COUNT])
+        self._count = int(tensors[AVERAGE_COUNT])
         self._means = {
             name: tensors[name].to(parameter.device)
             for name, parameter in self._parameters.items()

@@ -9,31 +9,40 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cloze import artifacts, file_io
-from cloze.config import check_positive
+from cloze.config import check_positive, differences, read_toml
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
 from cloze.model_paths import follow_pointer
 from cloze.models.checkpoint import KIND, TRAINING_FOLDER, save_weights
 from cloze.progress import Progress
+from cloze.run_files import METRICS, verify_run_files, write_run_files
 from cloze.training.adamw import is_step_with_correction
+from cloze.training.averaging import AVERAGE_COUNT
+from cloze.training.metric_sums import check_log_window
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.parallelize import distribute_like
 
 STATE_FILE = f"{TRAINING_FOLDER}/state.json"
+SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
+"""The run's settings when the checkpoint was written; those of earlier versions have none."""
 _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
+_REQUIRED_VALUES = ("step", "elapsed_seconds", "tokens", "position")
+_MAX_COUNT = 1 << 62
 _AVERAGE = f"{TRAINING_FOLDER}/average.safetensors"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
+_OPTIMIZER_KEYS = ("exp_avg", "exp_avg_sq", "momentum", "step")
 _KEY_OF_FIELD = {"best_score": "best_merit", "immutable_settings": "fixed"}
 """The other keys of the state are named as the fields."""
 
@@ -94,22 +103,25 @@ def save_checkpoint(
     path = run / _checkpoint_name(state.step)
     with artifacts.write_directory(path, kind=KIND, overwrite=True) as directory:
         save_model(directory)
-        (directory / TRAINING_FOLDER).mkdir()
+        (directory / TRAINING_FOLDER).mkdir(exist_ok=True)
         save_weights(dict(optimizer_state), directory / _OPTIMIZER)
         if average is not None:
             save_weights(dict(average), directory / _AVERAGE)
         values = {_KEY_OF_FIELD.get(field, field): value for field, value in asdict(state).items()}
         (directory / STATE_FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    write_pointers(run, state)
+    write_pointers(run, state, record_metrics=(run / METRICS).is_file())
 
 
-def write_pointers(run: Path, state: TrainingState) -> None:
+def write_pointers(run: Path, state: TrainingState, *, record_metrics: bool = False) -> None:
     """Write `latest` and `best`, or delete them if there is no such checkpoint."""
-    for pointer, step in (("latest", state.step), ("best", state.best_step)):
-        if step is not None and (run / _checkpoint_name(step)).is_dir():
-            file_io.write_text(run / pointer, _checkpoint_name(step) + "\n")
-        else:
-            (run / pointer).unlink(missing_ok=True)
+    steps = {"latest": state.step, "best": state.best_step}
+    texts = {
+        pointer: None
+        if step is None or not (run / _checkpoint_name(step)).is_dir()
+        else _checkpoint_name(step) + "\n"
+        for pointer, step in steps.items()
+    }
+    write_run_files(run, texts, record_metrics=record_metrics)
 
 
 def move_later_checkpoints_aside(run: Path, step: int) -> None:
@@ -155,7 +167,7 @@ def keep_best_checkpoint(run: Path) -> None:
     if not (run / _CHECKPOINTS).is_dir():
         return
     best = follow_pointer(run, "best")
-    file_io.write_text(run / "latest", _checkpoint_name(_step_of(best)) + "\n")
+    write_run_files(run, {"latest": _checkpoint_name(_step_of(best)) + "\n"})
     for path in _checkpoints_of(run):
         if path != best:
             artifacts.remove_directory(path)
@@ -182,6 +194,12 @@ def newest_checkpoint(run: Path, progress: Progress) -> Path | None:
     return None
 
 
+def settings_of_newest_checkpoint(run: Path) -> Path | None:
+    """Return the copy of `run.toml` in the newest checkpoint that has one."""
+    copies = (path / SETTINGS_FILE for path in reversed(_checkpoints_of(run)))
+    return next((copy for copy in copies if copy.is_file()), None)
+
+
 def read_state(checkpoint: Path) -> TrainingState:
     """Read the state of a run.
 
@@ -193,16 +211,50 @@ def read_state(checkpoint: Path) -> TrainingState:
     try:
         values = file_io.read_json(checkpoint / STATE_FILE)
         values |= {field: values.pop(key, None) for field, key in _KEY_OF_FIELD.items()}
+        if (
+            missing := {*_REQUIRED_VALUES} - values.keys()
+            or {*asdict(DataPosition())} - values["position"].keys()
+        ):
+            raise KeyError(", ".join(sorted(missing)))
         values["position"] = DataPosition(**values["position"])
         values["best_score"] = tuple(values["best_score"])
         state = TrainingState(**values)
-    except (InputError, TypeError, KeyError) as error:
+        _check_state(state, checkpoint.name)
+    except (InputError, AttributeError, TypeError, KeyError, ValueError) as error:
         what = f"holds no training state to resume from ({getattr(error, 'what', error)})"
         raise InputError(what, where=checkpoint, remedy="Start a new run with --init") from error
     run = checkpoint.parent.parent
     if state.best_step is None or (run / _checkpoint_name(state.best_step)).is_dir():
         return state
     return replace(state, best_step=None, best_score=())
+
+
+def _check_state(state: TrainingState, name: str) -> None:
+    """Check the values of the state in the checkpoint of a name.
+
+    Raises:
+        ValueError: one is of another type, or impossible.
+    """
+    counts = [
+        state.step,
+        state.tokens,
+        *astuple(state.position),
+        state.best_step or 0,
+        state.micro_batch_tokens or 1,
+    ]
+    numbers = [state.elapsed_seconds, *state.best_score]
+    if not all(type(count) is int and 0 <= count < _MAX_COUNT for count in counts):
+        raise ValueError("a count is negative, too large or no whole number")
+    if not all(type(number) in (int, float) for number in numbers) or not state.elapsed_seconds >= 0:
+        raise ValueError("a time or score is no number, or negative")
+    if (state.best_step or 0) > state.step or (
+        _NAME.fullmatch(name) and _checkpoint_name(state.step) != f"{_CHECKPOINTS}/{name}"
+    ):
+        raise ValueError(f"step {state.step} and best step {state.best_step} in {name}")
+    if not isinstance(state.immutable_settings or {}, dict):
+        raise ValueError("the settings are no table")
+    if state.log_window is not None:
+        check_log_window(state.log_window)
 
 
 def check_unchanged(state: TrainingState, immutable_settings: Mapping[str, Any], run: Path) -> None:
@@ -217,6 +269,34 @@ def check_unchanged(state: TrainingState, immutable_settings: Mapping[str, Any],
         # earlier versions had fewer settings
         if state.immutable_settings.get(name, value) != json.loads(json.dumps(value)):
             raise changed_setting_error(name, run)
+
+
+def check_settings(run: Path, written: Path | None) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that a resumed run changes, with the values in its checkpoint and in `run.toml`.
+
+    Args:
+        run: the run.
+        written: the copy of `run.toml` in the checkpoint that it resumes from, if there is one.
+
+    Raises:
+        InputError: `run.toml` is not as cloze wrote it; the message names what differs from the checkpoint.
+    """
+    file, damage = run / artifacts.RUN_CONFIG, None
+    try:
+        is_recorded = verify_run_files(run, names=(artifacts.RUN_CONFIG,)) > 0
+    except artifacts.IntegrityError as error:
+        is_recorded, damage = False, error
+    if written is None or not written.is_file():  # before the first checkpoint, or of an earlier version
+        if damage is not None:
+            raise damage
+        return {}
+    changes = differences(read_toml(written), read_toml(file))
+    if changes and not is_recorded:
+        values = ", ".join(f"{key} is {new!r}, not {old!r}" for key, (old, new) in changes.items())
+        what = f"differs from {written}: {values}"
+        remedy = "Restore it; what may change in a run is changed by --resume --set KEY=VALUE"
+        raise InputError(what, where=file, remedy=remedy)
+    return changes
 
 
 def changed_setting_error(setting: str, run: Path) -> InputError:
@@ -235,7 +315,7 @@ def load_optimizer(
         InputError: it is the state of another optimizer.
     """
     run, parameters = checkpoint.parent.parent, dict(model.named_parameters())
-    tensors = load_file(checkpoint / _OPTIMIZER)
+    tensors = _load_tensors(checkpoint / _OPTIMIZER)
     if not tensors:
         return
     if (config.muon is not None) != any(name.startswith("momentum/") for name in tensors):
@@ -246,15 +326,50 @@ def load_optimizer(
     if has_correction != config.bias_correction:
         raise changed_setting_error("optimizer.bias_correction", run)
     for key_and_name, tensor in tensors.items():
-        key, name = key_and_name.split("/", 1)
-        if key != "step" or has_correction:
-            optimizer.state[parameters[name]][key] = distribute_like(parameters[name], tensor)
+        key, _, name = key_and_name.partition("/")
+        parameter = parameters.get(name)
+        if key not in _OPTIMIZER_KEYS or parameter is None:
+            raise _wrong_state(checkpoint / _OPTIMIZER, f"the model has no {key_and_name:.100}")
+        if key == "step" and not has_correction:
+            continue
+        if tensor.shape != (() if key == "step" else parameter.shape) or not tensor.isfinite().all():
+            raise _wrong_state(checkpoint / _OPTIMIZER, f"{key_and_name} has another shape, or is not finite")
+        optimizer.state[parameter][key] = distribute_like(parameter, tensor)
+    for parameter, state in optimizer.state.items():
+        if len(state) < (1 if "momentum" in state else 2 + has_correction):
+            name = next(name for name, other in parameters.items() if other is parameter)
+            raise _wrong_state(checkpoint / _OPTIMIZER, f"it has only {', '.join(state)} of {name}")
 
 
-def load_average(checkpoint: Path) -> dict[str, Tensor] | None:
-    """Load the state of averaged weights of a checkpoint, if it has any."""
+def _load_tensors(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise _wrong_state(file, f"it cannot be read: {error}") from error
+
+
+def _wrong_state(file: Path, what: str) -> InputError:
+    """Return the error of a file that is as it was written, but does not belong to the run."""
+    return InputError(
+        f"is not the state of this run: {what}", where=file, remedy="Resume an earlier checkpoint"
+    )
+
+
+def load_average(checkpoint: Path, model: nn.Module) -> dict[str, Tensor] | None:
+    """Load the state of averaged weights of a checkpoint, if it has any.
+
+    Raises:
+        InputError: it is that of another model.
+    """
     file = checkpoint / _AVERAGE
-    return load_file(file) if file.exists() else None
+    if not file.exists():
+        return None
+    tensors = _load_tensors(file)
+    expected = {name: parameter.shape for name, parameter in model.named_parameters()}
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if shapes.pop(AVERAGE_COUNT, None) != () or (shapes and shapes != expected):
+        raise _wrong_state(file, "it has other weights than the model")
+    return tensors
 
 
 def optimizer_state_tensors(

@@ -9,6 +9,10 @@ from cloze.training.distributed import DistributionConfig
 from cloze.training.optimizer import OptimizerConfig
 from cloze.training.precision import Precision
 
+MAX_BATCH_SIZE = 100_000
+MAX_TOKENS = 10_000_000
+"""Of a sequence, or of a micro-batch."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvaluationConfig:
@@ -23,7 +27,7 @@ class EvaluationConfig:
     """Stop after so many evaluations without a better one; None uses up the budget."""
 
     def __post_init__(self) -> None:
-        check_positive(self, "times", "max_instances", "log_every_steps", "patience")
+        check_positive(self, "log_every_steps", "patience", times=1_000_000, max_instances=10_000_000)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

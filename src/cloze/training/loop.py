@@ -85,6 +85,8 @@ class Trainer:
     progress: Progress
     settings: Mapping[str, Any] = field(default_factory=dict)
     callbacks: Sequence[Callback] = ()
+    changed_settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Settings that the resumed run changes: the values before and from here."""
     state: TrainingState = field(default_factory=TrainingState)
     _parallel: ParallelObjective = field(init=False)
     _optimizer: torch.optim.Optimizer = field(init=False)
@@ -147,7 +149,7 @@ class Trainer:
 
     def _restore(self, checkpoint: Path) -> None:
         load_optimizer(checkpoint, self._model, self._optimizer, self.config.optimizer)
-        average = load_average(checkpoint)
+        average = load_average(checkpoint, self._model)
         if (average is None) != (self._average is None):
             raise changed_setting_error("averaging", self.run)
         if self._average is not None and average is not None:
@@ -203,6 +205,11 @@ class Trainer:
         write_pointers(self.run, self.state)
         self._callbacks = Callbacks([*default_callbacks(), *self.callbacks])
         self._callbacks.on_start(self.run, self.settings, self.state.step)
+        for key, (old, new) in self.changed_settings.items():
+            self._callbacks.on_event(
+                self.state.step, "changed", {"setting": key, "before": old, "after": new}
+            )
+            self.progress.note(f"{key} is {new!r} from step {self.state.step:,} on, {old!r} before")
 
     def _elapsed_seconds(self) -> float:
         return self.progress.clock() - self._started_at
@@ -345,7 +352,7 @@ class Trainer:
         self._callbacks.on_event(step, "skipped", {"reason": what})
         self.progress.note(f"warning: {what}: the step was skipped")
         if self._num_skipped > self.config.max_skipped_steps:
-            remedy = "Lower optimizer.learning_rate in run.toml and continue with --resume"
+            remedy = "Continue with a lower rate: --resume --set optimizer.learning_rate=RATE"
             if self._saved_step and self._saved_step == step - self._num_skipped:
                 remedy += (
                     f"; step {self._saved_step} was saved right before and may be corrupt: if so, delete it"

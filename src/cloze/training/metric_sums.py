@@ -50,6 +50,23 @@ class MetricAccumulator:
         return {"loss": sum(means[name] for name in loss_names), **means}
 
 
+def check_log_window(state: object) -> None:
+    """Check the JSON values of a window.
+
+    Raises:
+        ValueError: they are not those of `LogWindow.to_state`.
+    """
+    try:
+        assert isinstance(state, Mapping)
+        numbers = [state["learning_rate"], state["tokens"], state["seconds"], *state["norms"]]
+        for sums in state["metrics"]:
+            numbers += [number for total, count in sums.values() for number in (total, count)]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise TypeError
+    except (AssertionError, AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError("the sums for the log are damaged") from None
+
+
 @dataclass(slots=True)
 class LogWindow:
     """The steps of this rank since the last line of the log."""

@@ -9,8 +9,8 @@ from typing import Any
 from cloze import file_io
 from cloze.callbacks import Callback, TensorBoardWriter
 from cloze.errors import InputError
+from cloze.run_files import METRICS, write_run_files
 
-METRICS = "metrics.jsonl"
 VALIDATION = "validation"
 """The kind of the lines of evaluations."""
 
@@ -23,11 +23,9 @@ class MetricsLog(Callback):
         with file_io.disk_errors(run):
             run.mkdir(parents=True, exist_ok=True)
         self._path = run / METRICS
-        if self._path.exists():
-            kept = [row for row in read_metrics(run) if row["step"] <= step]
-            file_io.write_text(self._path, "".join(json.dumps(row) + "\n" for row in kept))
-        else:
-            file_io.write_text(self._path, "")
+        rows = read_metrics(run) if self._path.exists() else []
+        text = "".join(json.dumps(row) + "\n" for row in rows if row["step"] <= step)
+        write_run_files(run, {METRICS: text})
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
         """Append a line of the kind "train"."""
@@ -36,6 +34,11 @@ class MetricsLog(Callback):
     def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
         """Append a line of the kind "validation"."""
         self.on_event(step, VALIDATION, values)
+
+    def on_end(self, *, completed: bool) -> None:
+        """Record the checksum of the file."""
+        if self._path.exists():
+            write_run_files(self._path.parent, {}, record_metrics=True)
 
     def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
         """Append a line."""

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from cloze.config import check_positive
 from cloze.models.encoder import HiddenMatrix
 from cloze.training.adamw import AdamW
 from cloze.training.precision import resolve_dtype
@@ -43,8 +44,9 @@ class MuonConfig:
             raise ValueError(f"learning_rate {self.learning_rate} is not between 0 and 1")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum {self.momentum} is not in [0, 1)")
-        if not 0 <= self.weight_decay < math.inf or self.newton_schulz_steps < 1:
-            raise ValueError("weight_decay must be finite and not negative, newton_schulz_steps positive")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError("weight_decay must be finite and not negative")
+        check_positive(self, newton_schulz_steps=100)
 
 
 _Pair: TypeAlias = tuple[Tensor, Tensor]

@@ -24,9 +24,7 @@ from cloze.training.precision import autocast
 
 State = TypeVar("State")
 
-_REMEDY = (
-    "Set a smaller micro_batch_tokens in run.toml, then continue from the newest checkpoint with --resume"
-)
+_REMEDY = "Continue from the newest checkpoint with a smaller one: --resume --set micro_batch_tokens=N"
 
 
 def parallelize(

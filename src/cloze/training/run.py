@@ -4,18 +4,28 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from torch import nn
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.callbacks import Callback
 from cloze.config import read_toml
 from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
 from cloze.progress import Progress
+from cloze.run_files import METRICS, verify_run_files, write_run_files
 from cloze.training.budget import Budget
-from cloze.training.checkpoints import TrainingState, check_unchanged, newest_checkpoint, read_state
+from cloze.training.checkpoints import (
+    SETTINGS_FILE,
+    TrainingState,
+    check_settings,
+    check_unchanged,
+    newest_checkpoint,
+    read_state,
+    settings_of_newest_checkpoint,
+)
 from cloze.training.config import TrainingConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
@@ -24,6 +34,13 @@ from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
 from cloze.training.precision import resolve_dtype
 from cloze.training.run_lock import check_not_locked, run_lock
+
+_CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
+_CHANGEABLE = (
+    "data", "old_data", "train", "dev", "device", "precision", "micro_batch_tokens", "license", "patience",
+    "evaluation.patience", "log_every_steps", "evaluation.log_every_steps", "optimizer.learning_rate",
+)  # fmt: skip
+"""Settings that may change on resume; data may be moved, and are known by their SHA-256."""
 
 BuildObjective = Callable[[nn.Module], tuple[Objective, BatchSource]]
 """Builds the objective of a model on its device, and the source of its batches."""
@@ -59,7 +76,7 @@ class TrainingRun:
         """
         self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings, self.data))
         with run_lock(self.path, self.context):
-            return self._train(model, build, self._initial_state(), None)
+            return self._train(model, build, self._initial_state())
 
     def resume(self, load: Callable[[Path | None], nn.Module], build: BuildObjective) -> dict[str, float]:
         """Train from the newest intact checkpoint; return the last evaluation.
@@ -69,27 +86,44 @@ class TrainingRun:
             build: builds objective and batches.
 
         Raises:
-            InputError: no checkpoint is intact, a setting has changed, or another process uses the run.
+            InputError: no checkpoint is intact, a file of the run is damaged, a setting has changed, or another process
+                uses the run.
         """
         with run_lock(self.path, self.context):
-            checkpoint = self.context.run_on_rank_zero(lambda: newest_checkpoint(self.path, self.progress))
+            checkpoint, changes = self.context.run_on_rank_zero(self._check_files)
             model = load(checkpoint)
             if checkpoint is None:
-                return self._train(model, build, self._initial_state(), None)
+                return self._train(model, build, self._initial_state())
             state = read_state(checkpoint)
             check_unchanged(state, self.immutable_settings, self.path)
-            return self._train(model, build, state, checkpoint)
+            return self._train(model, build, state, checkpoint, changes)
+
+    def _check_files(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
+        """Return the newest intact checkpoint and the settings that changed since."""
+        checkpoint = newest_checkpoint(self.path, self.progress)
+        changes = check_settings(self.path, None if checkpoint is None else checkpoint / SETTINGS_FILE)
+        verify_run_files(self.path, names=(METRICS,))
+        return checkpoint, changes
 
     def _initial_state(self) -> TrainingState:
         return TrainingState(immutable_settings=self.immutable_settings)
 
     def _train(
-        self, model: nn.Module, build: BuildObjective, state: TrainingState, checkpoint: Path | None
+        self,
+        model: nn.Module,
+        build: BuildObjective,
+        state: TrainingState,
+        checkpoint: Path | None = None,
+        changes: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
     ) -> dict[str, float]:
         objective, batches = build(model.to(self.context.device))
+        # `self.settings` has more of them than the file of an earlier version
+        settings = self.context.run_on_rank_zero((self.path / artifacts.RUN_CONFIG).read_bytes)
 
         def save_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
             objective.save_model(directory, model)
+            (directory / SETTINGS_FILE).parent.mkdir()
+            (directory / SETTINGS_FILE).write_bytes(settings)
             (directory / artifacts.CARD_FILE).write_text(
                 model_card(self.card, model, self.path, state), encoding="utf-8"
             )
@@ -109,6 +143,7 @@ class TrainingRun:
             progress=self.progress,
             settings=tomllib.loads(self.settings),
             callbacks=self.callbacks,
+            changed_settings=changes,
             state=state,
         )
         return trainer.train(resume_from=checkpoint)
@@ -122,10 +157,28 @@ def create_run_directory(run: Path, settings: str, data: Iterable[MemoryFile] = 
     """
     check_not_locked(run)
     artifacts.clear_directory(run)
-    file_io.write_text(run / artifacts.RUN_CONFIG, settings)
-    for file in data:
-        if Path(file).is_relative_to(run):
-            file_io.write_text(Path(file), file.content)
+    files = {
+        Path(file).relative_to(run).as_posix(): file.content
+        for file in data
+        if Path(file).is_relative_to(run)
+    }
+    write_run_files(run, {artifacts.RUN_CONFIG: settings, **files})
+
+
+def is_changeable(setting: str) -> bool:
+    """Return whether a setting, by its dotted key, may change when a run is resumed."""
+    return setting.startswith(_CHANGEABLE_SECTIONS) or setting in _CHANGEABLE
+
+
+def change_settings(run: Path, settings: str) -> None:
+    """Replace `run.toml` before a run is resumed.
+
+    Raises:
+        InputError: another process uses the run, or the file is not as cloze wrote it.
+    """
+    check_not_locked(run)
+    check_settings(run, settings_of_newest_checkpoint(run))
+    write_run_files(run, {artifacts.RUN_CONFIG: settings})
 
 
 def is_run(path: Path) -> bool:
@@ -143,7 +196,12 @@ def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Pa
         what = f"no run to resume: it has no {artifacts.RUN_CONFIG}"
         raise InputError(what, where=run, remedy="Give the settings of a new run and a free --output")
     file = run / artifacts.RUN_CONFIG
-    written_by = "finetune" if "task" in read_toml(file) else "pretrain"
+    try:
+        written_by = "finetune" if "task" in read_toml(file) else "pretrain"
+    except InputError as error:
+        if (copy := settings_of_newest_checkpoint(run)) is not None:
+            error.remedy = f"Copy {copy} over it"
+        raise
     if written_by != verb:
         remedy = f"Resume it with cloze {written_by}"
         raise InputError(f"has the settings of cloze {written_by}", where=file, remedy=remedy)

@@ -1,0 +1,226 @@
+"""Files whose checksums are right and whose content is wrong are refused in one line, and nothing is written."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from samples import Cloze, Samples
+
+from cloze import artifacts
+from cloze.data.dataset import Shard, write_shard
+from helpers import read_tree
+
+pytestmark = [pytest.mark.protected, pytest.mark.trials("corruption")]
+
+Change = Callable[[Path], object]
+
+
+def seal(directory: Path) -> None:
+    """Write a manifest for the files as they are, as somebody could who wants them to be read."""
+    kind = artifacts.read_manifest(directory).kind
+    copy = directory.with_name("sealed")
+    shutil.rmtree(copy, ignore_errors=True)
+    with artifacts.write_directory(copy, kind=kind) as temporary:
+        ignored = shutil.ignore_patterns("manifest.json")
+        shutil.copytree(directory, temporary, dirs_exist_ok=True, ignore=ignored)
+    shutil.rmtree(directory)
+    copy.rename(directory)
+
+
+def in_json(file: str, **values: Any) -> Change:
+    """Set values of a JSON object, by dotted key with `__` for dots."""
+
+    def change(directory: Path) -> None:
+        table = inner = json.loads((directory / file).read_text())
+        for key, value in values.items():
+            *sections, last = key.split("__")
+            for section in sections:
+                inner = inner[section]
+            inner[last] = value
+        (directory / file).write_text(json.dumps(table))
+
+    return change
+
+
+def in_tensors(file: str, change_tensors: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+    def change(directory: Path) -> None:
+        tensors = load_file(directory / file)
+        change_tensors(tensors)
+        save_file(tensors, directory / file)
+
+    return change
+
+
+def first_of(tensors: dict[str, torch.Tensor], key: str = "exp_avg/") -> str:
+    return min(name for name in tensors if name.startswith(key))
+
+
+STATE, OPTIMIZER = "training/state.json", "training/optimizer.safetensors"
+STATES: dict[str, Change] = {
+    "a negative step": in_json(STATE, step=-1),
+    "a step of another checkpoint": in_json(STATE, step=3),
+    "a step that is text": in_json(STATE, step="2"),
+    "a step that is a truth value": in_json(STATE, step=True),
+    "a step of 5,000 digits": lambda path: (path / STATE).write_text(
+        (path / STATE).read_text().replace('"step": 2', f'"step": {"1" * 5000}')
+    ),
+    "negative time": in_json(STATE, elapsed_seconds=-1.0),
+    "time that is no number": in_json(STATE, elapsed_seconds=None),
+    "tokens that are a list": in_json(STATE, tokens=[]),
+    "a position that is a list": in_json(STATE, position=[0, 0, 0]),
+    "a position without an index": in_json(STATE, position={"phase": 0, "epoch": 0}),
+    "a negative position": in_json(STATE, position__index=-5),
+    "a position beyond the epoch": in_json(STATE, position__index=10**9),
+    "a position beyond the phases": in_json(STATE, position__phase=9),
+    "a best step in the future": in_json(STATE, best_step=9),
+    "scores that are text": in_json(STATE, best_merit=["high"]),
+    "settings that are a list": in_json(STATE, fixed=[1]),
+    "a micro-batch of half a token": in_json(STATE, micro_batch_tokens=0.5),
+    "sums that are text": in_json(STATE, log_window="none"),
+    "sums without norms": in_json(STATE, log_window={"metrics": []}),
+    "no step": lambda path: (path / STATE).write_text(
+        (path / STATE).read_text().replace('"step"', '"steps"')
+    ),
+    "a list": lambda path: (path / STATE).write_text("[]"),
+    "no JSON": lambda path: (path / STATE).write_text("{"),
+    "no state": lambda path: (path / STATE).unlink(),
+    "a state without values": lambda path: (path / STATE).write_text("{}"),
+    "an unknown value": in_json(STATE, more=1),
+    "no optimizer": lambda path: (path / OPTIMIZER).unlink(),
+    "an optimizer that is text": lambda path: (path / OPTIMIZER).write_text("exp_avg"),
+    "an average of another shape": in_tensors(
+        OPTIMIZER, lambda tensors: tensors.update({first_of(tensors): torch.zeros(3)})
+    ),
+    "an average of NaN": in_tensors(OPTIMIZER, lambda tensors: tensors[first_of(tensors)].fill_(torch.nan)),
+    "an average that is missing": in_tensors(OPTIMIZER, lambda tensors: tensors.pop(first_of(tensors))),
+    "an average of no parameter": in_tensors(
+        OPTIMIZER, lambda tensors: tensors.update({"exp_avg/none": torch.zeros(3)})
+    ),
+    "an average of no kind": in_tensors(
+        OPTIMIZER,
+        lambda tensors: tensors.update({f"more/{first_of(tensors).partition('/')[2]}": torch.zeros(3)}),
+    ),
+    "weights of NaN": in_tensors("model.safetensors", lambda tensors: tensors[min(tensors)].fill_(torch.nan)),
+}
+
+
+@pytest.mark.parametrize("wrong", STATES)
+def test_a_wrong_state_is_refused_on_resume(
+    samples: Samples, tmp_path: Path, cloze: Cloze, wrong: str
+) -> None:
+    run = Path(shutil.copytree(samples.run, tmp_path / "run"))
+    shutil.rmtree(run / "checkpoints/step-00000004")
+    checkpoint = run / "checkpoints/step-00000002"
+    STATES[wrong](checkpoint)
+    seal(checkpoint)
+    before = read_tree(run / "checkpoints")
+    line = cloze(f"pretrain -o {run} --resume --quiet", code=2).err
+    assert line.startswith("error: ")
+    assert line.count("\n") == 1
+    assert "bug" not in line
+    assert read_tree(run / "checkpoints") == before
+
+
+def shard_with(**changes: Any) -> Change:
+    """Write the shard of a data set with other values, and the numbers that belong to it."""
+
+    def change(directory: Path) -> None:
+        (file,) = directory.glob("*.arrow")
+        shard = Shard.open(file)
+        values = {name: np.array(getattr(shard, name)) for name in shard.__slots__}
+        for name, new in changes.items():
+            values[name] = new(values[name])
+        write_shard(file, Shard(**values), vocab_size=500)
+
+    return change
+
+
+def table_of(**columns: Any) -> Change:
+    def change(directory: Path) -> None:
+        (file,) = directory.glob("*.arrow")
+        batch = pa.record_batch(columns)
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+
+    return change
+
+
+def in_manifest(**values: Any) -> Change:
+    return in_json("manifest.json", **values)
+
+
+DATASETS: dict[str, Change] = {
+    "an ID beyond the vocabulary": shard_with(token_ids=lambda ids: np.where(np.arange(len(ids)) == 7, 999, ids)),
+    "no rows": lambda path: [
+        shard_with(
+            token_ids=lambda ids: ids[:0],
+            sentence_offsets=lambda offsets: offsets[:1],
+            document_offsets=lambda offsets: offsets[:1],
+            document_digests=lambda digests: digests[:0],
+            paragraph_offsets=lambda offsets: offsets[:1],
+            paragraph_digests=lambda digests: digests[:0],
+            paragraph_starts=lambda starts: starts[:0],
+            paragraph_ends=lambda ends: ends[:0],
+        )(path),
+        in_json("dataset.json", documents=0, sentences=0, pieces=0)(path),
+    ],
+    "tokens of no sentence": shard_with(sentence_offsets=lambda offsets: offsets + (offsets > 0)[::-1] * 0 - (
+        np.arange(len(offsets)) == len(offsets) - 1
+    )),
+    "a document without sentences": shard_with(
+        document_offsets=lambda offsets: np.where(np.arange(len(offsets)) == 1, 0, offsets)
+    ),
+    "a paragraph beyond the sentences": shard_with(paragraph_ends=lambda ends: ends + 10**6),
+    "IDs that are numbers of another kind": table_of(
+        sentences=pa.array([[[1.5]]]), digest=pa.array([1], pa.uint64()), long_paragraphs=pa.array([[]])
+    ),
+    "columns of other names": table_of(text=pa.array(["a"])),
+    "another size of the vocabulary": in_json("dataset.json", vocab_size=499),
+    "a negative number": in_json("dataset.json", documents=-1),
+    "a number that is text": in_json("dataset.json", documents="40"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", DATASETS)
+def test_a_wrong_data_set_is_refused(samples: Samples, tmp_path: Path, cloze: Cloze, wrong: str) -> None:
+    data = Path(shutil.copytree(samples.data, tmp_path / "data"))
+    DATASETS[wrong](data)
+    seal(data)
+    for command in (f"pretrain --data {data} --steps 1 -m tiny -o {tmp_path}/out", f"corpus audit {data}"):
+        line = cloze(f"{command} --quiet", code=2).err
+        assert line.startswith("error: ")
+        assert line.count("\n") == 1
+        assert "bug" not in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        in_manifest(kind=["checkpoint"]),
+        in_manifest(kind=None),
+        in_manifest(kind="dataset"),
+        in_manifest(kind="vocabulary"),
+        in_manifest(format_version="1"),
+        in_manifest(format_version=True),
+        in_manifest(files=[]),
+        in_manifest(files={"config.json": {"bytes": "9", "sha256": "0"}}),
+        in_manifest(files={"config.json": 3}),
+    ],
+)
+def test_a_manifest_of_another_kind_is_refused(
+    samples: Samples, tmp_path: Path, cloze: Cloze, wrong: Change
+) -> None:
+    model = Path(shutil.copytree(samples.checkpoint, tmp_path / "model"))
+    wrong(model)
+    for command in (f"info {model}", f"fill -m {model} 'a [MASK]'"):
+        line = cloze(command, code=2).err
+        assert line.count("\n") == 1
+        assert "bug" not in line

@@ -1,0 +1,103 @@
+"""Numbers beyond reason are refused when settings are read, before any work."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cloze import config as configuration
+from cloze.cli.options import parse_layers
+from cloze.errors import InputError
+from cloze.parallel_map import map_ordered
+from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
+from cloze.pretraining.data import steps_per_phase
+from cloze.tasks.config import FinetuneConfig, finetuning_from_dict
+
+pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
+
+PRETRAIN = {"data": "d", "steps": 1}
+FINETUNE = {"model": "m", "train": "t", "max_seq_length": 128}
+WITHOUT_LIMIT = {
+    "checkpoints.every_steps", "checkpoints.keep_newest", "checkpoints.keep_every_steps", "log_every_steps",
+    "evaluation.log_every_steps", "evaluation.patience", "patience", "train_examples", "freeze_layers",
+    "distillation.student_layers",
+}  # fmt: skip
+"""Larger numbers than a run has steps, examples or layers mean no limit, or are refused once these are known."""
+
+
+def number_settings(config: type[Any], prefix: str = "") -> Iterator[tuple[str, type[Any], bool]]:
+    """Yield the key of each setting that is a number, its type, and whether it is a list."""
+    hints = typing.get_type_hints(config)
+    for field in dataclasses.fields(config):
+        hint = hints[field.name]
+        is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+        for kind in typing.get_args(hint) if is_union else (hint,):
+            item = typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
+            if dataclasses.is_dataclass(kind):
+                yield from number_settings(typing.cast(type, kind), f"{prefix}{field.name}.")
+            elif kind in (int, float) or item in (int, float):
+                yield f"{prefix}{field.name}", item or kind, item is not None
+
+
+SETTINGS = [
+    (config, *setting) for config in (PretrainConfig, FinetuneConfig) for setting in number_settings(config)
+]
+
+
+def load(config: type[Any], override: str) -> object:
+    base = PRETRAIN if config is PretrainConfig else FINETUNE
+    overrides = [*configuration.to_overrides(base), override]
+    if config is PretrainConfig:
+        return configuration.load(PretrainConfig, None, overrides)
+    return finetuning_from_dict(
+        "classification", configuration.read_dict(overrides=overrides), where="settings"
+    )
+
+
+@pytest.mark.parametrize(("config", "key", "kind", "is_list"), SETTINGS)
+def test_every_number_has_a_limit(config: type[Any], key: str, kind: type[Any], is_list: bool) -> None:
+    values = ["1" + "0" * 30, "-1" + "0" * 30, "9" * 5000]
+    values += ["1" + "0" * 15] if kind is int and key not in WITHOUT_LIMIT else []
+    values += ["nan"] if kind is float else []
+    for value in values:
+        override = f"{key}=[{value}]" if is_list else f"{key}={value}"
+        with pytest.raises(InputError) as refused:
+            load(config, override)
+        assert len(str(refused.value)) <= 2000
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "model.num_hidden_layers=1000000",
+        "model.num_hidden_layers=900",
+        "model.hidden_size=10000000",
+        "phases=[{max_seq_length=128, fraction=1.0, batch_size=1000000000}]",
+        "phases=[{max_seq_length=1000000000, fraction=1.0}]",
+        "masking.initial_masked_lm_prob=1e-320",
+        "optimizer.muon.newton_schulz_steps=1000000",
+        "google_instances.dupe_factor=1000000",
+    ],
+)
+def test_sizes_beyond_reason_are_refused(override: str) -> None:
+    with pytest.raises(InputError):
+        load(PretrainConfig, override)
+
+
+@pytest.mark.parametrize("layers", ["0:99999999999", "-99999999999:0", "9" * 5000, f"1:{'9' * 5000}"])
+def test_layers_beyond_reason_are_refused(layers: str) -> None:
+    with pytest.raises(InputError, match="names no layers"):
+        parse_layers(layers)
+
+
+def test_more_workers_than_any_machine_has_are_refused() -> None:
+    with pytest.raises(InputError, match="more than 1,024 processes"):
+        next(map_ordered(str, [1, 2], workers=10**9))
+
+
+def test_steps_of_a_long_run_are_counted_without_a_list_of_them() -> None:
+    assert steps_per_phase(10**9, PAPER_PHASES) == [899_999_999, 100_000_001]
+    assert steps_per_phase(10, PAPER_PHASES) == [9, 1]
