@@ -33,6 +33,7 @@ from cloze.tasks.tagging import PredictedEntity, Tagging
 from cloze.tasks.task import AnyTask, Array, Task
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.precision import InferencePrecision
 
 _MAX_TOKENS = 8192
 _TASK_OF_ARCHITECTURE = {
@@ -71,7 +72,12 @@ class Predictor(LoadedModel):
 
     @classmethod
     def load(
-        cls, directory: Path | str | Checkpoint, task: str | None = None, *, device: str = "auto"
+        cls,
+        directory: Path | str | Checkpoint,
+        task: str | None = None,
+        *,
+        device: str = "auto",
+        precision: InferencePrecision | None = None,
     ) -> Self:
         """Load a fine-tuned checkpoint of cloze or transformers, or the best one of a run.
 
@@ -80,11 +86,12 @@ class Predictor(LoadedModel):
             task: the name of its task; by default the one it was fine-tuned for. For a model of another program that is
                 the one of its architecture, or else of the class.
             device: cpu, cuda, mps or auto.
+            precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
 
         Raises:
             InputError: the model is damaged, not fine-tuned, or fine-tuned for another task.
         """
-        checkpoint = Checkpoint.open(directory)
+        checkpoint = Checkpoint.open(directory, precision=precision)
         name = None if task is None else check_text(task, "task")
         loaded_task, max_seq_length = _load_task(checkpoint.directory, name, cls.default_task)
         if not isinstance(loaded_task, cls.family):
@@ -358,13 +365,18 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2
 
 
-def load_predictor(directory: Path | str | Checkpoint, *, device: str = "auto") -> Predictor:
+def load_predictor(
+    directory: Path | str | Checkpoint,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> Predictor:
     """Load a fine-tuned model as the class of its task's family, which takes texts; else as `Predictor`.
 
     Raises:
         InputError: as for `Predictor.load`.
     """
-    predictor = Predictor.load(directory, device=device)
+    predictor = Predictor.load(directory, device=device, precision=precision)
     for kind in (TextClassifier, EntityTagger, QuestionAnswerer):
         if isinstance(predictor.task, kind.family):
             values = {field.name: getattr(predictor, field.name) for field in fields(predictor)}

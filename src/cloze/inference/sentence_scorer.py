@@ -31,6 +31,7 @@ from cloze.models.batch import to_device
 from cloze.models.heads import BertForMaskedLM
 from cloze.tasks.batches import batch_by_length
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.training.precision import InferencePrecision
 
 WordMasking: TypeAlias = Literal["later", "none"]
 """Which other tokens of its word are masked with a token: "later" (Kauf and Ivanova) or "none" (Salazar et al.). With
@@ -82,13 +83,14 @@ class SentenceScorer(LoadedModel):
         *,
         word_masking: WordMasking = "later",
         device: str = "auto",
+        precision: InferencePrecision | None = None,
     ) -> "SentenceScorer":
         """Load a pre-trained checkpoint, or that of a run.
 
         Raises:
             InputError: there is no such model, or its head predicts the next or previous token.
         """
-        loaded = FillMask.load(directory, device=device)
+        loaded = FillMask.load(directory, device=device, precision=precision)
         return cls(loaded.model, loaded.tokenizer, word_masking, loaded.directory)
 
     @overload

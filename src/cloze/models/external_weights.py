@@ -19,6 +19,7 @@ from cloze.models.checkpoint import (
     load_config,
     load_labels,
     mapping_of,
+    refuse_int8,
     save_model,
     verify_checkpoint,
 )
@@ -116,6 +117,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         config = replace(config, hidden_act=gelu if config.hidden_act == "gelu" else config.hidden_act)
     else:
         is_google, directory = False, source
+        refuse_int8(directory, "converted")
         verify_checkpoint(directory)
         config = load_config(directory)
         table = read_json(directory / CONFIG_FILE)

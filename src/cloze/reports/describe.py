@@ -14,7 +14,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer
-from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
+from cloze.models.checkpoint import CONFIG_FILE, INT8_KIND, load_config, load_labels
 from cloze.models.encoder import get_encoder_class
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
@@ -160,5 +160,10 @@ def _describe_run(run: Path) -> Description:
 
 
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(
-    {"checkpoint": _checkpoint_facts, "dataset": _dataset_facts, "vocabulary": _tokenizer_facts}
+    {
+        "checkpoint": _checkpoint_facts,
+        INT8_KIND: _checkpoint_facts,
+        "dataset": _dataset_facts,
+        "vocabulary": _tokenizer_facts,
+    }
 )

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import nn
 from torch.utils import deterministic
 
 from cloze.arguments import describe
 from cloze.errors import InputError
-from cloze.training.torch_internals import CpuInstructions, cpu_instructions
+from cloze.models.encoder import find_encoder
+from cloze.models.quantization import quantize_encoder
+from cloze.models.torch_internals import CpuInstructions, cpu_instructions
 
 Precision = Literal["auto", "float32", "bfloat16"]
+InferencePrecision = Literal["auto", "float32", "bfloat16", "int8"]
 
 
 def resolve_device(name: str) -> torch.device:
@@ -54,6 +58,28 @@ def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     else:
         is_bfloat16 = precision == "bfloat16"
     return torch.bfloat16 if is_bfloat16 else torch.float32
+
+
+def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> None:
+    """Set the number format of a model's matrix products, on the device it is on; heads stay in float32.
+
+    Raises:
+        InputError: int8 on another device than a CPU.
+    """
+    encoder = find_encoder(model)
+    if encoder is None:
+        return
+    device = next(encoder.parameters()).device
+    if precision == "auto":
+        dtype = resolve_dtype("auto", device)
+        precision = "bfloat16" if dtype == torch.bfloat16 else "float32"
+    if precision == "int8":
+        quantize_encoder(encoder)
+    elif precision == "bfloat16":
+        encoder.autocast_dtype = torch.bfloat16
+        for module in encoder.modules():
+            if isinstance(module, nn.Linear):
+                module.to(torch.bfloat16)  # once, instead of in every autocast
 
 
 def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, processor: str) -> bool:
