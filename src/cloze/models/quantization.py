@@ -50,6 +50,9 @@ class QuantizedLinear(nn.Module):
     Each token is rounded with a scale of its own, so that its output depends on no other token of the batch.
     """
 
+    _scales: Tensor
+    _zeros: Tensor
+
     def __init__(self, linear: nn.Linear, *, full_range: bool | None = None) -> None:
         """Quantize a dense layer.
 
@@ -62,8 +65,8 @@ class QuantizedLinear(nn.Module):
         self.full_range = cpu_instructions().vnni if full_range is None else full_range
         values_OI, scales_O = quantize_rows(linear.weight.detach())
         self._packed = pack_int8_weight(values_OI)
-        self.register_buffer("_scales_O", scales_O)
-        self.register_buffer("_zeros_O", torch.zeros(self.out_features, dtype=torch.int32))
+        self.register_buffer("_scales", scales_O)
+        self.register_buffer("_zeros", torch.zeros(self.out_features, dtype=torch.int32))
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
 
     def forward(self, input_TI: Tensor) -> Tensor:
@@ -79,7 +82,7 @@ class QuantizedLinear(nn.Module):
             # fast as to uint8
             rounded_TI = scaled_TI.add_(_ZERO_POINT + 0.5).to(torch.int8).view(torch.uint8)
             zero_point = _ZERO_POINT
-        product_TO = int8_linear(rounded_TI, zero_point, self._packed, self._scales_O, self._zeros_O)
+        product_TO = int8_linear(rounded_TI, zero_point, self._packed, self._scales, self._zeros)
         if self.bias is None:
             return product_TO.mul_(scales_T1)
         return torch.addcmul(self.bias, product_TO, scales_T1)
