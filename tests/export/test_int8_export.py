@@ -11,6 +11,7 @@ from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig
 from cloze.models.checkpoint import INT8_KIND
+from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.tasks.registry import find_task
 from tiny_models import SPECIAL, write_finetuned
 
@@ -80,6 +81,40 @@ def test_a_fine_tuned_model_answers_from_a_directory(tmp_path: Path):
     assert stored == loaded
     assert stored != exact
     assert stored.probabilities["x"] == pytest.approx(exact.probabilities["x"], abs=0.05)
+
+
+def test_a_directory_is_served(tmp_path: Path):
+    task = find_task("classification")(labels=("x", "y"))
+    model = write_finetuned(tmp_path / "model", task, TOKENS)
+    report = cloze.export_model(model, tmp_path / "int8", to="int8")
+    assert report.model == "BertForSequenceClassification"
+    exact, small = (
+        ServedModel.load(name, tmp_path / name, device="cpu", precision=precision)
+        for name, precision in (("model", None), ("int8", None))
+    )
+    assert set(exact.abilities) - set(small.abilities) == {"explain"}  # there are no gradients
+    inputs = [EmbeddingInput("a b c")]
+    (first,), (second,) = exact.embed(inputs), small.embed(inputs)
+    assert (
+        0.9 < first.vector @ second.vector / np.linalg.norm(first.vector) / np.linalg.norm(second.vector) < 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"to": "int4"}, "to: is 'int4'"),
+        ({"to": "int8", "precision": "float16"}, "precision: is that of a graph"),
+    ],
+)
+def test_other_exports_are_refused(arguments: dict[str, str], message: str, tmp_path: Path):
+    with pytest.raises(InputError, match=message):
+        cloze.export_model("cloze-mini", tmp_path / "out", **arguments)  # type: ignore[call-overload]
+
+
+def test_flags_of_graphs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["export", "cloze-mini", "--to", "int8", "--fp16", "-o", str(tmp_path / "out")]) == 2
+    assert "--fp16: cannot be combined with --to int8" in capsys.readouterr().err
 
 
 def test_a_damaged_directory_is_refused(int8_minilm: Path, tmp_path: Path):

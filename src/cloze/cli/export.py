@@ -61,9 +61,9 @@ def run(
 
 
 def _export_int8(model: str, output: Path, *, overwrite: bool, flags: options.CommonOptions) -> None:
-    from cloze.export.int8 import export_int8
+    from cloze.api.models import export_model
 
-    exported = export_int8(model, output, overwrite=overwrite)
+    exported = export_model(model, output, to="int8", overwrite=overwrite)
     text = (
         f"wrote {output}: {exported.model} in int8, {exported.bytes / 1e6:,.1f} MB of weights, "
         f"{exported.share:.0%} of float32; only cloze reads it"

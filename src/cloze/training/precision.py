@@ -64,7 +64,7 @@ def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
 
 
 Int8Kind = Literal["vnni", "avx512", "avx2", "other"]
-"""Processors by how they compute int8: vnni adds products in 32 bits, with 8-bit activations; the others need 7 bits."""
+"""Processors by how they compute int8: vnni adds products in 32 bits, of 8-bit activations; the others take 7 bits."""
 
 
 def int8_kind(instructions: CpuInstructions) -> Int8Kind:
@@ -79,8 +79,8 @@ def int8_kind(instructions: CpuInstructions) -> Int8Kind:
 def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> None:
     """Set the number format of a model's matrix products, on the device it is on; heads stay in float32.
 
-    "auto" is bfloat16 or float32, as in training, and never int8: it would be, on a kind of processor where records show
-    that int8 is faster than these two and loses at most 0.5 points in each of five tasks. No kind has both records yet.
+    "auto" is bfloat16 or float32, as in training, and never int8: for that, records of a kind of processor have to show
+    that int8 is faster than both and loses at most 0.5 points in each of five tasks. No kind has these records yet.
 
     Raises:
         InputError: int8 on another device than a CPU.
