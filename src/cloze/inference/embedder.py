@@ -29,7 +29,7 @@ from cloze.models.sentence_transformers import (
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
-from cloze.tasks.batches import batch_by_length
+from cloze.tasks.batches import batch_by_length, inference_batch_tokens
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.training.precision import InferencePrecision
@@ -40,8 +40,6 @@ EmbeddingPooling: TypeAlias = Pooling | Literal["idf_mean"]
 """How token vectors become one; `idf_mean` weights each token by its inverse document frequency."""
 Combine: TypeAlias = Literal["sum", "concat"]
 
-_MAX_TOKENS_ON_CPU = 4096
-_MAX_TOKENS = 65_536  # other devices need more work at once
 _TEXTS_PER_COUNT = 4096
 
 
@@ -336,7 +334,7 @@ class Embedder(LoadedModel):
             np.concatenate([cls, np.asarray(ids, np.uint32)[:keep], sep]).astype(np.uint32)
             for ids in token_ids
         ]
-        max_tokens = _MAX_TOKENS_ON_CPU if self.device.type == "cpu" else _MAX_TOKENS
+        max_tokens = inference_batch_tokens(self.device)
         for indices in batch_by_length(list(map(len, sequences)), max_tokens):
             yield indices, to_device(collate([sequences[i] for i in indices]), self.device)
 

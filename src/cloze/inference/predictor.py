@@ -21,6 +21,7 @@ from cloze.models.sentence_transformers import load_max_seq_length, load_sentenc
 from cloze.optional_dependencies import require
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
+from cloze.tasks.batches import inference_batch_tokens
 from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import count_truncated, featurize
 from cloze.tasks.memory import as_file
@@ -35,7 +36,6 @@ from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import InferencePrecision
 
-_MAX_TOKENS = 8192
 _TASK_OF_ARCHITECTURE = {
     "BertForSequenceClassification": "classification",
     "BertForTokenClassification": "tagging",
@@ -113,6 +113,10 @@ class Predictor(LoadedModel):
         save_finetuned(directory, self.model, self.tokenizer, self.task, max_seq_length=self.max_seq_length)
 
     @property
+    def _max_tokens(self) -> int:
+        return inference_batch_tokens(next(self.model.parameters()).device)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The classes or tags of the model, in the order of its logits."""
         return tuple(self.task.class_names)
@@ -148,7 +152,7 @@ class Predictor(LoadedModel):
         """Return a prediction for each example, and the number of truncated examples."""
         examples = list(_iterate_examples(examples))
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
-        predictions = predict(self.task, self.model, examples, features, max_tokens=_MAX_TOKENS)
+        predictions = predict(self.task, self.model, examples, features, max_tokens=self._max_tokens)
         return predictions, count_truncated(features)
 
     def features(self, example: Any) -> list[Any]:
@@ -158,7 +162,7 @@ class Predictor(LoadedModel):
 
     def outputs(self, features: Sequence[Any]) -> list[Array]:
         """Return the model's output for each feature, which the task decodes."""
-        outputs = compute_outputs(self.task, self.model, features, max_tokens=_MAX_TOKENS)
+        outputs = compute_outputs(self.task, self.model, features, max_tokens=self._max_tokens)
         return [outputs[number] for number in range(len(features))]
 
     def stream(
