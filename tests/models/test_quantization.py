@@ -32,16 +32,15 @@ def linear(weight: torch.Tensor) -> nn.Linear:
 
 @pytest.mark.protected
 def test_the_largest_activations_and_weights_do_not_overflow():
-    # all products are +-127 x 63 or 127 x 127, and have the same sign in a row: the largest sums there are
+    # nearly all activations are the largest, and the weights of a row have one sign: the largest sums there are
     weight_OI = torch.ones(48, 256)
     weight_OI[::2] = -1
     for full_range in {False, cpu_instructions().vnni}:
         layer = QuantizedLinear(linear(weight_OI), full_range=full_range)
-        for value in (1.0, -1.0):
-            output_TO = layer(torch.full((5, 256), value))
-            torch.testing.assert_close(
-                output_TO, torch.full((5, 256), value) @ weight_OI.T, rtol=1e-4, atol=0
-            )
+        for sign in (1.0, -1.0):
+            input_TI = torch.full((5, 256), sign)
+            input_TI[:, 100] = -sign
+            torch.testing.assert_close(layer(input_TI), input_TI @ weight_OI.T, rtol=1e-4, atol=0)
 
 
 @pytest.mark.skipif(cpu_instructions().vnni, reason="this processor adds products in 32 bits")
@@ -49,8 +48,8 @@ def test_eight_bits_overflow_without_vnni():
     weight_OI = torch.full((16, 256), 127, dtype=torch.int8)
     ones, zeros = torch.ones(16), torch.zeros(16, dtype=torch.int32)
     input_TI = torch.full((4, 256), 255, dtype=torch.uint8)
-    output_TO = int8_linear(input_TI, 128, pack_int8_weight(weight_OI), ones, zeros)
-    assert not torch.equal(output_TO, torch.full((4, 16), 127.0 * 127 * 256))
+    output_TO = int8_linear(input_TI, pack_int8_weight(weight_OI), ones, zeros)
+    assert not torch.equal(output_TO, torch.full((4, 16), 255.0 * 127 * 256))
 
 
 def test_quantizing_a_dequantized_matrix_gives_the_same_bits():

@@ -1,4 +1,4 @@
-"""Int8 inference on CPUs: int8 weights with a scale for each row, activations rounded at run time for each token.
+"""Int8 inference on CPUs: weights with a scale for each row, activations rounded at run time for each token.
 
 Source: Zafrir et al. 2019 (Q8BERT), 2; Dettmers et al. 2022 (LLM.int8()), 3.1, for a scale for each token.
 
@@ -19,9 +19,9 @@ SCALES_SUFFIX = ".scales"
 """In files, the scales of a matrix have its name and this suffix."""
 
 _LIMIT = 127
-_REDUCED_LIMIT = 63
-"""Processors without VNNI add two products in 16 bits: 2 x 127 x 127 fits, if the rounded activations are 1 to 127."""
-_ZERO_POINT = 64
+_LIMIT_8, _LIMIT_7 = 255, 127
+"""Steps between the least and the largest activation of a token. Processors without VNNI add two products in 16 bits,
+in which 2 x 127 x 127 fits."""
 _MIN_SCALE = 1e-30  # of a row of zeros
 
 
@@ -47,11 +47,14 @@ def dequantize_rows(values_RI: Tensor, scales_R: Tensor) -> Tensor:
 class QuantizedLinear(nn.Module):
     """A dense layer whose product is computed in int8 and summed in 32 bits, on CPUs.
 
-    Each token is rounded with a scale of its own, so that its output depends on no other token of the batch.
+    Each token is rounded with a scale and an offset of its own, so that its output depends on no other token of the
+    batch: its numbers are `scale * rounded + offset`, and the offset times the sum of a row of weights is added after
+    the product.
     """
 
     _scales: Tensor
     _zeros: Tensor
+    _row_sums: Tensor
 
     def __init__(self, linear: nn.Linear, *, full_range: bool | None = None) -> None:
         """Quantize a dense layer.
@@ -67,25 +70,26 @@ class QuantizedLinear(nn.Module):
         self._packed = pack_int8_weight(values_OI)
         self.register_buffer("_scales", scales_O)
         self.register_buffer("_zeros", torch.zeros(self.out_features, dtype=torch.int32))
-        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
+        self.register_buffer("_row_sums", values_OI.sum(1) * scales_O)
+        bias = torch.zeros(self.out_features) if linear.bias is None else linear.bias.detach()
+        self.bias = nn.Parameter(bias, requires_grad=False)
 
     def forward(self, input_TI: Tensor) -> Tensor:
         """Return [T, O] in float32; there is no gradient."""
-        largest_T1 = torch.maximum(input_TI.amax(-1, keepdim=True), -input_TI.amin(-1, keepdim=True))
-        limit = _LIMIT if self.full_range else _REDUCED_LIMIT
-        scales_T1 = largest_T1.div_(limit).clamp_min_(_MIN_SCALE)
-        scaled_TI = input_TI * scales_T1.reciprocal()
+        offsets_T1 = input_TI.amin(-1, keepdim=True)
+        range_T1 = input_TI.amax(-1, keepdim=True) - offsets_T1
+        scales_T1 = range_T1.div_(_LIMIT_8 if self.full_range else _LIMIT_7).clamp_min_(_MIN_SCALE)
+        inverse_T1 = scales_T1.reciprocal()
         if self.full_range:
-            rounded_TI, zero_point = scaled_TI.round_().to(torch.int8), 0
+            offsets_T1 = offsets_T1 + 128 * scales_T1
+            rounded_TI = (input_TI - offsets_T1).mul_(inverse_T1).round_().to(torch.int8)
         else:
-            # all are positive, so that the conversion, which truncates, rounds; torch converts to int8 four times as
+            # none is negative, so that the conversion, which truncates, rounds; torch converts to int8 four times as
             # fast as to uint8
-            rounded_TI = scaled_TI.add_(_ZERO_POINT + 0.5).to(torch.int8).view(torch.uint8)
-            zero_point = _ZERO_POINT
-        product_TO = int8_linear(rounded_TI, zero_point, self._packed, self._scales, self._zeros)
-        if self.bias is None:
-            return product_TO.mul_(scales_T1)
-        return torch.addcmul(self.bias, product_TO, scales_T1)
+            shifted_TI = input_TI - (offsets_T1 - 0.5 * scales_T1)
+            rounded_TI = shifted_TI.mul_(inverse_T1).to(torch.int8).view(torch.uint8)
+        product_TO = int8_linear(rounded_TI, self._packed, self._scales, self._zeros)
+        return torch.addcmul(self.bias, offsets_T1, self._row_sums).addcmul_(product_TO, scales_T1)
 
     def extra_repr(self) -> str:
         """Return the sizes."""

@@ -69,14 +69,11 @@ def pack_int8_weight(weight_OI: Tensor) -> Tensor:
     return packed
 
 
-def int8_linear(
-    input_TI: Tensor, input_zero_point: int, packed_weight: Tensor, scales_O: Tensor, zeros_O: Tensor
-) -> Tensor:
-    """Return (input - zero point) @ weight' * scales, [T, O] in float32; the sums of products are exact.
+def int8_linear(input_TI: Tensor, packed_weight: Tensor, scales_O: Tensor, zeros_O: Tensor) -> Tensor:
+    """Return input @ weight' * scales, [T, O] in float32; the sums of products are exact.
 
     Args:
         input_TI: int8 or uint8.
-        input_zero_point: the number that stands for 0.
         packed_weight: the result of `pack_int8_weight`.
         scales_O: a factor for each output.
         zeros_O: int32 zeros, the weights' zero points.
@@ -84,7 +81,7 @@ def int8_linear(
     output_TO: Tensor = torch.ops.onednn.qlinear_pointwise(
         input_TI,
         1.0,
-        input_zero_point,
+        0,
         packed_weight,
         scales_O,
         zeros_O,
