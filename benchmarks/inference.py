@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -49,7 +50,11 @@ class Inference(Benchmark):
     def run(self) -> Result:
         """Run the comparisons one after the other."""
         parts: dict[str, Result] = {}
-        rows: list[tuple[str, ...]] = []
+        rows = [
+            ("all", peer, "not measured: not installed", "", "", "", "")
+            for peer in ("openvino", "onnxruntime", "sentence_transformers", "transformers")
+            if find_spec(peer) is None
+        ]
         for work, bars, benchmark in self._comparisons():
             self.progress.note(work)
             result = parts[work] = benchmark.run()
@@ -80,16 +85,20 @@ class Inference(Benchmark):
             ("int8", "sentence-transformers,onnxruntime-int8,openvino-int8,openvino"),
             ("float32", "sentence-transformers,onnxruntime,openvino"),
         ):
-            embed = Embed(texts=self.texts, dtype=dtype, vs=peers, **of_texts)  # type: ignore[arg-type]
+            embed = Embed(texts=self.texts, dtype=dtype, vs=_installed(peers), **of_texts)  # type: ignore[arg-type]
             yield f"vectors, {dtype}", bars if dtype == "int8" else {}, embed
         yield (
             "one text, float32",
             {"transformers": 1.2},
-            Latency(dtype="float32", vs="transformers", **of_texts),
+            Latency(dtype="float32", vs=_installed("transformers"), **of_texts),
         )
-        one_text = Latency(dtype="int8", vs="onnxruntime-int8,openvino-int8", **of_texts)
+        one_text = Latency(dtype="int8", vs=_installed("onnxruntime-int8,openvino-int8"), **of_texts)
         yield "one text, int8", {"onnxruntime-int8": 1.1, "openvino-int8": 1.1}, one_text
-        yield "whole processes", {"transformers": 3.0}, Start(model=self.fill, **timing)
+        yield (
+            "whole processes",
+            {"transformers": 3.0},
+            Start(model=self.fill, vs=_installed("transformers"), **timing),
+        )
         if self.mrpc is not None:
             bar = {"transformers-tuned": 1.1}
             finetune = Finetune(
@@ -118,6 +127,15 @@ class Inference(Benchmark):
                         rates.setdefault(precision, []).append(rate)
         ratio = sum(rates["int8"]) / sum(rates["float32"])
         return [(work, "the same in float32", f"{ratio:.2f}x", "", "1.6", "", "")]
+
+
+def _installed(peers: str) -> str:
+    """Return the names of the peers whose packages are installed."""
+    return ",".join(
+        peer
+        for peer in peers.split(",")
+        if find_spec(peer.removesuffix("-int8").replace("-", "_")) is not None
+    )
 
 
 def _rows(work: str, bars: Mapping[str, float], record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
