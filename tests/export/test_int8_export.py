@@ -10,7 +10,7 @@ import cloze
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig
-from cloze.models.checkpoint import INT8_KIND
+from cloze.models.quantization import INT8_KIND
 from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.tasks.registry import find_task
 from tiny_models import SPECIAL, write_finetuned

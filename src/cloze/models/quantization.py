@@ -7,14 +7,21 @@ Shapes: T tokens, I inputs, O outputs, R rows of a matrix.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
+from cloze.file_io import read_json
+from cloze.hub import CONFIG
 from cloze.models.encoder import Encoder
 from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int8_weight
 
+INT8_KIND = "int8 checkpoint"
+"""A directory that `cloze export --to int8` wrote."""
+INT8_PREFIX = "cloze-int8-"
+"""Begins the model type of int8 checkpoints: other programs, which would read their weights as numbers, refuse it."""
 SCALES_SUFFIX = ".scales"
 """In files, the scales of a matrix have its name and this suffix."""
 
@@ -155,6 +162,35 @@ def dequantize_weights(weights: Mapping[str, Tensor], *, where: Path) -> dict[st
             weight = dequantize_rows(weight, scales_R.float())
         dequantized[name] = weight
     return dequantized
+
+
+def is_int8_directory(directory: Path) -> bool:
+    """Whether `cloze export --to int8` wrote a directory."""
+    config = directory / CONFIG
+    if not config.is_file():
+        return False
+    model_type = read_json(config).get("model_type")
+    return isinstance(model_type, str) and model_type.startswith(INT8_PREFIX)
+
+
+def stored_precision(directory: Path) -> Literal["float32", "int8"]:
+    """Return the number format of a checkpoint's matrix products where none is asked for."""
+    return "int8" if is_int8_directory(directory) else "float32"
+
+
+def refuse_int8(directory: Path, verb: str) -> None:
+    """Refuse an int8 checkpoint where its weights are to change or to be written again.
+
+    Args:
+        directory: a checkpoint.
+        verb: the past participle of the operation, such as trained.
+
+    Raises:
+        InputError: it is one.
+    """
+    if is_int8_directory(directory):
+        what = f"an int8 model, which cannot be {verb}"
+        raise InputError(what, where=directory, remedy="Give the model that it was exported from")
 
 
 def _is_quantizable(name: str, module: nn.Module) -> bool:

@@ -17,8 +17,8 @@ from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import stored_precision
 from cloze.models.heads import BertForPreTraining
+from cloze.models.quantization import stored_precision
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective

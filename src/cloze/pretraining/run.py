@@ -14,8 +14,9 @@ from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.bert import BertConfig
-from cloze.models.checkpoint import load_model, refuse_int8
+from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
+from cloze.models.quantization import refuse_int8
 from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import ModelConfig, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase

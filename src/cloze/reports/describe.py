@@ -14,8 +14,9 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer
-from cloze.models.checkpoint import CONFIG_FILE, INT8_KIND, load_config, load_labels
+from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
 from cloze.models.encoder import get_encoder_class
+from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
 from cloze.tasks.hyperparameter_search import TRIALS_FOLDER

@@ -12,8 +12,9 @@ from cloze.callbacks import Callback
 from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
-from cloze.models.checkpoint import load_config, load_model, refuse_int8
+from cloze.models.checkpoint import load_config, load_model
 from cloze.models.encoder import Encoder, find_encoder, keep_layers
+from cloze.models.quantization import refuse_int8
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
