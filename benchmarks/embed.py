@@ -130,7 +130,7 @@ class Embed(_VectorBenchmark):
             len(texts) * rate / encoder_flops(embedder.model.config, lengths.tolist()),
         )
         exact = Embedder.load(model, device=self.device)(texts)
-        cosines = {name: cosines_by_length(exact, found, lengths) for name, found in vectors.items()}
+        cosines = {name: cosines_by_length(exact, rounded, lengths) for name, rounded in vectors.items()}
         return self.describe(
             self.measure(contestants),
             settings=self.settings(texts),
@@ -144,8 +144,8 @@ class Embed(_VectorBenchmark):
                 f"tokens of a text: mean {lengths.mean():.1f}, median {np.median(lengths):.0f}, "
                 f"90% at most {np.quantile(lengths, 0.9):.0f}, longest {lengths.max()}",
                 *(
-                    f"cosines of {name} with cloze in float32: {describe_cosines(found)}"
-                    for name, found in cosines.items()
+                    f"cosines of {name} with cloze in float32: {describe_cosines(rounded)}"
+                    for name, rounded in cosines.items()
                     if name.endswith("int8") or self.dtype == "int8"
                 ),
             ),
@@ -221,11 +221,11 @@ def encoder_flops(config: BertConfig, lengths: Sequence[int]) -> float:
 
 
 def cosines_by_length(
-    exact: Vectors, found: Vectors, lengths: npt.NDArray[Any]
+    exact: Vectors, rounded: Vectors, lengths: npt.NDArray[Any]
 ) -> dict[str, tuple[float, float, int]]:
     """Return the mean and the least cosine of vectors of the same texts, and their number, by tokens of the texts."""
-    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(found, axis=1)
-    cosines = (exact.astype(np.float64) * found).sum(1) / norms
+    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(rounded, axis=1)
+    cosines = (exact.astype(np.float64) * rounded).sum(1) / norms
     groups: dict[str, tuple[float, float, int]] = {}
     for low, high in pairwise((0, *_LENGTHS)):
         chosen = cosines[(lengths > low) & (lengths <= high)]

@@ -158,7 +158,7 @@ def dequantize_weights(weights: Mapping[str, Tensor], *, where: Path) -> dict[st
             scales_R = scales.get(f"{name}{SCALES_SUFFIX}")
             if weight.ndim != 2 or scales_R is None or scales_R.shape != weight.shape[:1]:
                 what = f"the int8 weight {name} has no scale for each row"
-                raise InputError(what, where=where, remedy="Copy the directory again, or write it anew")
+                raise InputError(what, where=where, remedy="Copy the directory again, or export it again")
             weight = dequantize_rows(weight, scales_R.float())
         dequantized[name] = weight
     return dequantized
