@@ -50,7 +50,7 @@ class Inference(Benchmark):
     def run(self) -> Result:
         """Run the comparisons one after the other."""
         parts: dict[str, Result] = {}
-        rows = [
+        rows: list[tuple[str, ...]] = [
             ("all", peer, "not measured: not installed", "", "", "", "")
             for peer in ("openvino", "onnxruntime", "sentence_transformers", "transformers")
             if find_spec(peer) is None
