@@ -11,6 +11,7 @@ from benchmarks.embed import Embed, Latency
 from benchmarks.finetune import Finetune
 from benchmarks.growth import Growth
 from benchmarks.harness import Benchmark
+from benchmarks.inference import Inference
 from benchmarks.load import Load
 from benchmarks.pretrain import Pretrain
 from benchmarks.serve import Serve
@@ -24,7 +25,7 @@ BENCHMARKS: dict[str, type[Benchmark]] = {
     benchmark.name: benchmark
     for benchmark in (
         Pretrain, Tokenize, BuildCorpus, Load, Finetune, Embed, Latency, Serve, TrainVocabulary, Start, Growth,
-        Distribution,
+        Distribution, Inference,
     )
 }  # fmt: skip
 if TYPE_CHECKING:

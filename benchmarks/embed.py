@@ -1,51 +1,52 @@
 """`python -m benchmarks embed` and `latency`: texts to sentence vectors, many at once and one at a time."""
 
-import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import tyro
-from tokenizers import Tokenizer
 
 from benchmarks.harness import (
     Check,
     Contestant,
+    Limit,
     Peers,
     Result,
     TimedBenchmark,
     TimedFunction,
-    import_peer,
     repeat,
 )
-from benchmarks.machine import describe_machine, synchronize
+from benchmarks.machine import describe_machine, int8_product_rate, matrix_product_rate, synchronize
+from benchmarks.sentence_peers import (
+    INT8_TOLERANCE,
+    PEERS,
+    TOLERANCES,
+    Encode,
+    EncodeInBatches,
+    Vectors,
+    load_transformers,
+)
 from cloze.cli.options import Device, Model
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
 from cloze.model_paths import resolve_checkpoint
-from cloze.optional_dependencies import require
-from cloze.tokenization.tokenizer import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from cloze.models.bert import BertConfig
 from cloze.training.precision import resolve_device, resolve_dtype
 
 _BATCH_SIZES = (32, 128, 512)
 """The default of sentence-transformers, and larger ones; a peer is measured with the fastest."""
 _TRIALS = 2  # of each batch size in turn; the faster counts
 _LATENCY_TEXTS = 100
-_TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
-"""Maximum distance from 1 of the cosine of the two vectors of a text."""
-
-Vectors = npt.NDArray[np.float32]
-Encode = Callable[[Sequence[str]], Vectors]
-EncodeInBatches = Callable[[Sequence[str], int], Vectors]
-"""A function from texts and a batch size to vectors."""
+_LENGTHS = (8, 16, 32, 64, 512)
+"""Upper ends of the groups of texts by tokens, whose cosines are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +55,20 @@ class _VectorBenchmark(TimedBenchmark):
     """Text with one text per line, or a table with a column text."""
     model: Model
     """A directory of sentence-transformers."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Number format of matrix products."""
+    dtype: Literal["float32", "bfloat16", "int8"] = "float32"
+    """Number format of matrix products; beside int8, peers that have no int8 compute in float32."""
     device: Device = "cpu"
     """cpu, cuda, mps or auto."""
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        """The number format on the device."""
-        return resolve_dtype(self.dtype, resolve_device(self.device))
+        """The number format of peers on the device."""
+        return resolve_dtype("float32" if self.dtype == "int8" else self.dtype, resolve_device(self.device))
+
+    @property
+    def tolerance(self) -> float:
+        """Maximum distance from 1 of the cosine of the two vectors of a text."""
+        return INT8_TOLERANCE if self.dtype == "int8" else TOLERANCES[self.compute_dtype]
 
     def load(self) -> tuple[Path, torch.device, Embedder]:
         """Return the model's directory, which the peers read too, the device, and cloze's model."""
@@ -82,10 +88,17 @@ class Embed(_VectorBenchmark):
     """Texts to sentence vectors, in sentences per second."""
 
     name: ClassVar[str] = "embed"
-    peers_known: ClassVar[Collection[str]] = ("sentence-transformers", "onnxruntime", "onnxruntime-int8")
+    peers_known: ClassVar[Collection[str]] = (
+        "sentence-transformers",
+        "onnxruntime",
+        "onnxruntime-int8",
+        "openvino",
+        "openvino-int8",
+    )
 
     vs: Peers = "sentence-transformers"
-    """Compared programs: sentence-transformers, onnxruntime, onnxruntime-int8, each at its fastest."""
+    """Compared programs: sentence-transformers, onnxruntime, onnxruntime-int8, openvino, openvino-int8, each at its
+    fastest."""
     texts: int = 1000
     """Number of texts, from all over the input."""
 
@@ -98,25 +111,43 @@ class Embed(_VectorBenchmark):
         does = "packed, similar lengths together, no padding"
         contestants = [Contestant("cloze", does, _work(embedder, texts, device))]
         checks: list[Check] = []
+        vectors = {"cloze": embedder(texts)}
         for name in peers:
-            peer = _PEERS[name]
+            peer = PEERS[name]
             encode, batch_size = _fastest(peer.load(model, device, self.compute_dtype, directory), texts)
             does = f"{peer.does}, batches of {batch_size}, the fastest of {', '.join(map(str, _BATCH_SIZES))}"
             contestants.append(Contestant(name, does, _work(encode, texts, device)))
-            tolerance = max(_TOLERANCES[self.compute_dtype], peer.tolerance)
-            checks.append(_compare(name, embedder(texts), encode(texts), tolerance))
+            tolerance = max(self.tolerance, peer.tolerance)
+            vectors[name] = encode(texts)
+            checks.append(_compare(name, vectors["cloze"], vectors[name], tolerance))
         tokens = [len(embedder.tokenizer.encode(text)) for text in texts]
         lengths = np.minimum(tokens, embedder.max_seq_length)
+        rate, size = (
+            int8_product_rate() if self.dtype == "int8" else matrix_product_rate(device, self.compute_dtype)
+        )
+        limit = Limit(
+            f"if the machine's rate of {self.dtype} products, {rate / 1e12:.3g} TFLOP/s at {size} x {size}, were all",
+            len(texts) * rate / encoder_flops(embedder.model.config, lengths.tolist()),
+        )
+        exact = Embedder.load(model, device=self.device)(texts)
+        cosines = {name: cosines_by_length(exact, rounded, lengths) for name, rounded in vectors.items()}
         return self.describe(
             self.measure(contestants),
             settings=self.settings(texts),
             amount=float(len(texts)),
             unit="sentences",
             checks=checks,
+            limit=limit,
+            more={"cosines": cosines},
             environment=describe_machine(device, self.compute_dtype, peers),
             notes=(
                 f"tokens of a text: mean {lengths.mean():.1f}, median {np.median(lengths):.0f}, "
                 f"90% at most {np.quantile(lengths, 0.9):.0f}, longest {lengths.max()}",
+                *(
+                    f"cosines of {name} with cloze in float32: {describe_cosines(rounded)}"
+                    for name, rounded in cosines.items()
+                    if name.endswith("int8") or self.dtype == "int8"
+                ),
             ),
         )
 
@@ -126,9 +157,10 @@ class Latency(_VectorBenchmark):
     """One sentence at a time to its vector, in milliseconds."""
 
     name: ClassVar[str] = "latency"
+    peers_known: ClassVar[Collection[str]] = ("transformers", "onnxruntime-int8", "openvino-int8")
 
     vs: Peers = "transformers"
-    """Compared programs: transformers, in float32 with eager attention."""
+    """Compared programs: transformers, in float32 with eager attention; onnxruntime-int8, openvino-int8."""
     tokens: int = 32
     """Tokens of a sentence, special ones included; sentences of other lengths are skipped."""
 
@@ -143,12 +175,19 @@ class Latency(_VectorBenchmark):
             raise InputError(f"has no text of {self.tokens} tokens", where=self.input)
         contestants = [Contestant("cloze", "Embedder on one text", _single_work(embedder, texts, device))]
         checks: list[Check] = []
-        if peers:
-            encode = _load_transformers(model, device)
-            does = "AutoTokenizer and AutoModel on one text, float32, eager attention, mean over tokens"
-            contestants.append(Contestant("transformers", does, _single_work(encode, texts, device)))
+        for name in peers:
+            if name == "transformers":
+                encode = load_transformers(model, device)
+                does = "AutoTokenizer and AutoModel on one text, float32, eager attention, mean over tokens"
+            else:
+                encode = partial(
+                    _in_one_batch, PEERS[name].load(model, device, self.compute_dtype, directory)
+                )
+                does = f"{PEERS[name].does}, one text"
+            contestants.append(Contestant(name, does, _single_work(encode, texts, device)))
             ours, theirs = (np.concatenate([one([text]) for text in texts]) for one in (embedder, encode))
-            checks.append(_compare("transformers", ours, theirs, _TOLERANCES[self.compute_dtype]))
+            tolerance = self.tolerance if name == "transformers" else INT8_TOLERANCE
+            checks.append(_compare(name, ours, theirs, tolerance))
         timings = self.measure(contestants)
         milliseconds = ", ".join(f"{timing.name} {timing.median * 1e3:.2f}" for timing in timings)
         return self.describe(
@@ -172,6 +211,39 @@ def _sample_texts(path: Path, count: int) -> list[str]:
         raise InputError("has no text", where=path)
     every = max(1, num_texts // count)
     return list(islice((text for text in read_texts(path) if text.strip()), 0, every * count, every))
+
+
+def encoder_flops(config: BertConfig, lengths: Sequence[int]) -> float:
+    """Return the operations of the matrix products of an encoder on texts of these numbers of tokens."""
+    width, layers = config.hidden_size, config.num_hidden_layers
+    weights = layers * (4 * width**2 + 2 * width * config.intermediate_size)
+    return float(sum(2 * weights * length + 4 * layers * width * length**2 for length in lengths))
+
+
+def cosines_by_length(
+    exact: Vectors, rounded: Vectors, lengths: npt.NDArray[Any]
+) -> dict[str, tuple[float, float, int]]:
+    """Return the mean and the least cosine of vectors of the same texts, and their number, by tokens of the texts."""
+    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(rounded, axis=1)
+    cosines = (exact.astype(np.float64) * rounded).sum(1) / norms
+    groups: dict[str, tuple[float, float, int]] = {}
+    for low, high in pairwise((0, *_LENGTHS)):
+        chosen = cosines[(lengths > low) & (lengths <= high)]
+        if len(chosen):
+            groups[f"{low + 1} to {high}"] = float(chosen.mean()), float(chosen.min()), len(chosen)
+    return groups | {"all": (float(cosines.mean()), float(cosines.min()), len(cosines))}
+
+
+def describe_cosines(groups: Mapping[str, tuple[float, float, int]]) -> str:
+    """Return the cosines as one line."""
+    return "; ".join(
+        f"{name} tokens mean {mean:.4f}, least {least:.4f} ({count})"
+        for name, (mean, least, count) in groups.items()
+    )
+
+
+def _in_one_batch(encode: EncodeInBatches, texts: Sequence[str]) -> Vectors:
+    return encode(texts, len(texts))
 
 
 def _work(encode: Encode, texts: Sequence[str], device: torch.device) -> Callable[[], TimedFunction]:
@@ -205,94 +277,3 @@ def _compare(peer: str, ours: npt.NDArray[Any], theirs: npt.NDArray[Any], tolera
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     apart = 1 - float(((ours * theirs).sum(1) / norms).min())
     return Check(f"1 - smallest cosine of a text's vectors compared with {peer}", apart, tolerance)
-
-
-def _load_transformers(directory: Path, device: torch.device) -> Encode:
-    transformers = import_peer("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    model: Any = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager")
-    model.float().to(device).eval()
-
-    def encode(texts: Sequence[str]) -> Vectors:
-        batch = tokenizer(texts[0], return_tensors="pt", truncation=True).to(device)
-        with torch.no_grad():
-            vector: Vectors = model(**batch).last_hidden_state.mean(1).float().cpu().numpy()
-        return vector
-
-    return encode
-
-
-def _load_sentence_transformers(
-    directory: Path, device: torch.device, dtype: torch.dtype, _temporary: Path
-) -> EncodeInBatches:
-    library = import_peer("sentence_transformers")
-    model = library.SentenceTransformer(
-        str(directory), device=str(device), model_kwargs={"dtype": dtype}
-    ).eval()
-
-    return lambda texts, size: model.encode(list(texts), batch_size=size, show_progress_bar=False)
-
-
-def _load_onnxruntime(
-    directory: Path,
-    _device: torch.device,
-    _dtype: torch.dtype,
-    temporary: Path,
-    *,
-    precision: Literal["float32", "int8"],
-) -> EncodeInBatches:
-    """Export the model, and run the graph as docs/export.md does, on texts sorted by length."""
-    require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
-    from cloze.export.onnx import MODEL_FILE, export_onnx
-
-    graph = temporary / precision
-    outputs = export_onnx(directory, graph, precision=precision).outputs
-    if len(outputs) != 1:
-        what = f"its graph returns {', '.join(outputs)}, not vectors"
-        raise InputError(what, where=directory, remedy="Give a directory of sentence-transformers")
-    onnxruntime = import_peer("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(graph / MODEL_FILE, options, providers=["CPUExecutionProvider"])
-    tokenizer = Tokenizer.from_file(str(graph / TOKENIZER_FILE))
-    settings = json.loads((graph / TOKENIZER_CONFIG_FILE).read_text("utf-8"))
-    tokenizer.enable_padding()
-    tokenizer.enable_truncation(settings["model_max_length"])
-
-    def encode(texts: Sequence[str], batch_size: int) -> Vectors:
-        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        vectors: list[Any] = [None] * len(texts)
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            encodings = tokenizer.encode_batch([texts[i] for i in chosen])
-            inputs = {
-                "input_ids": [encoding.ids for encoding in encodings],
-                "attention_mask": [encoding.attention_mask for encoding in encodings],
-                "token_type_ids": [encoding.type_ids for encoding in encodings],
-            }
-            (batch_vectors,) = session.run(None, {name: np.array(rows) for name, rows in inputs.items()})
-            for i, vector in zip(chosen, batch_vectors, strict=True):
-                vectors[i] = vector
-        return np.stack(vectors)
-
-    return encode
-
-
-class _Peer(NamedTuple):
-    does: str
-    load: Callable[[Path, torch.device, torch.dtype, Path], EncodeInBatches]
-    tolerance: float = 0.0
-
-
-_PEERS: Mapping[str, _Peer] = {
-    "sentence-transformers": _Peer("encode()", _load_sentence_transformers),
-    "onnxruntime": _Peer(
-        "the float32 graph of cloze export, texts sorted by length",
-        partial(_load_onnxruntime, precision="float32"),
-    ),
-    "onnxruntime-int8": _Peer(
-        "the int8 graph of cloze export, texts sorted by length",
-        partial(_load_onnxruntime, precision="int8"),
-        tolerance=0.05,
-    ),
-}

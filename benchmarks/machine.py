@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int8_weight
 from cloze.training.environment import describe_environment
 
 CPU = torch.device("cpu")
@@ -55,6 +56,22 @@ def matrix_product_rate(device: torch.device, dtype: torch.dtype) -> tuple[float
         started = time.perf_counter()
         left @ right
         synchronize(device)
+        best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best, size
+
+
+def int8_product_rate() -> tuple[float, int]:
+    """Return the best operations per second of several square int8 products on the CPU, and their size."""
+    size = 1024
+    full_range = cpu_instructions().vnni
+    low, dtype = (-128, torch.int8) if full_range else (0, torch.uint8)
+    left = torch.randint(low, 128, (size, size), dtype=dtype)
+    weight = pack_int8_weight(torch.randint(-127, 128, (size, size), dtype=torch.int8))
+    scales, zeros = torch.ones(size), torch.zeros(size, dtype=torch.int32)
+    best = math.inf
+    for _ in range(20):
+        started = time.perf_counter()
+        int8_linear(left, weight, scales, zeros)
         best = min(best, time.perf_counter() - started)
     return 2 * size**3 / best, size
 

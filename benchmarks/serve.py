@@ -77,9 +77,9 @@ class Serve(Benchmark):
         for program in PROGRAMS:
             if shutil.which(program) is None:
                 raise InputError(f"{program} is not installed", remedy="Run apt-get install wrk hey")
-        text = _text(self.model, self.tokens)
+        text = text_of_length(self.model, self.tokens)
         body = json.dumps({"inputs": text})
-        with _server(self.model) as (process, url), tempfile.TemporaryDirectory() as folder:
+        with server(self.model) as (process, url), tempfile.TemporaryDirectory() as folder:
             client, health_client = (Client(f"{url}/{route}", Path(folder)) for route in ("embed", "health"))
             self.progress.note("closed loop")
             client.closed_loop(body, seconds=max(1, self.seconds // 10))  # warm-up
@@ -223,7 +223,7 @@ def _memory(pid: int, requests: int) -> Memory:
     return Memory(requests, resident_bytes(pid) / (1 << 20), threads, files)
 
 
-def _text(model: str, num_tokens: int) -> str:
+def text_of_length(model: str, num_tokens: int) -> str:
     """Return a text with a number of tokens, all of them whole words of the vocabulary."""
     tokenizer = Tokenizer.load(resolve_checkpoint(model))
     words = [token for token in tokenizer.tokens if token.isascii() and token.isalpha() and token.islower()]
@@ -233,8 +233,9 @@ def _text(model: str, num_tokens: int) -> str:
 
 
 @contextmanager
-def _server(model: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    command = [sys.executable, "-m", "cloze", "serve", "-m", str(model), "--port", "0"]
+def server(model: str, *flags: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Start `cloze serve` in a process of its own, and yield the process and its address when it is ready."""
+    command = [sys.executable, "-m", "cloze", "serve", "-m", str(model), "--port", "0", *flags]
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stderr=output)
         try:

@@ -17,6 +17,16 @@ from cloze.model_paths import resolve_checkpoint
 
 _TEXT = "Paris is the [MASK] of France."
 _TOP_K = 5
+_FIRST_ANSWER = """
+import json, sys
+from urllib.request import Request, urlopen
+from benchmarks.serve import server
+model, text, top_k = sys.argv[1:]
+with server(model) as (_, url):
+    body = json.dumps({"inputs": text, "top_k": int(top_k)}).encode()
+    with urlopen(Request(f"{url}/fill", body, {"Content-Type": "application/json"})) as answer:
+        print(answer.read().decode())
+"""
 _PIPELINE = """
 import json, sys
 from transformers import pipeline
@@ -28,7 +38,7 @@ print(json.dumps([answer["token_str"] for answer in answers]))
 
 @dataclass(frozen=True, kw_only=True)
 class Start(TimedBenchmark):
-    """Whole processes, from their start to their answer: cloze fill and cloze --help."""
+    """Whole processes, from their start to their answer: cloze fill, cloze --help and a server."""
 
     name: ClassVar[str] = "start"
 
@@ -36,7 +46,7 @@ class Start(TimedBenchmark):
     """A checkpoint or run with a masked-word head."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:
-        """Compare `cloze fill` with a script that uses transformers' pipeline, and measure `cloze --help`.
+        """Compare `cloze fill` and a server with a script that uses transformers' pipeline; measure `cloze --help`.
 
         Raises:
             RunError: one of the processes failed.
@@ -47,6 +57,11 @@ class Start(TimedBenchmark):
         contestants = [
             Contestant("cloze fill", "a process that fills one blank", repeat(partial(_run, fill))),
             Contestant("cloze --help", "a process that lists the verbs", repeat(partial(_run, help_text))),
+            Contestant(
+                "cloze serve",
+                "a server from its start to its first answer to /fill, and its end",
+                repeat(partial(_run, ("-c", _FIRST_ANSWER, model, _TEXT, str(_TOP_K)))),
+            ),
         ]
         checks = []
         if peers:

@@ -8,6 +8,7 @@ import torch
 
 from benchmarks.__main__ import main
 from benchmarks.embed import Embed, Latency
+from benchmarks.inference import Inference
 from benchmarks.pretrain import Pretrain
 from benchmarks.start import Start
 from cloze.errors import InputError, RunError
@@ -88,6 +89,34 @@ def test_vectors_equal_those_of_onnx_graphs(minilm: Path, texts: Path):
     assert exact.tolerance == 1e-5
     assert rounded.holds
     assert rounded.difference > 1e-4
+
+
+def test_int8_vectors_are_compared_with_float32(minilm: Path, texts: Path):
+    pytest.importorskip("sentence_transformers")
+    result = Embed(model=minilm, input=texts, texts=8, dtype="int8", **ONCE).run()
+    (check,) = result.checks
+    assert check.holds
+    assert check.difference > 1e-5
+    mean, least, count = result.record["cosines"]["cloze"]["all"]
+    assert 0.97 < least < mean < 1
+    assert count == 8
+    assert 0 < result.record["sides"][0]["share_of_limit"] < 1
+
+
+@pytest.mark.long
+def test_all_comparisons_are_one_table(minilm: Path, tmp_path: Path):
+    pytest.importorskip("onnxruntime")
+    lines = ["the dog runs over the hill " * 5, "stocks fell again on monday " * 5]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    result = Inference(
+        model=str(minilm), input=tmp_path / "lines.txt", texts=2, rounds=1, min_seconds=0.0
+    ).run()
+    rows = {(row["work"], row["peer"]): row for row in result.record["rows"]}
+    assert rows["vectors, int8", "onnxruntime-int8"]["bar"] == "1.4"
+    assert "least" in rows["vectors, int8", "onnxruntime-int8"]["cosine"]
+    assert rows["one text, float32", "transformers"]["cloze is"].endswith("x")
+    assert ("whole processes", "transformers") in rows
+    assert ("server, 32 tokens a text, int8", "the same in float32") in rows
 
 
 def test_the_number_of_texts_is_a_flag(minilm: Path, texts: Path, capsys: pytest.CaptureFixture[str]):

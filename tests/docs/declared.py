@@ -231,10 +231,11 @@ PAGES = {
         inputs="MODEL=minilm lines.txt my-text.txt=text.txt vocab data",
         not_run={
             f"python -m benchmarks {what}": MEASURED
-            for what in ("finetune", "vocab", "latency", "start", "growth")
+            for what in ("finetune", "vocab", "latency", "start", "growth", "inference")
         },
         is_long=True,
     ),
+    "docs/quantization.md": Page(inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv"),
     "docs/scale.md": Page(),
     "docs/serving.md": Page(
         not_run={

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from cloze.models.torch_internals import CpuInstructions
 from cloze.training.precision import is_faster_in_bfloat16
-from cloze.training.torch_internals import CpuInstructions
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.run import check_trainable
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask, Split, Task
+from cloze.training.precision import InferencePrecision
 from cloze.training.run import is_run, run_settings_file
 
 _DATA_FOLDER = "data"
@@ -188,6 +189,7 @@ def evaluate(
     *,
     task: str | None = None,
     device: str = "auto",
+    precision: InferencePrecision | None = None,
     progress: bool | Progress = False,
     **settings: Any,
 ) -> "EvaluationResult":
@@ -198,6 +200,7 @@ def evaluate(
         data: labeled data, as for `finetune`; of a directory, the dev file.
         task: the name of its task; by default the one it was fine-tuned for.
         device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
         progress: True shows progress.
         settings: settings of the task, as in text_column="note".
 
@@ -207,7 +210,8 @@ def evaluate(
     if isinstance(model, Predictor):
         predictor = model
     else:
-        predictor = load_ensemble(list(map(Path, check_paths(model, "model"))), task, device=device)
+        models = list(map(Path, check_paths(model, "model")))
+        predictor = load_ensemble(models, task, device=device, precision=precision)
     configured = with_settings(predictor.task, settings, is_trained=True)
     configured, source = _source(configured, data, "data", "dev")
     evaluation = replace(predictor, task=configured).evaluate(

@@ -1,10 +1,12 @@
 """Look into models, and convert them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cloze import artifacts
 from cloze.arguments import check_path, check_text
+from cloze.errors import InputError
+from cloze.export.int8 import Int8Report, export_int8
 from cloze.file_io import write_text
 from cloze.inference import encoder_internals
 from cloze.inference import explain as explanations
@@ -108,29 +110,53 @@ def attention(
     return attention
 
 
+@overload
 def export_model(
-    model: str | Path, output: str | Path, *, precision: "Precision" = "float32", overwrite: bool = False
-) -> "ExportReport":
-    """Write a model as an ONNX graph with its tokenizer, for ONNX Runtime without cloze or torch.
+    model: str | Path,
+    output: str | Path,
+    *,
+    to: Literal["onnx"] = "onnx",
+    precision: "Precision" = "float32",
+    overwrite: bool = False,
+) -> "ExportReport": ...
+@overload
+def export_model(
+    model: str | Path, output: str | Path, *, to: Literal["int8"], overwrite: bool = False
+) -> Int8Report: ...
+def export_model(
+    model: str | Path,
+    output: str | Path,
+    *,
+    to: Literal["onnx", "int8"] = "onnx",
+    precision: "Precision" = "float32",
+    overwrite: bool = False,
+) -> "ExportReport | Int8Report":
+    """Write a model with its tokenizer as an ONNX graph, or as a directory of int8 weights that cloze alone reads.
 
     The graph takes any batch size and length, and is checked against PyTorch before it is written.
 
     Args:
         model: "cloze-mini", a checkpoint, a run, or a directory of transformers or sentence-transformers.
-        output: directory of the graph.
-        precision: float32, float16, or int8 matrices and embeddings.
+        output: directory to write.
+        to: onnx or int8.
+        precision: of a graph: float32, float16, or int8 matrices and embeddings.
         overwrite: replace the output.
 
     Raises:
         InputError: the model is damaged, has no graph, or is too large for one file; the output exists.
         RunError: the graph differs from PyTorch, or the disk is full.
     """
+    source, target = check_path(model, "model"), check_path(output, "output")
+    if to == "int8":
+        if precision != "float32":
+            raise InputError("is that of a graph", where="precision", remedy="Leave it out")
+        return export_int8(source, target, overwrite=overwrite)
+    if to != "onnx":
+        raise InputError(f"is {to!r}", where="to", remedy="Choose onnx or int8")
     require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
     from cloze.export.onnx import export_onnx
 
-    return export_onnx(
-        check_path(model, "model"), check_path(output, "output"), precision=precision, overwrite=overwrite
-    )
+    return export_onnx(source, target, precision=precision, overwrite=overwrite)
 
 
 def import_model(

@@ -232,7 +232,7 @@ def _is_out_of_memory(error: Exception) -> bool:
         return "failed to map segment" in str(error) or "cannot allocate memory" in str(error).lower()
     if "torch" not in sys.modules:  # loading it takes hundreds of megabytes, which may be what is missing
         return False
-    from cloze.training.torch_internals import is_out_of_memory
+    from cloze.models.torch_internals import is_out_of_memory
 
     return is_out_of_memory(error)
 

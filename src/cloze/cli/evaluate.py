@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import tee
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from cloze.cli import options
 from cloze.cli.output import note_written, print_scores
 from cloze.errors import InputError
+
+if TYPE_CHECKING:
+    from cloze.inference.fill_mask import FillMask
 
 _PRETRAINING = {"mlm": "masked_lm", "nsp": "next_sentence"}
 _FLAGS_OF_PRETRAINED = {
@@ -37,6 +41,7 @@ def run(
     format: options.TaggingFormat = None,
     settings: options.Settings = (),
     device: options.Device = "auto",
+    precision: options.Precision = None,
     overwrite: options.Overwrite = False,
     flags: options.Flags,
 ) -> None:
@@ -54,7 +59,9 @@ def run(
         settings: Setting of the task, as in --set classification.pair_column=answer, or of mlm and nsp, as in
             --set max_seq_length=512; may be repeated.
     """
+    from cloze.inference.fill_mask import FillMask
     from cloze.inference.predictor import find_task_name
+    from cloze.tasks.prediction_files import check_output
 
     options.required(model, "--model", verb="evaluate")
     task = task or find_task_name(model[0])
@@ -80,15 +87,16 @@ def run(
             what = "only the logits of fine-tuned models can be averaged"
             raise InputError(what, where="--model", remedy="Give one model")
         if task in _PRETRAINING:
-            _evaluate_pretrained(task, first, data, settings, device, flags)
-        elif task == "fill":
-            _evaluate_fill(first, data, device, flags)
+            _evaluate_pretrained(task, first, data, settings, device, precision, flags)
+            return
+        check_output(output, overwrite=overwrite, source=data)
+        fill_mask = FillMask.load(first, device=device, precision=precision)
+        if task == "fill":
+            _evaluate_fill(fill_mask, data, flags)
         elif task == "blimp":
-            _evaluate_blimp(first, data, device, flags)
+            _evaluate_blimp(fill_mask, data, flags)
         else:
-            _evaluate_likelihood(
-                first, data, text_column or "text", output, device, flags, overwrite=overwrite
-            )
+            _evaluate_likelihood(fill_mask, data, text_column or "text", output, flags)
         return
     by_flag = {
         "text_column": text_column,
@@ -98,7 +106,7 @@ def run(
         "format": format,
     }
     files = _OutputFiles(output, errors, overwrite=overwrite)
-    _evaluate_finetuned(task, model, data, files, settings, by_flag, device, flags)
+    _evaluate_finetuned(task, model, data, files, settings, by_flag, device, precision, flags)
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,7 @@ def _evaluate_finetuned(
     settings: tuple[str, ...],
     by_flag: Mapping[str, str | bool | None],
     device: str,
+    precision: options.Precision,
     flags: options.Flags,
 ) -> None:
     from cloze.inference.ensemble import load_ensemble
@@ -130,7 +139,7 @@ def _evaluate_finetuned(
         check_output(path, overwrite=files.overwrite, source=data)
     if errors is not None and errors == output:
         raise InputError("is also the output", where="--errors", remedy="Choose another name")
-    predictor = load_ensemble(models, task, device=device)
+    predictor = load_ensemble(models, task, device=device, precision=precision)
     configured = options.configure(predictor.task, settings, is_trained=True, **by_flag)
     if errors is not None:
         check_has_wrong_answers(configured)
@@ -149,13 +158,22 @@ def _evaluate_finetuned(
 
 
 def _evaluate_pretrained(
-    task: str, model: str, data: str, settings: tuple[str, ...], device: str, flags: options.Flags
+    task: str,
+    model: str,
+    data: str,
+    settings: tuple[str, ...],
+    device: str,
+    precision: options.Precision,
+    flags: options.Flags,
 ) -> None:
     from cloze import config as configuration
     from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
     config = configuration.load(PretrainingEvaluationConfig, None, settings)
-    evaluation = asdict(evaluate_pretrained(model, [data], config, device=device, progress=flags.progress))
+    measured = evaluate_pretrained(
+        model, [data], config, device=device, precision=precision, progress=flags.progress
+    )
+    evaluation = asdict(measured)
     scores = evaluation[_PRETRAINING[task]]
     counts = {name: evaluation[name] for name in ("masked_words", "pairs")}
     lines = [f"  {name:<24} {value:.4f}" for name, value in scores.items()]
@@ -163,19 +181,19 @@ def _evaluate_pretrained(
     flags.print({"data": str(data), **counts, **scores}, "\n".join(lines))
 
 
-def _evaluate_fill(model: str, data: str, device: str, flags: options.Flags) -> None:
+def _evaluate_fill(fill_mask: "FillMask", data: str, flags: options.Flags) -> None:
     from cloze.inference.fill_evaluation import evaluate_fill
-    from cloze.inference.fill_mask import FillMask
 
-    scores, count = evaluate_fill(FillMask.load(model, device=device), data, progress=flags.progress)
+    scores, count = evaluate_fill(fill_mask, data, progress=flags.progress)
     print_scores(flags, scores, examples=count, data=data)
 
 
-def _evaluate_blimp(model: str, data: str, device: str, flags: options.Flags) -> None:
+def _evaluate_blimp(fill_mask: "FillMask", data: str, flags: options.Flags) -> None:
     from cloze.inference.blimp import evaluate_blimp
     from cloze.inference.sentence_scorer import SentenceScorer
 
-    scores = evaluate_blimp(SentenceScorer.load(model, device=device), data, progress=flags.progress)
+    scorer = SentenceScorer(fill_mask.model, fill_mask.tokenizer)
+    scores = evaluate_blimp(scorer, data, progress=flags.progress)
     rows = {**scores.paradigms, **scores.fields, "accuracy": scores.accuracy}
     width = max(map(len, rows))
     lines = [f"  {name:<{width}} {value:.4f}" for name, value in rows.items()]
@@ -184,21 +202,17 @@ def _evaluate_blimp(model: str, data: str, device: str, flags: options.Flags) ->
 
 
 def _evaluate_likelihood(
-    model: str,
+    fill_mask: "FillMask",
     data: str,
     text_column: str,
     output: str | None,
-    device: str,
     flags: options.Flags,
-    *,
-    overwrite: bool,
 ) -> None:
     from cloze.inference.embedding_files import read_texts
     from cloze.inference.sentence_scorer import SentenceScorer
-    from cloze.tasks.prediction_files import check_output, write_rows
+    from cloze.tasks.prediction_files import write_rows
 
-    check_output(output, overwrite=overwrite, source=data)
-    scorer = SentenceScorer.load(model, device=device)
+    scorer = SentenceScorer(fill_mask.model, fill_mask.tokenizer)
     scores: list[float] = []
     tokens: list[int] = []
 

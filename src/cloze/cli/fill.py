@@ -15,6 +15,7 @@ def run(
     model: options.Model,
     top_k: Annotated[int, arg(aliases=["-k"])] = 5,
     device: options.Device = "auto",
+    precision: options.Precision = None,
     flags: options.Flags,
 ) -> None:
     """Print the most probable tokens for each [MASK] of a text.
@@ -25,7 +26,7 @@ def run(
     """
     from cloze.inference.fill_mask import FillMask
 
-    fill_mask = FillMask.load(model, device=device)
+    fill_mask = FillMask.load(model, device=device, precision=precision)
     for text, where in options.read_texts(texts):
         try:
             masks = fill_mask(text, top_k=top_k)

@@ -19,7 +19,7 @@ def run(directory: Annotated[Positional[str], arg(metavar="DIR")], /, *, flags: 
     description = describe(directory)
     verified = [f"{path}: {count} files, as written" for path, count in description.checked.items()]
     lines = [
-        f"{description.path}: a {description.kind}",
+        f"{description.path}: {'an' if description.kind[0] in 'aeio' else 'a'} {description.kind}",
         *_format_facts(description.facts, "  "),
         *(verified or ["no manifest to verify the files against"]),
     ]

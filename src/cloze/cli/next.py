@@ -14,6 +14,7 @@ def run(
     *,
     model: options.Model,
     device: options.Device = "auto",
+    precision: options.Precision = None,
     flags: options.Flags,
 ) -> None:
     """Print the probability that sentence B follows sentence A.
@@ -24,5 +25,5 @@ def run(
     """
     from cloze.inference.next_sentence import NextSentence
 
-    probability = NextSentence.load(model, device=device)(sentence_a, sentence_b)
+    probability = NextSentence.load(model, device=device, precision=precision)(sentence_a, sentence_b)
     flags.print({"is_next": probability}, f"B follows A with probability {probability:.3f}")

@@ -97,6 +97,14 @@ Models: TypeAlias = Annotated[
     ),
 ]
 Device: TypeAlias = Annotated[str, arg(metavar="DEVICE", help="cpu, cuda, mps or auto.")]
+Precision: TypeAlias = Annotated[
+    Literal["auto", "float32", "bfloat16", "int8"] | None,
+    _flag(
+        "{auto,float32,bfloat16,int8}",
+        text="Number format of matrix products; int8 on CPUs.",
+        hint="(default: float32, or int8 for a directory of cloze export --to int8)",
+    ),
+]
 
 # outputs
 Output: TypeAlias = Annotated[Path, _flag("PATH", "-o", hint=_REQUIRED)]
@@ -185,8 +193,7 @@ class VectorOptions:
     """Maximum number of tokens per text; longer texts are truncated."""
     prompt: OptionalName = None
     """Name of a prompt in the model's directory, put before each text."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of matrix products."""
+    precision: Precision = None
 
     @property
     def config(self) -> "EmbeddingConfig":

@@ -30,6 +30,7 @@ def run(
     page: options.OptionalPath = None,
     pool: options.WorkerFlags = options.SINGLE_PROCESS,
     device: options.Device = "auto",
+    precision: options.Precision = None,
     overwrite: options.Overwrite = False,
     flags: options.Flags,
 ) -> None:
@@ -68,7 +69,7 @@ def run(
     check_output(output, overwrite=overwrite, source=input_file)
     if page is not None:
         _check_page(page, output, explain=explain, overwrite=overwrite, source=input_file)
-    predictor = load_ensemble(model, task, device=placement.local_device)
+    predictor = load_ensemble(model, task, device=placement.local_device, precision=precision)
     configured = options.configure(
         predictor.task,
         settings,
@@ -86,7 +87,15 @@ def run(
     if input_file != STDIN:
         examples, total = read_ahead(examples)
         total = total or count_rows(source)
-    answers = stream_predictions(predictor, model, examples, placement, total=total, progress=flags.progress)
+    answers = stream_predictions(
+        predictor,
+        model,
+        examples,
+        placement,
+        precision=precision,
+        total=total,
+        progress=flags.progress,
+    )
     explained: list[ExplainedText] = []
 
     def rows() -> Iterator[dict[str, Any]]:

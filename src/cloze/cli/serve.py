@@ -23,6 +23,7 @@ def run(
     open: options.Switch = False,
     top_k: options.TopK = None,
     device: options.Device = "auto",
+    precision: options.Precision = None,
     flags: options.Flags,
 ) -> None:
     """Serve models over HTTP, with an explorer page at /, until Ctrl-C or SIGTERM.
@@ -59,6 +60,7 @@ def run(
         threads=options.default_workers(),
         api_key=None if api_key_file is None else read_api_key(api_key_file),
         device=device,
+        precision=precision,
         tell=lambda address: print(
             f"serving {', '.join(directories)} at {address}", file=sys.stderr, flush=True
         ),

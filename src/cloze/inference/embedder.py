@@ -29,10 +29,10 @@ from cloze.models.sentence_transformers import (
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
-from cloze.tasks.batches import batch_by_length
+from cloze.tasks.batches import batch_by_length, inference_batch_tokens
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
-from cloze.training.precision import autocast, resolve_device, resolve_dtype
+from cloze.training.precision import InferencePrecision
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.uint32]
@@ -40,8 +40,6 @@ EmbeddingPooling: TypeAlias = Pooling | Literal["idf_mean"]
 """How token vectors become one; `idf_mean` weights each token by its inverse document frequency."""
 Combine: TypeAlias = Literal["sum", "concat"]
 
-_MAX_TOKENS_ON_CPU = 4096
-_MAX_TOKENS = 65_536  # other devices need more work at once
 _TEXTS_PER_COUNT = 4096
 
 
@@ -62,8 +60,8 @@ class EmbeddingConfig:
     """Maximum number of tokens of a text; by default the positions of the model."""
     prompt: str | None = None
     """Name of a prompt of the checkpoint that is prepended to each text."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of matrix products."""
+    precision: InferencePrecision | None = None
+    """Number format of matrix products; by default float32, or int8 for the directory of an int8 model."""
 
     def __post_init__(self) -> None:
         choices = (*POOLINGS, "idf_mean")
@@ -123,8 +121,6 @@ class Embedder(LoadedModel):
     max_seq_length: int
     prompt: str
     """Prepended to each text."""
-    dtype: torch.dtype
-    """Of matrix products."""
     idf: Vectors | None = None
     """The weight of each token for `idf_mean`; `with_idf` computes it."""
     truncate_dim: int | None = None
@@ -153,7 +149,7 @@ class Embedder(LoadedModel):
         """
         config = EmbeddingConfig() if config is None else config
         check_type(config, EmbeddingConfig, "config", remedy="Give a cloze.EmbeddingConfig")
-        checkpoint = Checkpoint.open(directory)
+        checkpoint = Checkpoint.open(directory, precision=config.precision)
         path = checkpoint.directory
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig(
             pooling="mean", normalize=False, max_seq_length=None
@@ -166,10 +162,6 @@ class Embedder(LoadedModel):
             raise InputError(what, where=path, remedy="The files belong to different models")
         pooling = config.pooling or stored.pooling
         check_pooling(pooling, model)
-        dtype = resolve_dtype(config.precision, resolve_device(device))
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                module.to(dtype)  # once, instead of in every autocast
         return cls(
             model=model,
             tokenizer=tokenizer,
@@ -179,7 +171,6 @@ class Embedder(LoadedModel):
             normalize=stored.normalize if config.normalize is None else config.normalize,
             max_seq_length=_resolve_length(config, stored, model.config.max_position_embeddings),
             prompt=stored.prompt(config.prompt, where=path),
-            dtype=dtype,
             truncate_dim=stored.truncate_dim if config.layers == (-1,) else None,
             stored=stored,
             directory=path,
@@ -315,7 +306,7 @@ class Embedder(LoadedModel):
 
     def _write(self, directory: Path) -> None:
         is_last_layer = self.layers == (self.model.config.num_hidden_layers,)
-        if not is_last_layer or self.pooling == "idf_mean" or self.dtype != torch.float32:
+        if not is_last_layer or self.pooling == "idf_mean" or self.model.autocast_dtype:
             what = "only the last layer, other poolings than idf_mean, and float32 can be saved"
             raise InputError(what, where="embedder", remedy="Save one that was loaded with these settings")
         save_model(directory, BertForFeatureExtraction(self.model), self.tokenizer)
@@ -343,7 +334,7 @@ class Embedder(LoadedModel):
             np.concatenate([cls, np.asarray(ids, np.uint32)[:keep], sep]).astype(np.uint32)
             for ids in token_ids
         ]
-        max_tokens = _MAX_TOKENS_ON_CPU if self.device.type == "cpu" else _MAX_TOKENS
+        max_tokens = inference_batch_tokens(self.device)
         for indices in batch_by_length(list(map(len, sequences)), max_tokens):
             yield indices, to_device(collate([sequences[i] for i in indices]), self.device)
 
@@ -388,13 +379,10 @@ class Embedder(LoadedModel):
         if self.layers == (0,):
             return self._look_up(batch)
         all_layers = self.layers != (self.model.config.num_hidden_layers,)
-        with autocast(self.device, self.dtype):
-            output: EncoderOutput = self.model(batch, output_hidden_states=all_layers)
+        output: EncoderOutput = self.model(batch, output_hidden_states=all_layers)
         if not all_layers:
-            return output.sequence_output.float()
-        hidden = [
-            output.hidden_states[layer].float() if layer else self._look_up(batch) for layer in self.layers
-        ]
+            return output.sequence_output
+        hidden = [output.hidden_states[layer] if layer else self._look_up(batch) for layer in self.layers]
         return torch.cat(hidden, -1) if self.combine == "concat" else torch.stack(hidden).sum(0)
 
     def _look_up(self, batch: PackedBatch) -> Tensor:

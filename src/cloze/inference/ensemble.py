@@ -20,6 +20,7 @@ from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.task import AnyTask
+from cloze.training.precision import InferencePrecision
 from cloze.training.workers import LoadedPerWorker
 
 Name = TypeVar("Name", bound=Path | str)
@@ -39,7 +40,11 @@ class EnsembleModel(nn.Module):
 
 
 def load_ensemble(
-    directories: Sequence[Path | str], task: str | None = None, *, device: str = "auto"
+    directories: Sequence[Path | str],
+    task: str | None = None,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
 ) -> Predictor:
     """Load models that were fine-tuned for one task, such as runs with different seeds, as one predictor.
 
@@ -47,13 +52,16 @@ def load_ensemble(
         directories: checkpoints or runs.
         task: the name of the task; by default that of the first model.
         device: cpu, cuda, mps or auto. All models are in its memory at once.
+        precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
 
     Raises:
         InputError: a directory has no such model or is repeated, or the models differ in classes, tokenizer or settings
             of the task, so that their logits cannot be averaged.
     """
     check_distinct(directories)
-    first, *others = [Predictor.load(directory, task, device=device) for directory in directories]
+    first, *others = [
+        Predictor.load(directory, task, device=device, precision=precision) for directory in directories
+    ]
     if not others:
         return first
     if first.task.is_headless:
@@ -124,6 +132,7 @@ def stream_predictions(
     examples: Iterable[Any],
     placement: WorkerPlacement,
     *,
+    precision: InferencePrecision | None = None,
     part_size: int = EXAMPLES_PER_PART,
     total: int | None = None,
     progress: Progress = SILENT,
@@ -133,6 +142,7 @@ def stream_predictions(
     Args:
         predictor: the result of `load_ensemble`, perhaps with other settings of its task.
         models: the same models, for workers to load.
+        precision: as in `load_ensemble`.
 
     Raises:
         InputError: an example is invalid; those before it may have been yielded.
@@ -140,7 +150,13 @@ def stream_predictions(
     """
     predict = predictor.predict
     if not placement.in_process:
-        load = partial(load_ensemble, tuple(models), predictor.task.name, device=placement.device)
+        load = partial(
+            load_ensemble,
+            tuple(models),
+            predictor.task.name,
+            device=placement.device,
+            precision=precision,
+        )
         predict = partial(_predict_in_worker, LoadedPerWorker(load, placement.threads), predictor.task)
     return predictor.stream(
         examples,

@@ -16,6 +16,7 @@ from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.encoder import find_encoder, get_encoder
+from cloze.models.quantization import is_quantized
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.text_regression import TextRegression
@@ -195,6 +196,9 @@ def check_explainable(predictor: Predictor) -> None:
         raise InputError(what, where="--explain", remedy="Leave it out")
     if find_encoder(predictor.model) is None:
         raise InputError("an ensemble cannot be explained", where="--explain", remedy="Give one --model")
+    if is_quantized(predictor.model):
+        what = "an int8 model has no gradients, from which explanations are computed"
+        raise InputError(what, where="--explain", remedy="Say --precision float32")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
 from cloze.models.heads import BertForMaskedLM
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.precision import InferencePrecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,19 @@ class FillMask(LoadedModel):
     directory: Path | None = None
 
     @classmethod
-    def load(cls, directory: Path | str | Checkpoint, *, device: str = "auto") -> "FillMask":
+    def load(
+        cls,
+        directory: Path | str | Checkpoint,
+        *,
+        device: str = "auto",
+        precision: InferencePrecision | None = None,
+    ) -> "FillMask":
         """Load a pre-trained checkpoint, or the latest one of a run.
 
         Raises:
             InputError: there is no such model, or its head predicts the next or previous token.
         """
-        checkpoint = Checkpoint.open(directory)
+        checkpoint = Checkpoint.open(directory, precision=precision)
         model, tokenizer = load(checkpoint, BertForMaskedLM, device=device)
         if model.config.attends_to != "all":
             what = f"attends to the {model.config.attends_to} only, and does not predict masked tokens"

@@ -1,11 +1,11 @@
 """Load a model and its tokenizer from a checkpoint, and make a batch of texts that must fit the model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import copyfile
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, get_args, overload
 
 from torch import Tensor, nn
 
@@ -18,11 +18,12 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import KIND, load_config, load_model, save_model, verify_checkpoint
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
+from cloze.models.quantization import is_quantized, stored_precision
 from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
-from cloze.training.precision import resolve_device
+from cloze.training.precision import InferencePrecision, prepare_for_inference, resolve_device
 
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
 
@@ -34,17 +35,29 @@ class Checkpoint:
     """A checkpoint whose files are verified and read once for all the models that are built from it."""
 
     directory: Path
+    precision: InferencePrecision = "float32"
+    """Number format of matrix products."""
 
     @classmethod
-    def open(cls, directory: "Path | str | Checkpoint") -> "Checkpoint":
+    def open(
+        cls, directory: "Path | str | Checkpoint", *, precision: InferencePrecision | None = None
+    ) -> "Checkpoint":
         """Return the checkpoint in a directory, or the best one of a run.
 
+        Args:
+            directory: the directory, or the checkpoint itself.
+            precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
+
         Raises:
-            InputError: no model or bundled model has that name, or a run has no checkpoint.
+            InputError: no model or bundled model has that name, a run has no checkpoint, or there is no such precision.
         """
+        if precision is not None and precision not in get_args(InferencePrecision):
+            remedy = f"Choose from {', '.join(get_args(InferencePrecision))}"
+            raise InputError(f"is {precision!r}", where="precision", remedy=remedy)
         if isinstance(directory, Checkpoint):
-            return directory
-        return cls(resolve_checkpoint(check_path(directory, "directory")))
+            return directory if precision is None else replace(directory, precision=precision)
+        path = resolve_checkpoint(check_path(directory, "directory"))
+        return cls(path, precision or stored_precision(path))
 
     @cached_property
     def weights(self) -> dict[str, Tensor]:
@@ -70,7 +83,9 @@ class Checkpoint:
     def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
         """Return a model in evaluation mode; models on the CPU share their weights."""
         model = load_model(self.directory, head, verify=False, weights=self.weights)
-        return model.to(resolve_device(device))
+        model = model.to(resolve_device(device))
+        prepare_for_inference(model, self.precision)
+        return model
 
 
 class LoadedModel:
@@ -101,6 +116,9 @@ class LoadedModel:
             InputError: `path` exists, or a checkpoint cannot hold such a model.
             RunError: the disk is full or cannot be written.
         """
+        if is_quantized(self.model):
+            remedy = "Write one with cloze export --to int8"
+            raise InputError("an int8 model cannot be saved", where="save", remedy=remedy)
         path = check_path(path, "path")
         artifacts.check_output_path(path, overwrite=overwrite, inputs=[self.directory])
         with artifacts.write_directory(path, kind=KIND, overwrite=overwrite) as directory:
@@ -127,13 +145,27 @@ def _model_name(checkpoint: Path) -> str:
 
 
 @overload
-def load(directory: Path | str, head: None = None, *, device: str = "auto") -> tuple[Encoder, Tokenizer]: ...
+def load(
+    directory: Path | str,
+    head: None = None,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> tuple[Encoder, Tokenizer]: ...
 @overload
 def load(
-    directory: Path | str | Checkpoint, head: Callable[[Encoder], Model], *, device: str = "auto"
+    directory: Path | str | Checkpoint,
+    head: Callable[[Encoder], Model],
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
 ) -> tuple[Model, Tokenizer]: ...
 def load(
-    directory: Path | str | Checkpoint, head: Callable[[Encoder], Any] | None = None, *, device: str = "auto"
+    directory: Path | str | Checkpoint,
+    head: Callable[[Encoder], Any] | None = None,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
 ) -> tuple[Any, Tokenizer]:
     """Load a model and its tokenizer from a checkpoint, or from the best checkpoint of a run.
 
@@ -141,11 +173,13 @@ def load(
         directory: a checkpoint of cloze or Hugging Face, or a run.
         head: builds the head on an encoder, such as `BertForPreTraining`; None loads the encoder alone.
         device: cpu, cuda, mps or auto.
+        precision: number format of matrix products: float32, bfloat16, int8 or auto; models in bfloat16 and int8 are
+            for inference alone. None is float32, or int8 for the directory of an int8 model.
 
     Raises:
         InputError: there is no such model, it is damaged, or it was fine-tuned for another task.
     """
-    checkpoint = Checkpoint.open(directory)
+    checkpoint = Checkpoint.open(directory, precision=precision)
     try:
         return checkpoint.load_model(head or (lambda encoder: encoder), device=device), checkpoint.tokenizer
     except MissingWeightsError as error:

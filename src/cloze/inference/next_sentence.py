@@ -13,6 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
 from cloze.models.heads import BertForNextSentencePrediction
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.precision import InferencePrecision
 
 IS_NEXT = 0
 
@@ -26,13 +27,19 @@ class NextSentence(LoadedModel):
     directory: Path | None = None
 
     @classmethod
-    def load(cls, directory: Path | str | Checkpoint, *, device: str = "auto") -> "NextSentence":
+    def load(
+        cls,
+        directory: Path | str | Checkpoint,
+        *,
+        device: str = "auto",
+        precision: InferencePrecision | None = None,
+    ) -> "NextSentence":
         """Load a pre-trained checkpoint, or the best one of a run.
 
         Raises:
             InputError: there is no such model, or it was not pre-trained on pairs of sentences.
         """
-        checkpoint = Checkpoint.open(directory)
+        checkpoint = Checkpoint.open(directory, precision=precision)
         family = checkpoint.encoder_class.names.family
         if family != "Bert" and not checkpoint.has_weight("next_sentence.bias"):
             what = f"a model of the family {family}, which is not pre-trained on pairs of sentences"

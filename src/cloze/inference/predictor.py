@@ -21,6 +21,7 @@ from cloze.models.sentence_transformers import load_max_seq_length, load_sentenc
 from cloze.optional_dependencies import require
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
+from cloze.tasks.batches import inference_batch_tokens
 from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import count_truncated, featurize
 from cloze.tasks.memory import as_file
@@ -35,8 +36,8 @@ from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.precision import InferencePrecision
 
-_MAX_TOKENS = 8192
 _TASK_OF_ARCHITECTURE = {
     "BertForSequenceClassification": "classification",
     "BertForTokenClassification": "tagging",
@@ -73,7 +74,12 @@ class Predictor(LoadedModel):
 
     @classmethod
     def load(
-        cls, directory: Path | str | Checkpoint, task: str | None = None, *, device: str = "auto"
+        cls,
+        directory: Path | str | Checkpoint,
+        task: str | None = None,
+        *,
+        device: str = "auto",
+        precision: InferencePrecision | None = None,
     ) -> Self:
         """Load a fine-tuned checkpoint of cloze or transformers, or the best one of a run.
 
@@ -82,11 +88,12 @@ class Predictor(LoadedModel):
             task: the name of its task; by default the one it was fine-tuned for. For a model of another program that is
                 the one of its architecture, or else of the class.
             device: cpu, cuda, mps or auto.
+            precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
 
         Raises:
             InputError: the model is damaged, not fine-tuned, or fine-tuned for another task.
         """
-        checkpoint = Checkpoint.open(directory)
+        checkpoint = Checkpoint.open(directory, precision=precision)
         name = None if task is None else check_text(task, "task")
         loaded_task, max_seq_length = _load_task(checkpoint.directory, name, cls.default_task)
         if not isinstance(loaded_task, cls.family):
@@ -106,6 +113,10 @@ class Predictor(LoadedModel):
         if find_encoder(self.model) is None:
             raise InputError("an ensemble is several models", where="save", remedy="Save each of them")
         save_finetuned(directory, self.model, self.tokenizer, self.task, max_seq_length=self.max_seq_length)
+
+    @property
+    def _max_tokens(self) -> int:
+        return inference_batch_tokens(next(self.model.parameters()).device)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -143,7 +154,7 @@ class Predictor(LoadedModel):
         """Return a prediction for each example, and the number of truncated examples."""
         examples = list(_iterate_examples(examples))
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
-        predictions = predict(self.task, self.model, examples, features, max_tokens=_MAX_TOKENS)
+        predictions = predict(self.task, self.model, examples, features, max_tokens=self._max_tokens)
         return predictions, count_truncated(features)
 
     def features(self, example: Any) -> list[Any]:
@@ -153,7 +164,7 @@ class Predictor(LoadedModel):
 
     def outputs(self, features: Sequence[Any]) -> list[Array]:
         """Return the model's output for each feature, which the task decodes."""
-        outputs = compute_outputs(self.task, self.model, features, max_tokens=_MAX_TOKENS)
+        outputs = compute_outputs(self.task, self.model, features, max_tokens=self._max_tokens)
         return [outputs[number] for number in range(len(features))]
 
     def stream(
@@ -360,13 +371,18 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2
 
 
-def load_predictor(directory: Path | str | Checkpoint, *, device: str = "auto") -> Predictor:
+def load_predictor(
+    directory: Path | str | Checkpoint,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> Predictor:
     """Load a fine-tuned model as the class of its task's family, which takes texts; else as `Predictor`.
 
     Raises:
         InputError: as for `Predictor.load`.
     """
-    predictor = Predictor.load(directory, device=device)
+    predictor = Predictor.load(directory, device=device, precision=precision)
     for kind in (TextClassifier, EntityTagger, QuestionAnswerer):
         if isinstance(predictor.task, kind.family):
             values = {field.name: getattr(predictor, field.name) for field in fields(predictor)}

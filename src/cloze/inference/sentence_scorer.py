@@ -29,14 +29,15 @@ from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.models.batch import to_device
 from cloze.models.heads import BertForMaskedLM
-from cloze.tasks.batches import batch_by_length
+from cloze.tasks.batches import batch_by_length, inference_batch_tokens
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.training.precision import InferencePrecision
 
 WordMasking: TypeAlias = Literal["later", "none"]
 """Which other tokens of its word are masked with a token: "later" (Kauf and Ivanova) or "none" (Salazar et al.). With
 none, the first token of a rare word is predicted from the later ones, and the word counts as probable."""
 
-_MAX_TOKENS = 4096  # in one pass through the model
+_MAX_TOKENS = 4096  # in one pass through the model, because of the scores of the vocabulary
 _MAX_TOKENS_OF_WINDOW = 64 * _MAX_TOKENS  # copies in memory at once, sorted by length
 
 
@@ -82,13 +83,14 @@ class SentenceScorer(LoadedModel):
         *,
         word_masking: WordMasking = "later",
         device: str = "auto",
+        precision: InferencePrecision | None = None,
     ) -> "SentenceScorer":
         """Load a pre-trained checkpoint, or that of a run.
 
         Raises:
             InputError: there is no such model, or its head predicts the next or previous token.
         """
-        loaded = FillMask.load(directory, device=device)
+        loaded = FillMask.load(directory, device=device, precision=precision)
         return cls(loaded.model, loaded.tokenizer, word_masking, loaded.directory)
 
     @overload
@@ -138,11 +140,12 @@ class SentenceScorer(LoadedModel):
         positions = np.concatenate([np.arange(1, len(e) - 1) for e in encodings] or [np.zeros(0, np.int64)])
         targets = [token_id for e in encodings for token_id in e.input_ids[1:-1]]
         log_probabilities = np.empty(len(copies))
-        for indices in batch_by_length([len(copy) for copy in copies], _MAX_TOKENS):
+        device = self.model.bert.embeddings.word_embeddings.weight.device
+        max_tokens = min(_MAX_TOKENS, inference_batch_tokens(device))
+        for indices in batch_by_length([len(copy) for copy in copies], max_tokens):
             batch = collate([copies[i] for i in indices])
             masked_P = torch.from_numpy(batch.cu_seqlens[:-1] + positions[indices])
             target_P1 = torch.tensor([[targets[i]] for i in indices])
-            device = self.model.bert.embeddings.word_embeddings.weight.device
             logits_PV: Tensor = self.model(to_device(batch, device), masked_P.to(device))
             log_probabilities_PV = logits_PV[:, : self.tokenizer.vocab_size].float().log_softmax(-1)
             true_P = log_probabilities_PV.gather(1, target_P1.to(device)).squeeze(1)

@@ -30,6 +30,7 @@ from cloze.models.encoder import (
     get_encoder,
     get_model_type,
 )
+from cloze.models.quantization import INT8_KIND, INT8_PREFIX, is_int8_directory
 from cloze.models.weight_files import WEIGHTS_FILE, load_weights
 from cloze.models.weight_mapping import BERT, HEADS, HUGGING_FACE, MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
@@ -275,9 +276,10 @@ def verify_checkpoint(directory: Path) -> None:
     """
     if not (directory / artifacts.MANIFEST).exists():
         return
-    listed = artifacts.read_manifest(directory, kind=KIND).files
+    kind = INT8_KIND if is_int8_directory(directory) else KIND
+    listed = artifacts.read_manifest(directory, kind=kind).files
     names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
-    artifacts.verify(directory, kind=KIND, names=names)
+    artifacts.verify(directory, kind=kind, names=names)
 
 
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
@@ -288,8 +290,8 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     """
     table = read_json(Path(directory) / file_name, remedy=_NO_CHECKPOINT)
     where = str(Path(directory) / file_name)
-    model_type = table.get("model_type", "bert")
-    config_class = get_config_class("bert" if model_type == _CAUSAL_MODEL_TYPE else str(model_type))
+    model_type = str(table.get("model_type", "bert")).removeprefix(INT8_PREFIX)
+    config_class = get_config_class("bert" if model_type == _CAUSAL_MODEL_TYPE else model_type)
     if config_class is None:
         known = ", ".join(sorted(encoders()))
         raise InputError(f"model_type {model_type!r}, cloze reads {known}", where=where)

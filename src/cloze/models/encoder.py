@@ -65,6 +65,8 @@ class Encoder(nn.Module):
     embeddings: Any
     layers: nn.ModuleList
     pooler: nn.Linear
+    autocast_dtype: torch.dtype | None = None
+    """Number format of matrix products where the caller does not set one; the outputs are float32."""
 
     @classmethod
     def weight_mapping(cls) -> Entries:
@@ -124,14 +126,22 @@ class Encoder(nn.Module):
             InputError: as `encode`, and for a mask of another dtype or an empty row.
         """
         if isinstance(input_ids, PackedBatch):
-            return self.encode(input_ids, output_hidden_states=output_hidden_states)
+            return self._encode(input_ids, output_hidden_states=output_hidden_states)
         batch, padding = pack_padded(input_ids, attention_mask, token_type_ids)
-        output = self.encode(batch, output_hidden_states=output_hidden_states)
+        output = self._encode(batch, output_hidden_states=output_hidden_states)
         return EncoderOutput(
             padding.unpack_tokens(output.sequence_output),
             padding.unpack_sequences(output.pooled_output),
             tuple(padding.unpack_tokens(hidden_TD) for hidden_TD in output.hidden_states),
         )
+
+    def _encode(self, batch: PackedBatch, *, output_hidden_states: bool) -> EncoderOutput:
+        if self.autocast_dtype is None:
+            return self.encode(batch, output_hidden_states=output_hidden_states)
+        with torch.autocast(batch.input_ids.device.type, dtype=self.autocast_dtype):
+            output = self.encode(batch, output_hidden_states=output_hidden_states)
+        hidden_states = tuple(hidden_TD.float() for hidden_TD in output.hidden_states)
+        return EncoderOutput(output.sequence_output.float(), output.pooled_output.float(), hidden_states)
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the outputs by their names in transformers."""

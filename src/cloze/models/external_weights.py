@@ -33,6 +33,7 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import load_max_seq_length
 from cloze.models.tensor_bundle import read_bundle
 from cloze.models.weight_files import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, load_weights_or_pickle
@@ -116,6 +117,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         config = replace(config, hidden_act=gelu if config.hidden_act == "gelu" else config.hidden_act)
     else:
         is_google, directory = False, source
+        refuse_int8(directory, "converted")
         verify_checkpoint(directory)
         config = load_config(directory)
         table = read_json(directory / CONFIG_FILE)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.models.quantization import SCALES_SUFFIX, dequantize_weights
 from cloze.models.weight_mapping import BERT_NAMES, HuggingFaceNames, normalize_hugging_face_names
 
 WEIGHTS_FILE = "model.safetensors"
@@ -25,7 +26,7 @@ _DAMAGED = "The file is damaged: copy it again or write a new one"
 
 
 def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[str, Tensor]:
-    """Read all weights from safetensors, by today's names of transformers.
+    """Read all weights from safetensors, by today's names of transformers; those in int8 become float32.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -37,6 +38,7 @@ def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[
     if missing := sorted(indexed - set(weights)):
         where = directory / WEIGHTS_INDEX_FILE
         raise InputError(f"the weight {missing[0]} is in none of its files", where=where)
+    weights = dequantize_weights(weights, where=directory)
     return normalize_hugging_face_names(weights, names, where=directory)
 
 
@@ -68,6 +70,8 @@ def read_weight_headers(
         try:
             with safe_open(file, framework="pt") as weights:
                 for name in weights.keys():  # noqa: SIM118 (no mapping)
+                    if name.endswith(SCALES_SUFFIX):
+                        continue
                     part = weights.get_slice(name)
                     shapes[name] = torch.empty(part.get_shape(), device="meta")
                     dtypes.add(part.get_dtype())

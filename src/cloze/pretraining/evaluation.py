@@ -18,13 +18,14 @@ from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.heads import BertForPreTraining
+from cloze.models.quantization import stored_precision
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricAccumulator
-from cloze.training.precision import resolve_device
+from cloze.training.precision import InferencePrecision, prepare_for_inference, resolve_device
 
 _DEFAULT_LENGTH = 128
 
@@ -66,15 +67,17 @@ def evaluate_pretrained(
     config: PretrainingEvaluationConfig = PretrainingEvaluationConfig(),
     *,
     device: str = "auto",
+    precision: InferencePrecision | None = None,
     progress: Progress = SILENT,
 ) -> PretrainingEvaluation:
-    """Evaluate a pre-trained model in float32; a causal model predicts adjacent tokens instead of masked ones.
+    """Evaluate a pre-trained model; a causal model predicts adjacent tokens instead of masked ones.
 
     Args:
         model: a checkpoint or run with the heads of pre-training; without pairs the masked-word head is enough.
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
         config: the instances.
         device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
         progress: receives progress messages.
 
     Raises:
@@ -83,6 +86,7 @@ def evaluate_pretrained(
     checkpoint = resolve_checkpoint(model)
     bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     bert = bert.to(resolve_device(device))
+    prepare_for_inference(bert, precision or stored_precision(checkpoint))
     limit = bert.config.max_position_embeddings
     config = replace(config, max_seq_length=config.max_seq_length or min(_DEFAULT_LENGTH, limit))
     assert config.max_seq_length is not None

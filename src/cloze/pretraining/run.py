@@ -16,6 +16,7 @@ from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
+from cloze.models.quantization import refuse_int8
 from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import ModelConfig, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase
@@ -82,6 +83,8 @@ def pretrain(
                 run, overwrite=overwrite, inputs=inputs, resume_hint=", continue with --resume"
             )
         )
+        if config.init is not None:
+            refuse_int8(resolve_checkpoint(config.init, commit=config.init_commit), "trained")
         data = PretrainingData.load(config, context)
         if config.init is not None:
             start = resolve_checkpoint(config.init, commit=config.init_commit)

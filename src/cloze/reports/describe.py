@@ -16,6 +16,7 @@ from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
 from cloze.models.checkpoint import CONFIG_FILE, TRAINING_FOLDER, load_config, load_labels
 from cloze.models.encoder import get_encoder_class
+from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
 from cloze.run_files import CHECKSUMS, METRICS, has_checksums, verify_run_files
@@ -200,5 +201,10 @@ def _check_run_files(run: Path) -> int:
 
 
 _FACTS: Mapping[str, Callable[[Path], dict[str, Any]]] = MappingProxyType(
-    {"checkpoint": _checkpoint_facts, "dataset": _dataset_facts, "vocabulary": _tokenizer_facts}
+    {
+        "checkpoint": _checkpoint_facts,
+        INT8_KIND: _checkpoint_facts,
+        "dataset": _dataset_facts,
+        "vocabulary": _tokenizer_facts,
+    }
 )

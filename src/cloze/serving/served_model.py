@@ -31,6 +31,7 @@ from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
+from cloze.training.precision import InferencePrecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,16 @@ class ServedModel:
 
     @classmethod
     def load(
-        cls, name: str, directory: Path, *, device: str = "auto", max_classes: int | None = None
+        cls,
+        name: str,
+        directory: Path,
+        *,
+        device: str = "auto",
+        precision: InferencePrecision | None = None,
+        max_classes: int | None = None,
     ) -> "ServedModel":
         """Load a checkpoint, or the best checkpoint of a run."""
-        checkpoint = Checkpoint.open(directory)
+        checkpoint = Checkpoint.open(directory, precision=precision)
         unnormalized = EmbeddingConfig(normalize=False)  # each request says whether to normalize
         embedder = Embedder.load(checkpoint, unnormalized, device=device)
         fill_mask = next_sentence = None
@@ -270,11 +277,15 @@ ANY_MODEL = "text-embeddings-inference"
 
 
 def load_models(
-    directories: Mapping[str, Path], *, device: str = "auto", max_classes: int | None = None
+    directories: Mapping[str, Path],
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+    max_classes: int | None = None,
 ) -> dict[str, ServedModel]:
     """Load models by the names that requests use, the default first."""
     return {
-        name: ServedModel.load(name, path, device=device, max_classes=max_classes)
+        name: ServedModel.load(name, path, device=device, precision=precision, max_classes=max_classes)
         for name, path in directories.items()
     }
 

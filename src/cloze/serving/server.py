@@ -18,13 +18,14 @@ from cloze.serving.connections import LimitedProtocol
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 from cloze.training.metrics_log import METRICS
+from cloze.training.precision import InferencePrecision
 
 _MIN_KEY_CHARACTERS = 16
 _MAX_PORT = 65_535
 _BACKLOG = 128  # connections that wait to be accepted
 
 
-def serve(
+def serve(  # noqa: PLR0913 (as many as the verb has flags)
     directories: Mapping[str, Path],
     watched: Mapping[str, Path],
     limits: Limits,
@@ -34,6 +35,7 @@ def serve(
     threads: int,
     api_key: str | None,
     device: str,
+    precision: InferencePrecision | None = None,
     tell: Callable[[str], None],
 ) -> None:
     """Serve models until SIGTERM or Ctrl-C; open requests are answered first.
@@ -47,6 +49,7 @@ def serve(
         threads: of torch.
         api_key: required of requests.
         device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
         tell: called with the address once the server answers.
 
     Raises:
@@ -57,7 +60,7 @@ def serve(
         if not path.is_dir():
             raise InputError("no such run", where=path)
     with bind(host, port) as listening:
-        models = load_models(directories, device=device, max_classes=limits.classes)
+        models = load_models(directories, device=device, precision=precision, max_classes=limits.classes)
         runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None

@@ -13,6 +13,7 @@ from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
 from cloze.models.encoder import Encoder, find_encoder, keep_layers
+from cloze.models.quantization import refuse_int8
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
 from cloze.run_files import write_run_json
@@ -87,6 +88,7 @@ def prepare_data(
     config, file_hashes = resolve_files(task, config)
     start = resolve_checkpoint(config.model, commit=config.model_commit)
     config = replace(config, model_commit=commit_of(start))
+    refuse_int8(start, "trained")
     encoder_config = load_config(start)
     _check_freezing(task, config, len(config.distillation.student_layers) or encoder_config.num_hidden_layers)
     limit = encoder_config.max_position_embeddings

@@ -22,6 +22,7 @@ from cloze.config import to_dict
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
+from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.progress import Progress
@@ -93,6 +94,7 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
     settings = config.distillation
     assert settings.teacher is not None
     directory = resolve_checkpoint(settings.teacher)
+    refuse_int8(directory, "used as a teacher")
     if task.has_closed_form or _family(task) is Task:
         remedy = "Leave out the teacher"
         raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)

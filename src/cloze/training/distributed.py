@@ -18,10 +18,10 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from cloze.errors import ClozeError, InputError, RunError
+from cloze.models.torch_internals import is_lost_rank
 from cloze.progress import is_torchrun
 from cloze.training.interrupts import catch_signals
 from cloze.training.precision import resolve_device
-from cloze.training.torch_internals import is_lost_rank
 
 Value = TypeVar("Value")
 

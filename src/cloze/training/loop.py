@@ -22,6 +22,7 @@ from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks
 from cloze.data.hashing import mix
 from cloze.errors import RunError
+from cloze.models.torch_internals import is_out_of_memory
 from cloze.progress import Bar, Progress, join_values
 from cloze.training.averaging import TailAverage
 from cloze.training.budget import Budget
@@ -52,7 +53,6 @@ from cloze.training.optimizer import (
 )
 from cloze.training.parallelize import ParallelObjective, accumulate_gradients, gather_tensors, parallelize
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
-from cloze.training.torch_internals import is_out_of_memory
 
 _MAX_LINE_WIDTH = 100
 _NUM_SEEDS = 2**32  # torch's CPU generator distinguishes no more, and reads the low bits

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 
 from cloze.errors import RunError
-from cloze.training.torch_internals import is_out_of_memory
+from cloze.models.torch_internals import is_out_of_memory
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 _NEVER = 2**31 - 1

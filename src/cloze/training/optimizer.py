@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from cloze.config import check_positive
 from cloze.errors import InputError
 from cloze.models.encoder import find_encoder
+from cloze.models.torch_internals import scale_
 from cloze.training.adamw import AdamW
 from cloze.training.budget import Budget
 from cloze.training.muon import MuonAdamW, MuonConfig
 from cloze.training.parallelize import full_tensor
-from cloze.training.torch_internals import scale_
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,6 @@
 """All uses of torch that its documentation does not promise: private functions, and errors known by their text.
 
-Checked on torch 2.11 to 2.13 by `tests/training/test_torch_internals.py`.
+Checked on torch 2.11 to 2.13 by `tests/models/test_torch_internals.py`.
 """
 
 import pickle
@@ -43,6 +43,8 @@ class CpuInstructions:
     amx: bool
     onednn_bf16: bool
     """Whether oneDNN computes bfloat16, by whatever instructions."""
+    vnni: bool = False
+    """Whether products of 8-bit numbers are added in 32 bits (AVX512-VNNI); else two of them are added in 16 bits."""
 
 
 def cpu_instructions() -> CpuInstructions:
@@ -52,4 +54,43 @@ def cpu_instructions() -> CpuInstructions:
         avx512_bf16=torch.cpu._is_avx512_bf16_supported(),
         amx=torch.cpu._is_amx_tile_supported(),
         onednn_bf16=bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()),
+        vnni=torch.cpu._is_vnni_supported(),
     )
+
+
+def pack_int8_weight(weight_OI: Tensor) -> Tensor:
+    """Return an int8 matrix in the layout of oneDNN, for `int8_linear`.
+
+    torch documents no int8 product for CPUs. These operators are those that its compiler writes for quantized models,
+    and take plain int8 tensors. `torch._int_mm` computes one number at a time without AVX512-VNNI, 1/50 of the rate of
+    float32; fbgemm's operators take quantized tensors, which are deprecated since torch 2.13.
+    """
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight_OI, None)
+    return packed
+
+
+def int8_linear(input_TI: Tensor, packed_weight: Tensor, scales_O: Tensor, zeros_O: Tensor) -> Tensor:
+    """Return input @ weight' * scales, [T, O] in float32; the sums of products are exact.
+
+    Args:
+        input_TI: int8 or uint8.
+        packed_weight: the result of `pack_int8_weight`.
+        scales_O: a factor for each output.
+        zeros_O: int32 zeros, the weights' zero points.
+    """
+    output_TO: Tensor = torch.ops.onednn.qlinear_pointwise(
+        input_TI,
+        1.0,
+        0,
+        packed_weight,
+        scales_O,
+        zeros_O,
+        None,
+        1.0,
+        0,
+        torch.float32,
+        "none",
+        [],
+        "",
+    )
+    return output_TO

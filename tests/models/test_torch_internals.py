@@ -5,8 +5,8 @@ import signal
 import pytest
 import torch
 
+from cloze.models.torch_internals import cpu_instructions, is_lost_rank, is_out_of_memory, scale_
 from cloze.training.distributed import init_distributed
-from cloze.training.torch_internals import cpu_instructions, is_lost_rank, is_out_of_memory, scale_
 from ranks import Ranks
 
 pytestmark = pytest.mark.protected

@@ -1,0 +1,154 @@
+"""`python -m benchmarks inference`: every comparison of inference on this machine, as one table."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import tyro
+
+from benchmarks.embed import Embed, Latency, describe_cosines
+from benchmarks.finetune import Finetune
+from benchmarks.harness import Benchmark, Result, heading
+from benchmarks.http_load import Client
+from benchmarks.machine import describe_machine
+from benchmarks.serve import server, text_of_length
+from benchmarks.start import Start
+from cloze.cli.options import Model, OptionalPath
+from cloze.tables import text_table
+from cloze.training.precision import processor
+
+_SERVED_TOKENS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference(Benchmark):
+    """All comparisons of inference in one table: vectors, single texts, server and start, in float32 and int8."""
+
+    name: ClassVar[str] = "inference"
+
+    input: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")]
+    """Text with one text per line."""
+    model: Model
+    """A directory of sentence-transformers."""
+    fill: str = "cloze-mini"
+    """A model with a masked-word head, for the rows of whole processes."""
+    mrpc: OptionalPath = None
+    """Directory of MRPC: adds the rows of fine-tuning."""
+    texts: int = 1000
+    """Number of texts, from all over the input."""
+    rounds: int = 5
+    """Number of rounds; each round times every contestant once."""
+    min_seconds: float = 1.0
+    """Repeat the work of a turn for at least this long."""
+
+    def run(self) -> Result:
+        """Run the comparisons one after the other."""
+        parts: dict[str, Result] = {}
+        rows: list[tuple[str, ...]] = [
+            ("all", peer, "not measured: not installed", "", "", "", "")
+            for peer in ("openvino", "onnxruntime", "sentence_transformers", "transformers")
+            if find_spec(peer) is None
+        ]
+        for work, bars, benchmark in self._comparisons():
+            self.progress.note(work)
+            result = parts[work] = benchmark.run()
+            rows += _rows(work, bars, result.record)
+        rows += self._server_rows()
+        columns = ("work", "peer", "cloze is", "95% interval", "bar", "of product rate", "cosine")
+        environment = describe_machine()
+        settings = {"processor": processor(), "texts": self.texts, "rounds": self.rounds}
+        record = {
+            "benchmark": self.name,
+            "settings": settings,
+            "rows": [dict(zip(columns, row, strict=True)) for row in rows],
+            "parts": {work: result.record for work, result in parts.items()},
+            "environment": environment,
+        }
+        checks = [check for result in parts.values() for check in result.checks]
+        text = "\n\n".join(
+            [heading(self.name, settings), text_table(columns, rows), *(part.text for part in parts.values())]
+        )
+        return Result(self.name, record, text, checks)
+
+    def _comparisons(self) -> Iterator[tuple[str, Mapping[str, float], Benchmark]]:
+        """Yield the work, the ratio aimed at beside each peer, and the benchmark."""
+        timing: dict[str, Any] = {"rounds": self.rounds, "min_seconds": self.min_seconds}
+        of_texts: dict[str, Any] = {"input": self.input, "model": self.model, **timing}
+        bars = {"onnxruntime-int8": 1.4, "openvino-int8": 1.4, "sentence-transformers": 3.0}
+        for dtype, peers in (
+            ("int8", "sentence-transformers,onnxruntime-int8,openvino-int8,openvino"),
+            ("float32", "sentence-transformers,onnxruntime,openvino"),
+        ):
+            embed = Embed(texts=self.texts, dtype=dtype, vs=_installed(peers), **of_texts)  # type: ignore[arg-type]
+            yield f"vectors, {dtype}", bars if dtype == "int8" else {}, embed
+        yield (
+            "one text, float32",
+            {"transformers": 1.2},
+            Latency(dtype="float32", vs=_installed("transformers"), **of_texts),
+        )
+        one_text = Latency(dtype="int8", vs=_installed("onnxruntime-int8,openvino-int8"), **of_texts)
+        yield "one text, int8", {"onnxruntime-int8": 1.1, "openvino-int8": 1.1}, one_text
+        yield (
+            "whole processes",
+            {"transformers": 3.0},
+            Start(model=self.fill, vs=_installed("transformers"), **timing),
+        )
+        if self.mrpc is not None:
+            bar = {"transformers-tuned": 1.1}
+            finetune = Finetune(
+                task="mrpc", model=self.model, data=self.mrpc, vs="transformers-tuned", rounds=self.rounds
+            )
+            yield "MRPC, seconds of an epoch in bfloat16", bar, finetune
+
+    def _server_rows(self) -> list[tuple[str, ...]]:
+        """Compare a server in int8 with one in float32, on requests of one short text."""
+        work = f"server, {_SERVED_TOKENS} tokens a text, int8"
+        if shutil.which("wrk") is None:
+            return [(work, "the same in float32", "not measured: wrk is not installed", "", "1.6", "", "")]
+        body = json.dumps({"inputs": text_of_length(self.model, _SERVED_TOKENS)})
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            rates: dict[str, list[float]] = {}
+            urls = {
+                precision: stack.enter_context(server(self.model, "--precision", precision))[1]
+                for precision in ("int8", "float32")
+            }
+            for number in range(1 + self.rounds):
+                for precision, url in urls.items():
+                    seconds = max(1, round(2 * self.min_seconds))
+                    rate, _ = Client(f"{url}/embed", folder).closed_loop(body, seconds=seconds)
+                    if number:
+                        rates.setdefault(precision, []).append(rate)
+        ratio = sum(rates["int8"]) / sum(rates["float32"])
+        return [(work, "the same in float32", f"{ratio:.2f}x", "", "1.6", "", "")]
+
+
+def _installed(peers: str) -> str:
+    """Return the names of the peers whose packages are installed."""
+    return ",".join(
+        peer
+        for peer in peers.split(",")
+        if find_spec(peer.removesuffix("-int8").replace("-", "_")) is not None
+    )
+
+
+def _rows(work: str, bars: Mapping[str, float], record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each peer of a comparison."""
+    if "sides" not in record:
+        return
+    ours, *others = record["sides"]
+    cosines = record.get("cosines", {})
+    for side in others:
+        name = side["name"]
+        interval = "{:.2f} to {:.2f}".format(*side["interval"]) if "interval" in side else ""
+        share = f"{ours['share_of_limit']:.0%}" if "share_of_limit" in ours else ""
+        compared = {key: cosines[key] for key in ("cloze", name) if key in cosines}
+        cosine = "; ".join(f"{key} {describe_cosines({'all': of['all']})}" for key, of in compared.items())
+        bar = f"{bars[name]:g}" if name in bars else ""
+        yield work, name, f"{side['cloze_is_times_as_fast']:.2f}x", interval, bar, share, cosine

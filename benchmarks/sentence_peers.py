@@ -1,0 +1,149 @@
+"""Programs that turn texts into sentence vectors, which `python -m benchmarks embed` and `latency` compare."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+
+from benchmarks.harness import import_peer
+from cloze.errors import InputError
+from cloze.optional_dependencies import require
+from cloze.tokenization.tokenizer import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+
+TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
+"""Maximum distance from 1 of the cosine of the two vectors of a text."""
+INT8_TOLERANCE = 0.05
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+Encode: TypeAlias = Callable[[Sequence[str]], Vectors]
+EncodeInBatches: TypeAlias = Callable[[Sequence[str], int], Vectors]
+"""A function from texts and a batch size to vectors."""
+
+
+def load_transformers(directory: Path, device: torch.device) -> Encode:
+    """Return a function that encodes the first text as the documentation of transformers does."""
+    transformers = import_peer("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    model: Any = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager")
+    model.float().to(device).eval()
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        batch = tokenizer(texts[0], return_tensors="pt", truncation=True).to(device)
+        with torch.no_grad():
+            vector: Vectors = model(**batch).last_hidden_state.mean(1).float().cpu().numpy()
+        return vector
+
+    return encode
+
+
+def _load_sentence_transformers(
+    directory: Path, device: torch.device, dtype: torch.dtype, _temporary: Path
+) -> EncodeInBatches:
+    library = import_peer("sentence_transformers")
+    model = library.SentenceTransformer(
+        str(directory), device=str(device), model_kwargs={"dtype": dtype}
+    ).eval()
+
+    return lambda texts, size: model.encode(list(texts), batch_size=size, show_progress_bar=False)
+
+
+RunGraph: TypeAlias = Callable[[dict[str, Any]], Vectors]
+"""From the inputs of a graph by their names to its vectors."""
+
+
+def _load_onnxruntime(graph: Path) -> RunGraph:
+    onnxruntime = import_peer("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, inputs)[0]
+
+
+def _load_openvino(graph: Path) -> RunGraph:
+    openvino = import_peer("openvino")
+    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+    model = openvino.Core().compile_model(graph, "CPU", settings)
+    request = model.create_infer_request()
+    return lambda inputs: np.array(request.infer(inputs)[0])
+
+
+def _load_graph(
+    directory: Path,
+    _device: torch.device,
+    _dtype: torch.dtype,
+    temporary: Path,
+    *,
+    precision: Literal["float32", "int8"],
+    load: Callable[[Path], RunGraph],
+) -> EncodeInBatches:
+    """Export the model, and run the graph as docs/export.md does, on texts sorted by length."""
+    require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
+    from cloze.export.onnx import MODEL_FILE, export_onnx
+
+    graph = temporary / precision
+    if not graph.exists():
+        outputs = export_onnx(directory, graph, precision=precision).outputs
+        if len(outputs) != 1:
+            what = f"its graph returns {', '.join(outputs)}, not vectors"
+            raise InputError(what, where=directory, remedy="Give a directory of sentence-transformers")
+    run = load(graph / MODEL_FILE)
+    tokenizer = Tokenizer.from_file(str(graph / TOKENIZER_FILE))
+    settings = json.loads((graph / TOKENIZER_CONFIG_FILE).read_text("utf-8"))
+    tokenizer.enable_padding()
+    tokenizer.enable_truncation(settings["model_max_length"])
+
+    def encode(texts: Sequence[str], batch_size: int) -> Vectors:
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        vectors: list[Any] = [None] * len(texts)
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            encodings = tokenizer.encode_batch([texts[i] for i in chosen])
+            inputs = {
+                "input_ids": [encoding.ids for encoding in encodings],
+                "attention_mask": [encoding.attention_mask for encoding in encodings],
+                "token_type_ids": [encoding.type_ids for encoding in encodings],
+            }
+            batch_vectors = run({name: np.array(rows) for name, rows in inputs.items()})
+            for i, vector in zip(chosen, batch_vectors, strict=True):
+                vectors[i] = vector
+        return np.stack(vectors)
+
+    return encode
+
+
+class Peer(NamedTuple):
+    """A program that encodes many texts."""
+
+    does: str
+    load: Callable[[Path, torch.device, torch.dtype, Path], EncodeInBatches]
+    tolerance: float = 0.0
+
+
+PEERS: Mapping[str, Peer] = {
+    "sentence-transformers": Peer("encode()", _load_sentence_transformers),
+    "onnxruntime": Peer(
+        "the float32 graph of cloze export, texts sorted by length",
+        partial(_load_graph, precision="float32", load=_load_onnxruntime),
+    ),
+    "onnxruntime-int8": Peer(
+        "the int8 graph of cloze export, texts sorted by length",
+        partial(_load_graph, precision="int8", load=_load_onnxruntime),
+        tolerance=INT8_TOLERANCE,
+    ),
+    "openvino": Peer(
+        "the float32 graph of cloze export, texts sorted by length",
+        partial(_load_graph, precision="float32", load=_load_openvino),
+        tolerance=TOLERANCES[torch.bfloat16],  # it computes in bfloat16 where the processor has AMX
+    ),
+    "openvino-int8": Peer(
+        "the int8 graph of cloze export, texts sorted by length",
+        partial(_load_graph, precision="int8", load=_load_openvino),
+        tolerance=INT8_TOLERANCE,
+    ),
+}
