@@ -1,15 +1,18 @@
 """`cloze finetune TASK`: fine-tune a model on labeled data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
 from cloze.cli import options
 from cloze.cli.output import format_scores, format_trials, print_plan
 from cloze.errors import InputError
+
+if TYPE_CHECKING:
+    from cloze.callbacks import Callback
 
 _GRID_SETTINGS = {
     "batch_size": "grid.batch_sizes",
@@ -44,6 +47,7 @@ def run(
     grid: options.Switch = False,
     config: Annotated[options.OptionalName, arg(aliases=["-c"])] = None,
     settings: options.Settings = (),
+    report_to: options.ReportTo = (),
     pool: options.WorkerFlags = options.SINGLE_PROCESS,
     validate: options.Switch = False,
     print_config: options.Switch = False,
@@ -92,6 +96,7 @@ def run(
     from cloze.training.memory import configure_process_memory
 
     configure_process_memory()
+    callbacks = _load_writers(report_to, pool)
     recipe = options.find_recipe(config, "finetuning")
     existing = None
     if resume and (options.required(output, "--output", verb="finetune").exists() or (model or data) is None):
@@ -141,7 +146,9 @@ def run(
     if resumed is not None:
         if overrides or recipe:
             _check_unchanged(resumed, task, configuration.read_dict(recipe, overrides))
-        report = finetuning.resume_finetuning(resumed, task, workers=pool.resolve(), progress=flags.progress)
+        report = finetuning.resume_finetuning(
+            resumed, task, workers=pool.resolve(), callbacks=callbacks, progress=flags.progress
+        )
         _print_report(report, resumed, flags)
         return
     if find_task(task).has_closed_form:
@@ -171,9 +178,21 @@ def run(
             workers=pool.resolve(),
             overwrite=overwrite,
             resume=resume,
+            callbacks=callbacks,
             progress=flags.progress,
         )
         _print_report(report, output, flags)
+
+
+def _load_writers(services: Sequence[str], pool: options.WorkerOptions) -> "tuple[Callback, ...]":
+    """Return the writers of `--report-to`, which are called in this process."""
+    from cloze.callbacks import load_writers
+
+    writers = load_writers(services, where="--report-to")
+    if writers and pool != options.SINGLE_PROCESS:
+        remedy = "Leave out --workers and --executor"
+        raise InputError("several processes cannot log to one service", where="--report-to", remedy=remedy)
+    return writers
 
 
 def _teacher_settings(

@@ -20,7 +20,7 @@ from cloze.remote_files import PathOrUrl
 from cloze.tasks.registry import register_task
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion, SpanTask, gold_answers
 from cloze.tasks.squad_files import read_answers, read_na_probs, read_question_rows, read_questions
-from cloze.tasks.task import Outputs, Scores
+from cloze.tasks.task import AnyTask, Outputs, Scores
 
 
 def _file_names(split: str, version: str) -> tuple[str, ...]:
@@ -164,3 +164,13 @@ def _between_odds(threshold: float | None, odds: Collection[float]) -> float:
     # a question without candidates has the largest float as odds, which has no midpoint
     larger = [value for value in odds if threshold < value < sys.float_info.max]
     return (threshold + min(larger, default=threshold + 2.0)) / 2
+
+
+def check_takes_na_prob(task: AnyTask, *, where: str = "na_prob") -> None:
+    """Check that odds of no answer belong to the predictions of a task.
+
+    Raises:
+        InputError: it is not SQuAD 2.0.
+    """
+    if not isinstance(task, SquadV2):
+        raise InputError("is for the task squad_v2 only", where=where, remedy="Leave it out")
