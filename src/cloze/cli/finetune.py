@@ -168,7 +168,8 @@ def run(
         print_plan(finetuning.plan_finetuning(*resolved, progress=flags.progress), flags)
     elif validate:
         summary = finetuning.validate(*resolved, progress=flags.progress)
-        lines = ["the data are valid", *(f"  {name:<16} {value}" for name, value in summary.items())]
+        rows = {name: _as_text(value) for name, value in summary.items()}
+        lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in rows.items())]
         flags.print(summary, "\n".join(lines))
     else:
         output = options.required(output, "--output", verb="finetune")
@@ -241,6 +242,17 @@ def _check_unchanged(run: Path, task: str, settings: Mapping[str, Any]) -> None:
         run,
         configuration.differences(saved, new) | {f"{task}.{name}": pair for name, pair in of_task.items()},
     )
+
+
+def _as_text(value: object) -> str:
+    """Return a value for people; of a table the entries that are set.
+
+    >>> _as_text({"text_column": "note", "labels": ["no", "yes"], "balanced": False})
+    'text_column note, labels [no, yes]'
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_as_text(entry)}" for key, entry in value.items() if entry)
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
 def _print_report(report: Mapping[str, Any], run: Path, flags: options.Flags) -> None:
