@@ -1,4 +1,4 @@
-"""What continued pre-training on a domain changes: the losses on new and old text, and a task of the domain.
+"""Adapt an encoder to domains, and measure losses on new and old text and a task of the domain.
 
 A control encoder, which has not seen the domains, is adapted with the recipe `adapt` to samples of several sizes. The
 samples of a seed contain each other. Held-out documents are stretches of every file of a domain, with a gap of unused
