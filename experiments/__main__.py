@@ -2,6 +2,7 @@
 
 python -m experiments TABLE …      a result table (table1 to table4) or an ablation (table5 to table8, figure5)
 python -m experiments study FILE … the runs of a study, and its record
+python -m experiments adaptation … an encoder adapted to domains, with samples of several sizes
 python -m experiments plan …       hours, network and storage of a pre-training run on many accelerators
 
 Each has `--help`.
@@ -11,7 +12,7 @@ import sys
 
 from cloze.cli import escape_unprintable, run_command
 
-COMMANDS = ("plan", "study")
+COMMANDS = ("adaptation", "plan", "study")
 PROGRAM = "python -m experiments"
 
 

@@ -16,7 +16,7 @@ from experiments.results import PERPLEXITY, ByVariant, measured_tasks
 from experiments.score_tables import ScoreTable
 
 _PANELS_PER_ROW = 2
-_styled = rc_context({"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0})
+styled = rc_context({"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0})
 _PAPER: dict[str, Any] = {"color": "black", "marker": "D", "fillstyle": "none", "linestyle": ""}
 
 
@@ -34,7 +34,7 @@ class Plot:
         return [f"![{self.caption}]({self.file})", ""]
 
 
-@_styled
+@styled
 def plot_losses(by_variant: ByVariant, base: str) -> Plot:
     """Plot the mean loss over seeds of every variant over time."""
     figure = Figure(figsize=(9.4, 5.0), layout="constrained")
@@ -50,10 +50,10 @@ def plot_losses(by_variant: ByVariant, base: str) -> Plot:
     axes.grid(axis="y", linewidth=0.4)
     axes.legend(frameon=False)
     caption = "Masked-word loss on held-out text over time, mean over seeds"
-    return Plot("curves.svg", caption, _as_svg(figure))
+    return Plot("curves.svg", caption, as_svg(figure))
 
 
-@_styled
+@styled
 def plot_scores(by_variant: ByVariant, metrics: Mapping[str, str]) -> Plot:
     """Plot the scores of every task over the steps of pre-training: each seed, and the mean over seeds."""
     names = measured_tasks(by_variant, metrics)
@@ -71,10 +71,10 @@ def plot_scores(by_variant: ByVariant, metrics: Mapping[str, str]) -> Plot:
         axes.set_ylabel(f"{name} ({metrics[name]}), percent")
         axes.grid(axis="y", linewidth=0.4)
         axes.legend(frameon=False)
-    return Plot("quality.svg", "Scores over the steps of pre-training", _as_svg(figure))
+    return Plot("quality.svg", "Scores over the steps of pre-training", as_svg(figure))
 
 
-@_styled
+@styled
 def plot_differences(tables: Sequence[ScoreTable]) -> Plot:
     """Plot the difference of each row to the base: ours with the 95% interval, and the paper's."""
     columns = min(len(tables), _PANELS_PER_ROW)
@@ -103,10 +103,10 @@ def plot_differences(tables: Sequence[ScoreTable]) -> Plot:
     has_papers = any(row.published_difference is not None for table in tables for row in table.rows)
     figure.legend(handles=marks[: 1 + has_papers], loc="outside lower center", ncols=2, frameon=False)
     caption = f"Differences to {tables[0].base}, with their 95% intervals"
-    return Plot("differences.svg", caption, _as_svg(figure))
+    return Plot("differences.svg", caption, as_svg(figure))
 
 
-@_styled
+@styled
 def plot_scores_over_perplexity(
     by_variant: ByVariant, metrics: Mapping[str, str], published: Published
 ) -> Plot:
@@ -129,10 +129,11 @@ def plot_scores_over_perplexity(
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     caption = "Scores over the perplexity of masked words, each seed, and the paper's"
-    return Plot("sizes.svg", caption, _as_svg(figure))
+    return Plot("sizes.svg", caption, as_svg(figure))
 
 
-def _as_svg(figure: Figure) -> str:
+def as_svg(figure: Figure) -> str:
+    """Return a figure as SVG; equal figures give equal bytes."""
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None})
     return stream.getvalue()

@@ -64,8 +64,8 @@ def run(
     flags.print({"record": str(record)}, f"wrote {record}")
 
 
-def parse_tasks_data(arguments: Sequence[str]) -> dict[str, Path]:
-    """Return the path of each task's data.
+def parse_tasks_data(arguments: Sequence[str], flag: str = "--tasks-data") -> dict[str, Path]:
+    """Return the path of each name.
 
     Raises:
         InputError: an argument is not NAME=PATH, or its path does not exist.
@@ -74,7 +74,7 @@ def parse_tasks_data(arguments: Sequence[str]) -> dict[str, Path]:
     for argument in arguments:
         name, equals, path = argument.partition("=")
         if not name or not equals:
-            raise InputError(f"cannot read {argument!r}", where="--tasks-data", remedy="Write NAME=PATH")
+            raise InputError(f"cannot read {argument!r}", where=flag, remedy="Write NAME=PATH")
         if not Path(path).exists():
             raise InputError("no such file or directory", where=path)
         paths[name] = Path(path)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import cloze
-from cloze.callbacks import Callback, MLflowWriter, WandbWriter
+from cloze.callbacks import Callback, MLflowWriter
+from cloze.cli import main
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.training.metrics_log import read_metrics
@@ -194,7 +195,10 @@ def test_wandb_has_the_numbers_of_the_log(
     folders = dict.fromkeys(("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"), str(tmp_path / "home"))
     for name, value in {**switches, **folders}.items():
         monkeypatch.setenv(name, value)
-    train(model, tmp_path / "run", WandbWriter("notes"))
+    table = tmp_path / "notes.tsv"
+    table.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS), "utf-8")
+    words = ["finetune", "classification", "-m", model, "-d", str(table), "-o", str(tmp_path / "run")]
+    assert main([*words, "--set=log_every_steps=1", "--report-to", "wandb:notes"]) == 0
     identifier = (tmp_path / "run" / "wandb.id").read_text()
     [folder] = (tmp_path / "run" / "wandb").glob(f"offline-run-*-{identifier}")
     [file] = folder.glob("*.wandb")
@@ -206,6 +210,25 @@ def test_wandb_has_the_numbers_of_the_log(
         if "validation/accuracy" in items:
             accuracies[json.loads(items["step"])] = json.loads(items["validation/accuracy"])
     assert accuracies == values_of(tmp_path / "run", "validation", "accuracy")
+
+
+@pytest.mark.parametrize(
+    ("services", "message"),
+    [
+        ("comet", "'comet' is no service. Name wandb or mlflow."),
+        ("wandb wandb:notes", "wandb is named twice. Name it once."),
+        ("wandb --seeds=2 --workers=2", "several processes cannot log to one service. Leave out --workers"),
+    ],
+)
+def test_wrong_services_are_refused_before_anything_is_written(
+    services: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("wandb")
+    flags = [word if word.startswith("--") else f"--report-to={word}" for word in services.split()]
+    words = ["finetune", "classification", "-m", "cloze-mini", "-d", "x.tsv", "-o", str(tmp_path / "run")]
+    assert main([*words, *flags]) == 2
+    assert f"error: --report-to: {message}" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def leveldb_records(data: bytes) -> Iterator[bytes]:

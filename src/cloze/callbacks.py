@@ -7,9 +7,11 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cloze import file_io
+from cloze.errors import InputError
 from cloze.optional_dependencies import require
 
 
@@ -198,6 +200,33 @@ class MLflowWriter(Callback):
         for name, value in values.items():
             if isinstance(value, (int, float)):
                 self._client.log_metric(self._id, f"{kind}/{name}", value, step=step)
+
+
+def load_writers(services: Iterable[str], *, where: str = "services") -> tuple[Callback, ...]:
+    """Return the writers of services by name, as in wandb, wandb:PROJECT, mlflow or mlflow:EXPERIMENT.
+
+    Args:
+        services: names of services, with a project or an experiment after a colon.
+        where: place of the names, for messages.
+
+    Raises:
+        InputError: there is no such service, one is named twice, or its package is not installed.
+    """
+    writers: dict[str, Callback] = {}
+    for service in services:
+        name, _, project = service.partition(":")
+        if name not in _WRITERS:
+            raise InputError(f"{name!r} is no service", where=where, remedy=f"Name {' or '.join(_WRITERS)}")
+        if name in writers:
+            raise InputError(f"{name} is named twice", where=where, remedy="Name it once")
+        require([name], extra=name, where=where)
+        writers[name] = _WRITERS[name](*([project] if project else []))
+    return tuple(writers.values())
+
+
+_WRITERS: Mapping[str, Callable[..., Callback]] = MappingProxyType(
+    {"wandb": WandbWriter, "mlflow": MLflowWriter}
+)
 
 
 def _tracking_id(run: Path, service: str, create: Callable[[], str]) -> str:

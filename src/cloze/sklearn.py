@@ -142,22 +142,14 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         check_classification_targets(labels)
         self.classes_, indices = np.unique(labels, return_inverse=True)
         names = _class_names(self.classes_)
-        arguments = {
-            "epochs": self.epochs,
-            "batch_size": self.batch_size,
-            "learning_rate": None if self.task == "feature-classification" else self.learning_rate,
-            "max_seq_length": self.max_seq_length,
-            "balanced": self.balanced,
-            "seed": self.random_state,
-            "device": self.device,
-            "labels": names,
-            **(self.settings or {}),
-        }
+        arguments = {**self.get_params(deep=False), "labels": names}
+        task, seed, settings = (arguments.pop(name) for name in ("task", "random_state", "settings"))
+        if task == "feature-classification":
+            del arguments["learning_rate"]
+        arguments |= {"seed": seed, **(settings or {})}
         rows = [(text, names[index]) for text, index in zip(texts, indices, strict=True)]
         with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
-            run = finetune(
-                self.task, train=rows, model=self.model, output=Path(directory) / "run", **arguments
-            )
+            run = finetune(task, train=rows, output=Path(directory) / "run", **arguments)
             self.classifier_ = load_predictor(run.path, device=self.device)
         return self
 

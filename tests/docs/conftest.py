@@ -15,10 +15,8 @@ from cloze.cli import main
 from helpers import grouped, novel_paragraphs
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path += [
-    str(TESTS / "cli"),
-    str(TESTS / "tasks"),
-]  # for samples.py and families.py
+sys.path += [str(TESTS / folder) for folder in ("cli", "serving", "tasks")]
+# for samples.py, server_process.py and families.py
 
 from families import CASES  # noqa: E402
 from samples import NANO, NANO_TASK, REPOSITORY  # noqa: E402

@@ -194,6 +194,10 @@ PAGES = {
             ),
         }
     ),
+    "docs/guides/adapt-to-your-domain.md": Page(
+        inputs="MODEL=run my-field.txt=field.txt other-texts.txt=text.txt reviews.tsv",
+        replaced={"--steps 200": "--steps 2", "steps=200": "steps=2"},
+    ),
     "docs/claims/input.md": Page(inputs="MODEL=minilm"),
     "docs/claims/masked-words.md": Page(inputs="records"),
     "docs/claims/next-sentence.md": Page(),

@@ -239,10 +239,12 @@ def test_score_command(tmp_path, capsys):
     assert scores.items() >= plain.items()
     assert (scores["best_f1"], scores["best_f1_thresh"]) == (100, -2.5)
     assert main(["score", "squad_v1", answers, gold, "--na-prob", odds]) == 2
+    assert main(["score", "squad_v1", answers, gold]) == 2
     assert main(["score", "squad_v2", answers, gold, "--na-prob", answers]) == 2
     errors = capsys.readouterr().err.splitlines()
-    assert "qas[1] (id 2): has no answer" in errors[0]
-    assert "the value of 'q1' must be a number or a whole number, not \"Warsaw in\"" in errors[1]
+    assert "--na-prob: is for the task squad_v2 only" in errors[0]
+    assert "qas[1] (id 2): has no answer" in errors[1]
+    assert "the value of 'q1' must be a number or a whole number, not \"Warsaw in\"" in errors[2]
 
 
 ROW = {"id": "7", "question": "Where?", "context": "Ada saw a film in Oslo.", "title": "Ada"}

@@ -1,6 +1,6 @@
 """Fine-tune, score and compare models on labeled data, from files or from memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,19 +14,27 @@ from cloze.data.files import file_sha256
 from cloze.errors import InputError
 from cloze.inference.ensemble import load_ensemble
 from cloze.inference.predictor import Predictor, load_predictor
+from cloze.metrics.breakdown import Breakdown
 from cloze.optional_dependencies import require
 from cloze.parallel_map import Workers
 from cloze.progress import Progress, resolve_progress
 from cloze.remote_files import PathOrUrl, to_path_or_url
+from cloze.tasks.answer_rows import (
+    check_answer_files,
+    check_has_wrong_answers,
+    prediction_row,
+    wrong_answer_rows,
+)
 from cloze.tasks.baselines import ALL, BaselineScores, score_baselines
 from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, with_settings
 from cloze.tasks.data import find_files, find_split_file, read_examples
 from cloze.tasks.finetune import finetune_with_report, resume_finetuning
 from cloze.tasks.hyperparameter_search import scores_of_report
 from cloze.tasks.memory import as_file
+from cloze.tasks.prediction_files import write_rows
 from cloze.tasks.registry import find_task
 from cloze.tasks.run import check_trainable
-from cloze.tasks.squad import SquadV2
+from cloze.tasks.squad import SquadV2, check_takes_na_prob
 from cloze.tasks.task import AnyTask, Split, Task
 from cloze.training.precision import InferencePrecision
 from cloze.training.run import is_run, run_settings_file
@@ -188,8 +196,11 @@ def evaluate(
     data: Any,
     *,
     task: str | None = None,
+    output: str | Path | None = None,
+    errors: str | Path | None = None,
     device: str = "auto",
     precision: InferencePrecision | None = None,
+    overwrite: bool = False,
     progress: bool | Progress = False,
     **settings: Any,
 ) -> "EvaluationResult":
@@ -199,39 +210,75 @@ def evaluate(
         model: a checkpoint or a run, several whose logits are averaged, or a loaded model.
         data: labeled data, as for `finetune`; of a directory, the dev file.
         task: the name of its task; by default the one it was fine-tuned for.
+        output: file for the predictions: .jsonl, .csv, .tsv or .parquet.
+        errors: file for the wrong answers, the most confident first.
         device: cpu, cuda, mps or auto.
+        overwrite: replace the files.
         precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
         progress: True shows progress.
         settings: settings of the task, as in text_column="note".
 
     Raises:
-        InputError: a row of the data, the model or a setting is wrong.
+        InputError: a row of the data, the model or a setting is wrong, or a file exists.
     """
+    check_answer_files(output, errors, overwrite=overwrite, source=data)
     if isinstance(model, Predictor):
         predictor = model
     else:
         models = list(map(Path, check_paths(model, "model")))
         predictor = load_ensemble(models, task, device=device, precision=precision)
     configured = with_settings(predictor.task, settings, is_trained=True)
+    if errors is not None:
+        check_has_wrong_answers(configured)
     configured, source = _source(configured, data, "data", "dev")
     evaluation = replace(predictor, task=configured).evaluate(
         configured.examples(source), progress=resolve_progress(progress)
     )
-    return EvaluationResult(evaluation.scores, evaluation.answers)
+    result = EvaluationResult(evaluation.scores, evaluation.answers, configured, source)
+    if output is not None:
+        write_rows(result.predictions, str(output))
+    if errors is not None:
+        write_rows(result.wrong_answers, str(errors))
+    return result
 
 
 class EvaluationResult(dict[str, float]):
-    """The scores of a model, and the predictions that they were computed from."""
+    """The scores of predictions, and what they were computed from."""
 
-    def __init__(self, scores: Mapping[str, float], answers: list[tuple[Any, Any]]) -> None:
+    def __init__(
+        self, scores: Mapping[str, float], answers: list[tuple[Any, Any]], task: AnyTask, data: PathOrUrl
+    ) -> None:
         super().__init__(scores)
         self.answers = answers
         """Every example with its prediction."""
+        self.task = task
+        """The task, with its settings."""
+        self.data = data
+        """The file of the examples."""
+
+    def __repr__(self) -> str:
+        """Return the scores and the number of examples."""
+        return f"EvaluationResult({dict(self)}, {len(self.answers):,} examples)"
 
     @property
     def scores(self) -> dict[str, float]:
         """The scores."""
         return dict(self)
+
+    @cached_property
+    def breakdown(self) -> Breakdown | None:
+        """The scores of each class, tag or kind of question, and the confusion matrix; None for other tasks."""
+        return self.task.breakdown(*map(list, zip(*self.answers, strict=True)))
+
+    @property
+    def predictions(self) -> Iterator[dict[str, Any]]:
+        """The rows that `cloze predict` writes: id or row, texts, and the answer."""
+        return (prediction_row(self.task, number, *answer) for number, answer in enumerate(self.answers, 1))
+
+    @cached_property
+    def wrong_answers(self) -> list[dict[str, Any]]:
+        """The wrong answers as rows, the most confident first; of no use for numbers, rankings and vectors."""
+        return wrong_answer_rows(self.task, self.answers)
 
 
 def _source(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTask, PathOrUrl]:
@@ -239,6 +286,19 @@ def _source(task: AnyTask, data: Any, name: str, split: Split) -> tuple[AnyTask,
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
     return as_file(task, data, name)
+
+
+class BaselineResult(list[BaselineScores]):
+    """The scores of baselines, by method and number of training examples."""
+
+    def __init__(self, scores: list[BaselineScores], task: AnyTask, num_examples: int, data: str) -> None:
+        super().__init__(scores)
+        self.task = task
+        """The task, with the labels of the training data."""
+        self.num_examples = num_examples
+        """Examples that the baselines were scored on."""
+        self.data = data
+        """Where these examples are from."""
 
 
 def baseline(
@@ -249,7 +309,7 @@ def baseline(
     sizes: Sequence[int | None] = (ALL,),
     progress: bool | Progress = False,
     **settings: Any,
-) -> list[BaselineScores]:
+) -> BaselineResult:
     """Score baselines that need no encoder: the majority class, TF-IDF with a linear model, and others.
 
     Args:
@@ -273,12 +333,21 @@ def baseline(
     if dev is not None:
         configured, dev_file = _source(configured, dev, "dev", "dev")
     fitted, examples, held_out = read_examples(configured, to_path_or_url(train_file), dev_file)
-    return score_baselines(fitted, examples, held_out, sizes, progress=resolve_progress(progress))
+    scores = score_baselines(fitted, examples, held_out, sizes, progress=resolve_progress(progress))
+    data = f"held out of {train_file}" if dev_file is None else str(dev_file)
+    return BaselineResult(scores, fitted, len(held_out), data)
 
 
 def score_predictions(
-    task: str | AnyTask, predictions: Any, gold: Any, *, na_prob: str | Path | None = None, **settings: Any
-) -> dict[str, float]:
+    task: str | AnyTask,
+    predictions: Any,
+    gold: Any,
+    *,
+    na_prob: str | Path | None = None,
+    errors: str | Path | None = None,
+    overwrite: bool = False,
+    **settings: Any,
+) -> EvaluationResult:
     """Score predictions, of `cloze predict` or another program, with the official metrics of a task.
 
     >>> import cloze
@@ -289,26 +358,35 @@ def score_predictions(
     Args:
         task: name of the task, or the task with its settings.
         predictions: path or URL of the output of `cloze predict`, or its objects in memory, in the order of `gold`.
-        gold: labeled data, as for `finetune`.
+        gold: labeled data, as for `finetune`; texts may be missing.
         na_prob: for squad_v2, the odds that questions have no answer; adds the scores at the best threshold.
+        errors: file for the wrong answers, the most confident first: .jsonl, .csv, .tsv or .parquet.
+        overwrite: replace the file.
         settings: settings of the task, as in label_column="stars".
 
     Raises:
-        InputError: a row is wrong, or there are not as many predictions as examples.
+        InputError: a row is wrong, or there are not as many predictions as examples, or the file exists.
     """
     configured = with_settings(task if isinstance(task, Task) else find_task(task)(), settings)
     require(configured.libraries, extra="tasks", where=configured.name)
+    check_answer_files(None, errors, overwrite=overwrite, source=gold)
+    if errors is not None:
+        check_has_wrong_answers(configured)
+    if na_prob is not None:
+        check_takes_na_prob(configured)
     configured, source = _source(configured, gold, "gold", "dev")
-    examples = list(configured.examples(to_path_or_url(source)))
+    examples = list(configured.gold_examples(to_path_or_url(source)))
     configured.check_scorable(examples)
-    _, file = (
-        (configured, to_path_or_url(predictions))
-        if isinstance(predictions, (str, Path))
-        else as_file(configured, predictions, "predictions", labeled=False)
-    )
+    if isinstance(predictions, (str, Path)):
+        file = to_path_or_url(predictions)
+    else:
+        _, file = as_file(configured, predictions, "predictions", labeled=False)
     answers = configured.read_predictions(file, examples)
-    if na_prob is None:
-        return configured.score(examples, answers)
-    if not isinstance(configured, SquadV2):
-        raise InputError("is for the task squad_v2 only", where="na_prob", remedy="Leave it out")
-    return configured.score_with_na_probs(examples, answers, na_prob)
+    if isinstance(configured, SquadV2) and na_prob is not None:
+        scores = configured.score_with_na_probs(examples, answers, na_prob)
+    else:
+        scores = configured.score(examples, answers)
+    result = EvaluationResult(scores, list(zip(examples, answers, strict=True)), configured, source)
+    if errors is not None:
+        write_rows(result.wrong_answers, str(errors))
+    return result

@@ -1,5 +1,6 @@
 """Look into models, and convert them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -58,17 +59,31 @@ def explain(
     task, file = as_file(predictor.task, [texts] if is_one else texts, "texts", labeled=False)
     examples = list(task.examples(file, labeled=False))
     predictions, _ = predictor.predict(examples)
-    explained: list[Explanation] = [
+    explained = [
         explanations.explain(predictor, example, prediction, config)
         for example, prediction in zip(examples, predictions, strict=True)
     ]
     if output is not None:
-        from cloze.reports.explanation_page import ExplainedText, write_explanations  # imports matplotlib
-
-        page = [ExplainedText(*pair) for pair in zip(examples, explained, strict=True)]
         name = predictor.directory if isinstance(model, Predictor) else model
-        write_explanations(Path(output), page, task=predictor.task.name, model=str(name))
+        pairs = list(zip(examples, explained, strict=True))
+        write_explanation_page(Path(output), pairs, task=predictor.task.name, model=str(name))
     return explained[0] if is_one else explained
+
+
+def write_explanation_page(
+    page: Path, explained: Iterable[tuple[Any, Explanation]], *, task: str, model: str
+) -> None:
+    """Write an HTML file with the words of examples shaded by attribution.
+
+    Args:
+        page: the file.
+        explained: examples with their explanations.
+        task: name of the task.
+        model: name of the model.
+    """
+    from cloze.reports.explanation_page import ExplainedText, write_explanations  # imports matplotlib
+
+    write_explanations(page, [ExplainedText(*pair) for pair in explained], task=task, model=model)
 
 
 def attention(

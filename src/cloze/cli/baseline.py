@@ -35,12 +35,9 @@ def run(
         dev: File to score on (default: that of the directory, else a tenth of the data).
         learning_curve: Numbers of training examples, drawn at random; each sample contains the smaller ones.
     """
-    from cloze.optional_dependencies import require
-    from cloze.remote_files import to_path_or_url
-    from cloze.tasks.baselines import ALL, score_baselines
-    from cloze.tasks.data import find_files, read_examples
+    from cloze.api.finetuning import baseline
+    from cloze.tasks.baselines import ALL
     from cloze.tasks.registry import find_task
-    from cloze.tasks.run import check_trainable
 
     sizes = (ALL,) if learning_curve is None else _parse_sizes(learning_curve)
     configured = options.configure(
@@ -52,21 +49,14 @@ def run(
         skip_bad_rows=skip_bad_rows,
         format=format,
     )
-    check_trainable(configured)
-    require(["sklearn"], extra="tasks", where="a baseline")
-    train_file, dev_file = find_files(configured, data, dev)
-    fitted, train, held_out = read_examples(
-        configured, to_path_or_url(train_file), None if dev_file is None else to_path_or_url(dev_file)
-    )
-    baselines = score_baselines(fitted, train, held_out, sizes, progress=flags.progress)
-    source = dev_file or f"held out of {train_file}"
+    scores = baseline(configured, data, dev, sizes=sizes, progress=flags.progress)
     result = {
-        "data": source,
-        "examples": len(held_out),
-        "main_metric": fitted.main_metric,
-        "baselines": [asdict(baseline) for baseline in baselines],
+        "data": scores.data,
+        "examples": scores.num_examples,
+        "main_metric": scores.task.main_metric,
+        "baselines": [asdict(row) for row in scores],
     }
-    flags.print(result, f"{_format_table(baselines)}\n  on {len(held_out):,} examples: {source}")
+    flags.print(result, f"{_format_table(scores)}\n  on {scores.num_examples:,} examples: {scores.data}")
 
 
 def _parse_sizes(text: str) -> list[int | None]:

@@ -2,14 +2,14 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from itertools import tee
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from cloze.cli import options
-from cloze.cli.output import note_written, print_scores
+from cloze.cli.output import note_written, print_evaluation, print_scores
 from cloze.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,9 +59,13 @@ def run(
         settings: Setting of the task, as in --set classification.pair_column=answer, or of mlm and nsp, as in
             --set max_seq_length=512; may be repeated.
     """
+    from cloze.api.finetuning import evaluate
+    from cloze.inference.ensemble import load_ensemble
     from cloze.inference.fill_mask import FillMask
     from cloze.inference.predictor import find_task_name
+    from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.prediction_files import check_output
+    from cloze.tasks.registry import find_task
 
     options.required(model, "--model", verb="evaluate")
     task = task or find_task_name(model[0])
@@ -98,63 +102,29 @@ def run(
         else:
             _evaluate_likelihood(fill_mask, data, text_column or "text", output, flags)
         return
-    by_flag = {
-        "text_column": text_column,
-        "label_column": label_column,
-        "missing_labels": missing_labels,
-        "skip_bad_rows": skip_bad_rows,
-        "format": format,
-    }
-    files = _OutputFiles(output, errors, overwrite=overwrite)
-    _evaluate_finetuned(task, model, data, files, settings, by_flag, device, precision, flags)
-
-
-@dataclass(frozen=True)
-class _OutputFiles:
-    """Files of predictions and of wrong answers, where they are asked for."""
-
-    output: str | None
-    errors: str | None
-    overwrite: bool = field(kw_only=True)
-
-
-def _evaluate_finetuned(
-    task: str,
-    models: Sequence[str],
-    data: str,
-    files: _OutputFiles,
-    settings: tuple[str, ...],
-    by_flag: Mapping[str, str | bool | None],
-    device: str,
-    precision: options.Precision,
-    flags: options.Flags,
-) -> None:
-    from cloze.inference.ensemble import load_ensemble
-    from cloze.tasks.answer_rows import check_has_wrong_answers, prediction_row, wrong_answer_rows
-    from cloze.tasks.data import find_split_file
-    from cloze.tasks.prediction_files import check_output, write_rows
-
-    output, errors = files.output, files.errors
-    for path in (output, errors):
-        check_output(path, overwrite=files.overwrite, source=data)
-    if errors is not None and errors == output:
-        raise InputError("is also the output", where="--errors", remedy="Choose another name")
-    predictor = load_ensemble(models, task, device=device, precision=precision)
-    configured = options.configure(predictor.task, settings, is_trained=True, **by_flag)
+    check_answer_files(output, errors, overwrite=overwrite, source=data, where="--errors")
     if errors is not None:
-        check_has_wrong_answers(configured)
-    file = find_split_file(configured, data, "dev")
-    evaluation = replace(predictor, task=configured).evaluate(
-        configured.examples(file), progress=flags.progress
+        check_has_wrong_answers(find_task(task), where="--errors")
+    predictor = load_ensemble(model, task, device=device, precision=precision)
+    configured = options.configure(
+        predictor.task,
+        settings,
+        is_trained=True,
+        text_column=text_column,
+        label_column=label_column,
+        missing_labels=missing_labels,
+        skip_bad_rows=skip_bad_rows,
+        format=format,
     )
-    answers = evaluation.answers
-    if output is not None:
-        rows = (prediction_row(configured, number, *answer) for number, answer in enumerate(answers, 1))
-        note_written(flags, write_rows(rows, output), output)
-    if errors is not None:
-        note_written(flags, write_rows(wrong_answer_rows(configured, answers), errors), errors)
-    breakdown = configured.breakdown(*map(list, zip(*answers, strict=True)))
-    print_scores(flags, evaluation.scores, examples=len(answers), data=file, breakdown=breakdown)
+    result = evaluate(
+        replace(predictor, task=configured),
+        data,
+        output=output,
+        errors=errors,
+        overwrite=overwrite,
+        progress=flags.progress,
+    )
+    print_evaluation(flags, result, output=output, errors=errors)
 
 
 def _evaluate_pretrained(

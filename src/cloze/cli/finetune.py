@@ -1,15 +1,18 @@
 """`cloze finetune TASK`: fine-tune a model on labeled data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
 from cloze.cli import options
 from cloze.cli.output import format_scores, format_trials, print_plan
 from cloze.errors import InputError
+
+if TYPE_CHECKING:
+    from cloze.callbacks import Callback
 
 _GRID_SETTINGS = {
     "batch_size": "grid.batch_sizes",
@@ -44,6 +47,7 @@ def run(
     grid: options.Switch = False,
     config: Annotated[options.OptionalName, arg(aliases=["-c"])] = None,
     settings: options.Settings = (),
+    report_to: options.ReportTo = (),
     pool: options.WorkerFlags = options.SINGLE_PROCESS,
     validate: options.Switch = False,
     print_config: options.Switch = False,
@@ -92,6 +96,7 @@ def run(
     from cloze.training.memory import configure_process_memory
 
     configure_process_memory()
+    callbacks = _load_writers(report_to, pool)
     recipe = options.find_recipe(config, "finetuning")
     existing = None
     if resume and (options.required(output, "--output", verb="finetune").exists() or (model or data) is None):
@@ -144,7 +149,9 @@ def run(
                 configuration.read_dict(*given) for given in ((recipe, overrides), (None, settings))
             )
             _change_settings(resumed, task, table, by_set)
-        report = finetuning.resume_finetuning(resumed, task, workers=pool.resolve(), progress=flags.progress)
+        report = finetuning.resume_finetuning(
+            resumed, task, workers=pool.resolve(), callbacks=callbacks, progress=flags.progress
+        )
         _print_report(report, resumed, flags)
         return
     if find_task(task).has_closed_form:
@@ -164,7 +171,8 @@ def run(
         print_plan(finetuning.plan_finetuning(*resolved, progress=flags.progress), flags)
     elif validate:
         summary = finetuning.validate(*resolved, progress=flags.progress)
-        lines = ["the data are valid", *(f"  {name:<16} {value}" for name, value in summary.items())]
+        rows = {name: _as_text(value) for name, value in summary.items()}
+        lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in rows.items())]
         flags.print(summary, "\n".join(lines))
     else:
         output = options.required(output, "--output", verb="finetune")
@@ -174,9 +182,21 @@ def run(
             workers=pool.resolve(),
             overwrite=overwrite,
             resume=resume,
+            callbacks=callbacks,
             progress=flags.progress,
         )
         _print_report(report, output, flags)
+
+
+def _load_writers(services: Sequence[str], pool: options.WorkerOptions) -> "tuple[Callback, ...]":
+    """Return the writers of `--report-to`, which are called in this process."""
+    from cloze.callbacks import load_writers
+
+    writers = load_writers(services, where="--report-to")
+    if writers and pool != options.SINGLE_PROCESS:
+        remedy = "Leave out --workers and --executor"
+        raise InputError("several processes cannot log to one service", where="--report-to", remedy=remedy)
+    return writers
 
 
 def _teacher_settings(
@@ -228,6 +248,17 @@ def _change_settings(run: Path, task: str, settings: Mapping[str, Any], by_set: 
         table = configuration.read_toml(file)
         configuration.merge_dicts(table, configuration.read_dict(overrides=changed_by_set))
         change_settings(run, to_toml(*finetuning_from_dict(task, table, where="--set")))
+
+
+def _as_text(value: object) -> str:
+    """Return a value for people; of a table the entries that are set.
+
+    >>> _as_text({"text_column": "note", "labels": ["no", "yes"], "balanced": False})
+    'text_column note, labels [no, yes]'
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_as_text(entry)}" for key, entry in value.items() if entry)
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
 def _print_report(report: Mapping[str, Any], run: Path, flags: options.Flags) -> None:

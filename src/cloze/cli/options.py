@@ -115,6 +115,13 @@ Errors: TypeAlias = Annotated[
     str | None,
     _flag(_URL, text="File for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet."),
 ]
+ReportTo: TypeAlias = Annotated[
+    Repeated,
+    _flag(
+        "SERVICE",
+        text="Log to wandb or mlflow, too, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.",
+    ),
+]
 TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
 Overwrite: TypeAlias = Annotated[bool, arg(help="Replace existing output.", help_behavior_hint="")]
 

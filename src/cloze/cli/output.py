@@ -8,6 +8,7 @@ from cloze.cli import options
 from cloze.progress import format_duration
 
 if TYPE_CHECKING:
+    from cloze.api.finetuning import EvaluationResult
     from cloze.metrics.breakdown import Breakdown
     from cloze.training.plan import MemoryPlan, RunPlan
 
@@ -29,6 +30,22 @@ def print_scores(
         result |= breakdown.to_dict()
         lines += format_breakdown(breakdown)
     flags.print(result, "\n".join(lines))
+
+
+def print_evaluation(
+    flags: options.CommonOptions,
+    result: "EvaluationResult",
+    *,
+    output: str | None = None,
+    errors: str | None = None,
+) -> None:
+    """Print the scores of predictions and of their classes, and say on stderr which files were written."""
+    if output is not None:
+        note_written(flags, len(result.answers), output)
+    if errors is not None:
+        note_written(flags, len(result.wrong_answers), errors)
+    examples = len(result.answers)
+    print_scores(flags, result, examples=examples, data=result.data, breakdown=result.breakdown)
 
 
 def note_written(flags: options.CommonOptions, count: int, output: str) -> None:

@@ -45,14 +45,14 @@ def run(
         explain: Add the attribution of each word to the predicted label's logit, by integrated gradients.
         page: With --explain, HTML file with the words shaded by attribution, instead of stdout.
     """
+    from cloze.api.models import write_explanation_page
     from cloze.data.files import STDIN
     from cloze.data.table_files import count_rows
     from cloze.inference.ensemble import load_ensemble, stream_predictions
-    from cloze.inference.explain import check_explainable
+    from cloze.inference.explain import Explanation, check_explainable
     from cloze.inference.explain import explain as explain_prediction
     from cloze.inference.predictor import read_ahead
     from cloze.remote_files import to_path_or_url
-    from cloze.reports.explanation_page import ExplainedText, write_explanations
     from cloze.tasks.answer_rows import prediction_row
     from cloze.tasks.predict import top_k_limiter
     from cloze.tasks.prediction_files import check_output, write_json_lines, write_rows
@@ -96,7 +96,7 @@ def run(
         total=total,
         progress=flags.progress,
     )
-    explained: list[ExplainedText] = []
+    explained: list[tuple[Any, Explanation]] = []
 
     def rows() -> Iterator[dict[str, Any]]:
         for number, (example, prediction) in enumerate(answers, 1):
@@ -105,7 +105,7 @@ def run(
                 explanation = explain_prediction(predictor, example, prediction)
                 row |= {"explanation": asdict(explanation)}
                 if page is not None:
-                    explained.append(ExplainedText(example, explanation))
+                    explained.append((example, explanation))
             yield row
 
     if output is not None:
@@ -114,7 +114,7 @@ def run(
         write_json_lines(rows(), sys.stdout)
     if page is not None:
         deque(rows(), maxlen=0)  # those that are not written yet
-        write_explanations(page, explained, task=configured.name, model=str(model[0]))
+        write_explanation_page(page, explained, task=configured.name, model=str(model[0]))
         flags.progress.note(f"wrote {page}: {len(explained):,} texts")
 
 

@@ -25,6 +25,7 @@ def run(
     init: Annotated[options.OptionalName, arg(metavar="MODEL")] = None,
     seed: options.OptionalInteger = None,
     settings: options.Settings = (),
+    report_to: options.ReportTo = (),
     print_config: options.Switch = False,
     dry_run: options.Switch = False,
     resume: options.Switch = False,
@@ -50,6 +51,7 @@ def run(
         resume: Resume the run in the output directory, or start it if the directory is free.
     """
     from cloze import config as configuration
+    from cloze.callbacks import load_writers
     from cloze.pretraining.config import PretrainConfig
     from cloze.pretraining.plan import plan_pretraining
     from cloze.pretraining.run import pretrain, resume_pretraining
@@ -57,6 +59,7 @@ def run(
     from cloze.training.memory import configure_process_memory
 
     by_set = configuration.read_dict(overrides=settings)
+    callbacks = load_writers(report_to, where="--report-to")
     configure_process_memory()
     by_flag = {
         "data": None if data is None else str(data),
@@ -76,7 +79,7 @@ def run(
     if resumed is not None:
         if table:
             _change_settings(resumed, table, by_set)
-        result = resume_pretraining(resumed, progress=flags.progress)
+        result = resume_pretraining(resumed, callbacks=callbacks, progress=flags.progress)
     else:
         if config is None and "init" in table:
             recipe = options.find_recipe("adapt")
@@ -96,7 +99,14 @@ def run(
             print_plan(plan_pretraining(resolved, progress=flags.progress), flags)
             return
         output = options.required(output, "--output", verb="pretrain")
-        result = pretrain(resolved, output, overwrite=overwrite, resume=resume, progress=flags.progress)
+        result = pretrain(
+            resolved,
+            output,
+            overwrite=overwrite,
+            resume=resume,
+            callbacks=callbacks,
+            progress=flags.progress,
+        )
     width = max(24, *map(len, result))
     lines = [f"wrote {output}", *(f"  {name:<{width}} {value:.4f}" for name, value in result.items())]
     flags.print({"run": str(output), **result}, "\n".join(lines))

@@ -5,8 +5,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from cloze.cli import options
-from cloze.cli.output import note_written, print_scores
-from cloze.errors import InputError
+from cloze.cli.output import print_evaluation
 
 
 def run(
@@ -34,12 +33,10 @@ def run(
         na_prob: For squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
     """
-    from cloze.optional_dependencies import require
-    from cloze.remote_files import to_path_or_url
-    from cloze.tasks.answer_rows import check_has_wrong_answers, wrong_answer_rows
-    from cloze.tasks.prediction_files import check_output, write_rows
+    from cloze.api.finetuning import score_predictions
+    from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.registry import find_task
-    from cloze.tasks.squad import SquadV2
+    from cloze.tasks.squad import check_takes_na_prob
 
     configured = options.configure(
         find_task(task)(),
@@ -50,21 +47,12 @@ def run(
         skip_bad_rows=skip_bad_rows,
         format=format,
     )
-    require(configured.libraries, extra="tasks", where=task)
-    check_output(errors, overwrite=overwrite, source=gold)
+    check_answer_files(None, errors, overwrite=overwrite, source=gold, where="--errors")
     if errors is not None:
-        check_has_wrong_answers(configured)
-    examples = list(configured.gold_examples(to_path_or_url(gold)))
-    configured.check_scorable(examples)
-    answers = configured.read_predictions(to_path_or_url(predictions), examples)
-    if na_prob is None:
-        scores = configured.score(examples, answers)
-    elif isinstance(configured, SquadV2):
-        scores = configured.score_with_na_probs(examples, answers, na_prob)
-    else:
-        raise InputError("is for the task squad_v2 only", where="--na-prob")
-    if errors is not None:
-        rows = wrong_answer_rows(configured, zip(examples, answers, strict=True))
-        note_written(flags, write_rows(rows, errors), errors)
-    breakdown = configured.breakdown(examples, answers)
-    print_scores(flags, scores, examples=len(examples), data=gold, breakdown=breakdown)
+        check_has_wrong_answers(configured, where="--errors")
+    if na_prob is not None:
+        check_takes_na_prob(configured, where="--na-prob")
+    result = score_predictions(
+        configured, predictions, gold, na_prob=na_prob, errors=errors, overwrite=overwrite
+    )
+    print_evaluation(flags, result, errors=errors)

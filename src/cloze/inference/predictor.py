@@ -201,10 +201,10 @@ class Predictor(LoadedModel):
         num_truncated = 0
         with progress.bar("predicting", total=total, unit="examples") as bar:
             for predictions, truncated in map_ordered(predict or self.predict, parts(), workers=workers):
-                part = pending.popleft()
-                yield from zip(part, predictions, strict=True)
+                for answer in zip(pending.popleft(), predictions, strict=True):
+                    yield answer
+                    bar.advance(1)  # the caller may take its time, as to explain an answer
                 num_truncated += truncated
-                bar.advance(len(part))
         if num_truncated:
             limit = self.max_seq_length
             progress.note(f"{num_truncated:,} examples are longer than {limit} tokens: truncated")

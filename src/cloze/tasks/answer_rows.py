@@ -1,9 +1,11 @@
 """Rows of predictions, and of wrong answers, with what identifies their examples."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
+from cloze.tasks.prediction_files import check_output
 from cloze.tasks.task import AnyTask
 
 
@@ -19,7 +21,34 @@ def prediction_row(task: AnyTask, number: int, example: Any, prediction: Any) ->
     return _identify(task, number, example) | task.to_json(example, prediction)
 
 
-def check_has_wrong_answers(task: AnyTask) -> None:
+def check_answer_files(
+    output: str | Path | None,
+    errors: str | Path | None,
+    *,
+    overwrite: bool,
+    source: Any,
+    where: str = "errors",
+) -> None:
+    """Check that predictions and wrong answers can be written to their files; None writes none.
+
+    Args:
+        output: file of predictions.
+        errors: file of wrong answers.
+        overwrite: whether existing files are replaced.
+        source: the data, whose file is not overwritten.
+        where: name of `errors`, for messages.
+
+    Raises:
+        InputError: a file exists, is the source or the other one, or has an ending that names no format.
+    """
+    file = source if isinstance(source, (str, Path)) else ""
+    for path in (output, errors):
+        check_output(None if path is None else str(path), overwrite=overwrite, source=file)
+    if errors is not None and output is not None and str(errors) == str(output):
+        raise InputError("is also the output", where=where, remedy="Choose another name")
+
+
+def check_has_wrong_answers(task: AnyTask | type[AnyTask], *, where: str = "errors") -> None:
     """Check that answers of a task are right or wrong.
 
     Raises:
@@ -27,7 +56,7 @@ def check_has_wrong_answers(task: AnyTask) -> None:
     """
     if not task.has_wrong_answers:
         what = f"answers of {task.name} are not right or wrong"
-        raise InputError(what, where="--errors", remedy="Leave it out; -o writes all predictions")
+        raise InputError(what, where=where, remedy="Leave it out; -o writes all predictions")
 
 
 def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:

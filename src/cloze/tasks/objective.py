@@ -160,6 +160,10 @@ class FinetuningObjective(Objective):
         sign = -1 if metric in self.task.lower_is_better else 1
         return sign * metrics[metric], -metrics["loss"]
 
+    def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the loss and the scores, without the accuracy of the most frequent class, which does not change."""
+        return {name: value for name, value in metrics.items() if name != "majority_accuracy"}
+
     def save_model(self, directory: Path, model: nn.Module) -> None:
         """Write config, weights, tokenizer and the task as tuned."""
         max_seq_length = self.config.max_seq_length
