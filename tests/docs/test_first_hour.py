@@ -230,7 +230,7 @@ def export(hospital: Path, shell: Cloze, classifier: Any) -> None:
 def serve(classifier: Any) -> None:
     """Ask a server; its scores are those of the model."""
     text = "Bleeding heavily since this morning."
-    server = ServerProcess("-m", "triage")
+    server = ServerProcess("-m", "triage", "--quiet")
     try:
         answer = server.post("/predict", inputs=text)
     finally:
