@@ -173,7 +173,7 @@ TRIALS = {
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Attach the number of a test's trials, which its report has then, also from another process."""
-    for mark in item.iter_markers("trials"):
+    if (mark := item.get_closest_marker("trials")) is not None:
         kind, count = (*mark.args, 1)[:2]
         item.user_properties.append((f"trials: {kind}", count))
 

@@ -250,6 +250,9 @@ def test_info_finds_any_flipped_bit(samples: Samples, tmp_path: Path) -> None:
         directory, path = choose.choice(files)
         whole = path.read_bytes()
         place, bit = choose.randrange(len(whole)), choose.randrange(8)
+        card = re.search(rb'"README.md": {[^}]*}', whole)
+        if card is not None and card.start() <= place < card.end():  # of a manifest: the card is not verified
+            continue
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
         try:
             describe(directory)

@@ -146,7 +146,8 @@ def run(
     if resumed is not None:
         if overrides or recipe:
             table, by_set = (
-                configuration.read_dict(*given) for given in ((recipe, overrides), (None, settings))
+                configuration.read_dict(recipe, overrides),
+                configuration.read_dict(overrides=settings),
             )
             _change_settings(resumed, task, table, by_set)
         report = finetuning.resume_finetuning(

@@ -335,9 +335,9 @@ def load_optimizer(
         if tensor.shape != (() if key == "step" else parameter.shape) or not tensor.isfinite().all():
             raise _wrong_state(checkpoint / _OPTIMIZER, f"{key_and_name} has another shape, or is not finite")
         optimizer.state[parameter][key] = distribute_like(parameter, tensor)
-    for parameter, state in optimizer.state.items():
+    for updated, state in optimizer.state.items():
         if len(state) < (1 if "momentum" in state else 2 + has_correction):
-            name = next(name for name, other in parameters.items() if other is parameter)
+            name = next(name for name, other in parameters.items() if other is updated)
             raise _wrong_state(checkpoint / _OPTIMIZER, f"it has only {', '.join(state)} of {name}")
 
 
