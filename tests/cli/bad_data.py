@@ -448,7 +448,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         rows_of(
             "ranking",
             "a.tsv",
-            "query\tpassage\tlabel\n" + "a\tb\t1\na\tc\t0\n" * 8 + "a\td\tyes\n",
+            "query\tpassage\tlabel\n" + "".join(f"{i}\tb\t1\n{i}\tc\t0\n" for i in range(8)) + "9\td\tyes\n",
             "a.tsv:18: ",
         ),
         Remedy("(Write finite numbers)", {"": V}, replaced("a.tsv", "yes", "1")),
@@ -457,7 +457,9 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         rows_of(
             "multiple-choice",
             "a.csv",
-            "prompt;choices;label\n" + 'a;"[""b"", ""c""]";0\n' * 9 + "d;e or f;0\n",
+            "prompt;choices;label\n"
+            + "".join(f'{i};"[""b"", ""c""]";0\n' for i in range(9))
+            + "d;e or f;0\n",
             "'choices' is \"e or f\", not a list of texts",
         ),
         valid("(--skip-bad-rows)"),

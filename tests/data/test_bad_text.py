@@ -192,7 +192,7 @@ CASES = {
     ),
     "a field that is an object": of_json('{"text": {"a": 1}}\n', "rows.jsonl:2: 'text' is an object"),
     "half a character": of_json(
-        '{"text": "Es war \\ud83d"}\n', "rows.jsonl:2: half a character (\\ud83d)", "jq"
+        '{"text": "Es war \\ud83d"}\n', "rows.jsonl:2: half a character (\\ud83d)", "Write \\ufffd"
     ),
     "JSON too deep": of_json("[" * 100_000 + "\n", "rows.jsonl:2: not JSON"),
     "a number too long": of_json('{"text": ' + "1" * 5000 + "}\n", "rows.jsonl:2: not JSON"),
