@@ -32,7 +32,7 @@ from cloze.inference.embedder import Embedder, EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
 from cloze.model_paths import resolve_checkpoint
 from cloze.optional_dependencies import require
-from cloze.tokenization.tokenizer import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from cloze.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.training.precision import resolve_device, resolve_dtype
 
 _BATCH_SIZES = (32, 128, 512)

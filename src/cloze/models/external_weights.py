@@ -37,7 +37,8 @@ from cloze.models.sentence_transformers import load_max_seq_length
 from cloze.models.tensor_bundle import read_bundle
 from cloze.models.weight_files import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, load_weights_or_pickle
 from cloze.models.weight_mapping import GOOGLE, WeightMapping
-from cloze.tokenization.tokenizer import VOCAB_FILE, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import VOCAB_FILE
 
 GOOGLE_CONFIG_FILE = "bert_config.json"
 OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")

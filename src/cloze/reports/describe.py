@@ -19,7 +19,8 @@ from cloze.models.encoder import get_encoder_class
 from cloze.models.weight_files import read_weight_headers
 from cloze.reports.run_report import read_run_metrics
 from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
-from cloze.tokenization.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE
 from cloze.training.checkpoints import STATE_FILE, read_state
 from cloze.training.metrics_log import METRICS
 
