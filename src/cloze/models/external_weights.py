@@ -154,13 +154,16 @@ def _find_head(
     weights: Mapping[str, Tensor], mapping: WeightMapping, where: Path, architectures: object = None
 ) -> tuple[Head[nn.Module], int]:
     """Return the head to which the weights belong, and the number of labels of a classifier or 0."""
-    for names, head in _HEADS:
-        if all(mapping.external_names(name)[0] in weights for name in names):
-            return head, 0
+    architecture = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     (classifier,) = mapping.external_names("classifier.weight")
+    for names, head in _HEADS:
+        external = [mapping.external_names(name)[0] for name in names]
+        # some families have one name for the output layers of all classifiers
+        is_ambiguous = classifier in external and not architecture.endswith("ForQuestionAnswering")
+        if not is_ambiguous and all(name in weights for name in external):
+            return head, 0
     if classifier not in weights:
         return lambda encoder: encoder, 0
-    architecture = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     if architecture.endswith("ForMultipleChoice"):
         return BertForMultipleChoice, 0
     num_labels = (*weights[classifier].shape, 0)[0]
