@@ -134,6 +134,13 @@ class BertForPreTraining(ModelWithHead):
             "seq_relationship_logits": logits.next_sentence_logits,
         }
 
+    def without_next_sentence(self) -> "BertForMaskedLM":
+        """Return the encoder and the masked-LM head, the same modules, as a model of masked language modeling."""
+        with torch.device("meta"):  # its own head is replaced
+            model = BertForMaskedLM(self.bert)
+        model.masked_lm = self.masked_lm
+        return model
+
     def _encode(self, batch: PackedBatch, masked_lm_positions: Tensor) -> tuple[Tensor, Tensor]:
         output = self.bert(batch)
         # not sequence_output[...]: on a CPU the gradient of indexing is summed in a different order each time

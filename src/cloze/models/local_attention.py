@@ -41,10 +41,13 @@ def local_attention(
     parts = zip(*(torch.split(values, sizes) for values in (scaled_TNH, key_TNH, value_TNH)), strict=True)
     contexts = []
     for group, (query, key, value) in zip(batch.length_groups, parts, strict=True):
-        by_sequence = [values.unflatten(0, (group.count, group.length)) for values in (query, key, value)]
         is_short = group.length <= _BLOCKS_OF_FULL_ATTENTION * half_window
         attend = _attend_to_all if is_short else _attend_in_blocks
-        contexts.append(attend(*by_sequence, group, dropout_prob, half_window).flatten(0, 1))
+        shape = (group.count, group.length, *query.shape[1:])
+        context = attend(
+            query.view(shape), key.view(shape), value.view(shape), group, dropout_prob, half_window
+        )
+        contexts.append(context.flatten(0, 1))
     return contexts[0] if len(contexts) == 1 else torch.cat(contexts)
 
 
@@ -80,7 +83,7 @@ def _attend_in_blocks(
 
     def in_blocks(values_CLNH: Tensor, before: int) -> Tensor:
         padded = nn.functional.pad(values_CLNH, (0, 0, 0, 0, before, padding + before))
-        return padded.unflatten(1, (-1, half_window))
+        return padded.view(group.count, -1, half_window, *padded.shape[2:])
 
     def with_neighbors(values_CLNH: Tensor) -> Tensor:
         blocks = in_blocks(values_CLNH, half_window)

@@ -3,7 +3,7 @@
 Shapes: T tokens in the packed batch, B sequences, D hidden, N heads, H head size, I intermediate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -290,6 +290,7 @@ class ModernBertModel(Encoder):
     has_biases = False
     tokens_use_pooler = True
     config: ModernBertConfig
+    pooler: ModernBertHead
     names = HuggingFaceNames(
         family="ModernBert",
         prefix="model.",
@@ -318,9 +319,9 @@ class ModernBertModel(Encoder):
         self.pooler = ModernBertHead(config)
         initialize_weights(self, config.initializer_range, generator)
         with torch.no_grad():  # what is added to the residual stream is smaller, as in Megatron-LM
-            for layer in self.layers:
-                for dense_layer in (layer.attention_output, layer.output):
-                    dense_layer.weight /= (2 * config.num_hidden_layers) ** 0.5
+            for name, parameter in self.layers.named_parameters():
+                if name.endswith("output.weight"):
+                    parameter.div_((2 * config.num_hidden_layers) ** 0.5)
 
     @classmethod
     def weight_mapping(cls) -> Entries:
@@ -347,7 +348,8 @@ class ModernBertModel(Encoder):
         hidden_TD = self.embeddings(batch)
         rotations = {is_global: self.rotation(batch, is_global=is_global) for is_global in (True, False)}
         hidden_states = [hidden_TD]
-        for layer in self.layers:
+        layers: Iterable[Any] = self.layers
+        for layer in layers:
             hidden_TD = layer(hidden_TD, batch, rotations[layer.is_global])
             if output_hidden_states:
                 hidden_states.append(hidden_TD)
