@@ -132,7 +132,7 @@ class Embedder(LoadedModel):
     idf: Vectors | None = None
     """The weight of each token for `idf_mean`; `with_idf` computes it."""
     long_texts: LongTexts = "truncate"
-    """What is done with texts of more than `max_seq_length` tokens."""
+    """Whether texts of more than `max_seq_length` tokens are truncated or read in windows."""
     truncate_dim: int | None = None
     """Number of dimensions kept of the vector of a text, after it is normalized; None keeps all."""
     stored: SentenceEncoderConfig | None = None
@@ -382,12 +382,15 @@ class Embedder(LoadedModel):
     def _hidden_states(self, token_ids: Sequence[npt.ArrayLike]) -> list[Tensor]:
         """Return the vectors of all tokens of each text, [L, D] in float32 on the CPU."""
         if self.long_texts == "windows" and any(map(self._is_long, token_ids)):
-            windows = [half_overlapping(len(np.asarray(ids)), self.max_seq_length - 2) for ids in token_ids]
+            size = self.max_seq_length - 2
+            windows = [half_overlapping(len(np.asarray(ids)), size) for ids in token_ids]
             flat = [
-                np.asarray(ids)[window] for ids, own in zip(token_ids, windows, strict=True) for window in own
+                np.asarray(ids)[window]
+                for ids, of_text in zip(token_ids, windows, strict=True)
+                for window in of_text
             ]
             remaining = iter(replace(self, long_texts="truncate")._hidden_states(flat))
-            return [join_tokens(list(islice(remaining, len(own))), own) for own in windows]
+            return [join_tokens(list(islice(remaining, len(of_text))), of_text) for of_text in windows]
         hidden_of_text: dict[int, Tensor] = {}
         for indices, batch in self._batches(token_ids):
             hidden = torch.split(self._encode(batch).cpu(), batch.cu_seqlens.diff().tolist())

@@ -73,7 +73,7 @@ class ModernBertConfig(BertConfig):
     local_rope_theta: float = 10_000.0
     """The same in local layers."""
     classifier_pooling: Literal["cls", "mean"] = "cls"
-    """What classifiers read: [CLS], or the mean of all tokens."""
+    """The vector that classifiers read: [CLS], or the mean of all tokens."""
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,7 +264,7 @@ class ModernBertLayer(nn.Module):
 
 
 class ModernBertHead(nn.Module):
-    """A dense layer, an activation and LayerNorm: what classifiers have before their output layer."""
+    """A dense layer, an activation and LayerNorm, which classifiers have before their output layer."""
 
     def __init__(self, config: ModernBertConfig) -> None:
         super().__init__()
