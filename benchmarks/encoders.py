@@ -184,7 +184,7 @@ def _step(model: nn.Module, texts: Texts, program: Literal["cloze", "transformer
 
     def work() -> Tensor:
         logits_BC = logits()
-        nn.functional.cross_entropy(logits_BC, labels).backward()
+        torch.autograd.backward(nn.functional.cross_entropy(logits_BC, labels))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
