@@ -8,6 +8,7 @@ import tyro
 from benchmarks.corpus import BuildCorpus
 from benchmarks.distribution import Distribution
 from benchmarks.embed import Embed, Latency
+from benchmarks.encoders import Encoders
 from benchmarks.finetune import Finetune
 from benchmarks.growth import Growth
 from benchmarks.harness import Benchmark
@@ -25,7 +26,7 @@ BENCHMARKS: dict[str, type[Benchmark]] = {
     benchmark.name: benchmark
     for benchmark in (
         Pretrain, Tokenize, BuildCorpus, Load, Finetune, Embed, Latency, Serve, TrainVocabulary, Start, Growth,
-        Distribution, Inference,
+        Distribution, Encoders, Inference,
     )
 }  # fmt: skip
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import tokenizers
 from benchmarks.harness import Check, Contestant, Peers, Result, TimedFunction, repeat
 from benchmarks.text import TextBenchmark, compare_tokens, with_threads
 from cloze.cli.options import OptionalPath
-from cloze.tokenization.tokenizer import TOKENIZER_FILE, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import TOKENIZER_FILE
 
 _BATCH_SIZE = 1000
 

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pytest
@@ -54,6 +54,25 @@ def _is_remote(host: str) -> bool:
         return ipaddress.ip_address(host).is_global
     except ValueError:  # a host name
         return host != "localhost"
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[object]:
+    """Refuse and record every connection and every look-up of a host, with the Hub's library online."""
+    attempts: list[object] = []
+
+    def refuse(*arguments: object, **more: object) -> NoReturn:
+        attempts.append(arguments)
+        raise OSError("sockets are refused")
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    for name in ("getaddrinfo", "gethostbyname", "create_connection"):
+        monkeypatch.setattr(socket, name, refuse)
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return attempts
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """No verb but `push` opens a connection, unless a name with hf:// or a URL is given."""
 
 import shlex
-import socket
-from typing import Any, NoReturn
 
 import pytest
 from samples import NANO, NANO_TASK, Samples, fill_in, sample_paths
@@ -49,26 +47,7 @@ REFUSED = {
     "info org/name": "hf://org/name downloads it",
 }
 NOT_HERE = {"demo", "serve", "push"}
-"""Takes minutes; is the last test; writes to the Hub."""
-
-
-@pytest.fixture
-def connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[object]:
-    """Refuse and record every connection and every look-up of a host, with the Hub's library online."""
-    attempts: list[object] = []
-
-    def refuse(*arguments: object, **more: object) -> NoReturn:
-        attempts.append(arguments)
-        raise OSError("sockets are refused")
-
-    for name in ("connect", "connect_ex"):
-        monkeypatch.setattr(socket.socket, name, refuse)
-    for name in ("getaddrinfo", "gethostbyname", "create_connection"):
-        monkeypatch.setattr(socket, name, refuse)
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    return attempts
+"""tests/demo/test_demo.py; below; writes to the Hub."""
 
 
 def test_every_verb_is_here():

@@ -45,10 +45,13 @@ def test_passages_join_consecutive_sentences() -> None:
     assert split_passages(["a b", "c", "d e f", "g"], min_words=3) == ["a b c", "d e f"]
 
 
-def test_the_demo_runs_all_stages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_runs_all_stages_and_opens_no_connection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], connections: list[object]
+) -> None:
     output = tmp_path / "demo run"
     result = run_demo(output, size=SMALL, progress=Progress())
     progress = capsys.readouterr().err
+    assert connections == []
     assert len(result.masks) == 2 * 5
     assert {answer.model for answer in result.masks} == {"this encoder", "cloze-mini"}
     assert all(len(answer.answers) == 5 for answer in result.masks)

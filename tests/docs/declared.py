@@ -157,6 +157,10 @@ PAGES = {
             "cloze push": ASKS_THE_HUB,
         },
     ),
+    "docs/guides/long-texts.md": Page(
+        inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt data",
+        replaced={"--steps 10000": "--steps 2"},
+    ),
     "docs/text.md": Page(
         inputs=(
             "my-texts=texts vocab wikipedia=texts novels=texts crawl deduplicated=crawl vocabulary=vocab"

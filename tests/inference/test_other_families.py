@@ -59,9 +59,42 @@ def write_roberta(directory: Path) -> torch.nn.Module:
     return transformers.RobertaForMaskedLM(config)
 
 
+def write_modern_bert(directory: Path) -> torch.nn.Module:
+    """Write a tokenizer as published: byte-level BPE without a space before the first word, and BERT's names."""
+    library = tokenizers.ByteLevelBPETokenizer()
+    library.train_from_iterator([*TEXTS * 5, "café 学"], vocab_size=290, special_tokens=list(SPECIAL))
+    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=library._tokenizer, model_input_names=["input_ids", "attention_mask"], **names
+    )
+    tokenizer.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0",
+        special_tokens=[(name, library.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.save_pretrained(directory)
+    config = transformers.ModernBertConfig(
+        vocab_size=library.get_vocab_size(),
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=28,
+        max_position_embeddings=64,
+        local_attention=6,
+        initializer_range=0.3,
+        classifier_pooling="mean",
+        **{
+            name.replace("token", "token_id"): tokenizer.convert_tokens_to_ids(token)
+            for name, token in names.items()
+        },
+    )
+    return transformers.ModernBertForMaskedLM(config)
+
+
 WRITERS: Mapping[str, Callable[[Path], torch.nn.Module]] = {
     "distilbert": write_distilbert,
     "roberta": write_roberta,
+    "modernbert": write_modern_bert,
 }
 
 
@@ -173,12 +206,17 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
             of_text = [place for place, text in enumerate(batch.sequence_ids()) if text == 1]
             with torch.inference_mode():
                 expected = theirs(**batch)
-            assert list(scores.offsets) == [spans[place] for place in of_text]
+            # cloze leaves out the space before a word, the library not always
+            without_space = [
+                (start + TEXTS[0][start:end].startswith(" "), end)
+                for start, end in (spans[i] for i in of_text)
+            ]
+            assert list(scores.offsets) == without_space
             assert scores.start_logits == pytest.approx(expected.start_logits[0, of_text].tolist(), abs=1e-5)
         else:
             tagger = Predictor.load(tmp_path / name, "tagging", device="cpu")
             words = TEXTS[0].removesuffix(".").split()
             [feature] = tagger.features(TaggedText((Sentence(tuple(words)),)))
             # every word is tokenized as after a space
-            text = " " * (directory.name.startswith("roberta")) + " ".join(words)
+            text = " " * (not directory.name.startswith("distilbert")) + " ".join(words)
             assert feature.input_ids.tolist() == tokenizer(text).input_ids

@@ -12,7 +12,7 @@ from cloze.models.heads import BertForPreTraining
 def config() -> BertConfig:
     return BertConfig(
         vocab_size=103,
-        hidden_size=44,
+        hidden_size=48,
         num_hidden_layers=3,
         num_attention_heads=4,
         intermediate_size=70,

@@ -1,9 +1,10 @@
 """Encoders of other families against transformers: every head, both ways, and the same outputs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -31,18 +32,25 @@ class Family(NamedTuple):
     classes: str
     """The prefix of the names of its classes."""
     heads: tuple[str, ...] = ALL_HEADS
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """Fields of its config besides those of BERT."""
 
 
 FAMILIES = {
     "distilbert": Family("DistilBert"),
     "roberta": Family("Roberta"),
+    # windows of 9 tokens, of texts with up to 17
+    "modernbert": Family(
+        "ModernBert",
+        settings={"local_attention": 8, "hidden_dropout_prob": 0.0, "classifier_pooling": "mean"},
+    ),
 }
 CASES = [(model_type, head) for model_type, family in FAMILIES.items() for head in family.heads]
 
 
 def build(model_type: str, config: BertConfig) -> Encoder:
     encoder_class = encoders()[model_type]
-    return encoder_class(encoder_class.config_class(**asdict(config)))
+    return encoder_class(encoder_class.config_class(**asdict(config) | FAMILIES[model_type].settings))
 
 
 def inputs_of(theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name: str) -> dict[str, torch.Tensor]:

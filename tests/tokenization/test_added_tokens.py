@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from cloze.errors import InputError
-from cloze.tokenization.tokenizer import AddedToken, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import AddedToken
 from tiny_models import SPECIAL
 
 pytestmark = pytest.mark.protected

@@ -24,7 +24,7 @@ from cloze.data.vocabulary_extension import Extension
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.pretraining import run as pretraining
-from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.config import PretrainConfig, with_size_defaults
 from cloze.progress import Progress, resolve_progress
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import parse_duration
@@ -323,7 +323,7 @@ def _pretraining_config(
     configuration.merge_dicts(table, keywords)
     if "data" not in table:
         raise InputError("is missing", where="data", remedy="Give a data set, or texts in memory as texts")
-    return configuration.from_dict(PretrainConfig, table, where="settings")
+    return configuration.from_dict(PretrainConfig, with_size_defaults(table), where="settings")
 
 
 def resume_pretraining(

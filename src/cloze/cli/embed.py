@@ -60,7 +60,9 @@ def run(
         f"wrote {output}: {summary.vectors:,} vectors of size {summary.width} for {summary.texts:,} texts"
     ]
     if summary.truncated:
-        lines.append(f"{summary.truncated:,} texts were longer than --max-seq-length and truncated")
+        lines.append(
+            f"{summary.truncated:,} texts were longer than --max-seq-length and truncated: see --long-texts"
+        )
     if summary.empty:
         lines.append(f"{summary.empty:,} texts are empty")
     flags.print(asdict(summary) | {"output": str(output)}, "\n".join(lines))

@@ -1,6 +1,6 @@
 """`cloze fill`: fill in the [MASK] tokens of a text."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import arg
 
@@ -14,6 +14,7 @@ def run(
     *,
     model: options.Model,
     top_k: Annotated[int, arg(aliases=["-k"])] = 5,
+    long_texts: Literal["windows"] | None = None,
     device: options.Device = "auto",
     precision: options.Precision = None,
     flags: options.Flags,
@@ -23,13 +24,14 @@ def run(
     Args:
         texts: One or more texts; - reads them from stdin, one per line.
         top_k: Number of tokens per mask.
+        long_texts: Read as much of a long text as fits around each mask (default: refuse it).
     """
     from cloze.inference.fill_mask import FillMask
 
     fill_mask = FillMask.load(model, device=device, precision=precision)
     for text, where in options.read_texts(texts):
         try:
-            masks = fill_mask(text, top_k=top_k)
+            masks = fill_mask(text, top_k=top_k, long_texts=long_texts)
         except InputError as error:
             raise InputError(error.what, where=where or error.where, remedy=error.remedy) from error
         result = [[{"token": c.token, "probability": c.probability} for c in mask] for mask in masks]

@@ -38,6 +38,7 @@ def run(
     missing_labels: options.MissingLabels = None,
     skip_bad_rows: options.SkipBadRows = False,
     format: options.TaggingFormat = None,
+    long_texts: options.LongTexts = None,
     examples: options.OptionalInteger = None,
     epochs: options.OptionalInteger = None,
     patience: options.OptionalInteger = None,
@@ -121,6 +122,7 @@ def run(
             missing_labels=missing_labels,
             skip_bad_rows=skip_bad_rows,
             format=format,
+            long_texts=long_texts,
         ),
     }
     paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}

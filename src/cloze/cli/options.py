@@ -61,6 +61,12 @@ MissingLabels: TypeAlias = Annotated[
     Literal["refuse", "drop"] | None,
     _flag("{refuse,drop}", text="Refuse rows without a label (default), or drop and count them."),
 ]
+LongTexts: TypeAlias = Annotated[
+    Literal["truncate", "windows"] | None,
+    _flag(
+        "{truncate,windows}", text="Truncate texts over max_seq_length (default), or read them in windows."
+    ),
+]
 SkipBadRows: TypeAlias = Annotated[
     bool, arg(help="Leave out rows that cannot be read, and count them.", help_behavior_hint="")
 ]
@@ -197,7 +203,9 @@ class VectorOptions:
     no_normalize: Switch = False
     """Keep the length of vectors, even if the model's directory does not."""
     max_seq_length: OptionalInteger = None
-    """Maximum number of tokens per text; longer texts are truncated."""
+    """Maximum number of tokens per text."""
+    long_texts: Literal["truncate", "windows"] = "truncate"
+    """Truncate longer texts, or read them in windows and take the mean of their vectors."""
     prompt: OptionalName = None
     """Name of a prompt in the model's directory, put before each text."""
     precision: Precision = None
@@ -219,6 +227,7 @@ class VectorOptions:
             combine=self.combine,
             normalize=True if self.normalize else False if self.no_normalize else None,
             max_seq_length=self.max_seq_length,
+            long_texts=self.long_texts,
             prompt=self.prompt,
             precision=self.precision,
         )

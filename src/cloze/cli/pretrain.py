@@ -16,7 +16,20 @@ def run(
     output: options.OptionalOutput = None,
     data: options.OptionalPath = None,
     model: Annotated[
-        Literal["tiny", "mini", "small", "medium", "base", "large"] | None,
+        Literal[
+            "tiny",
+            "mini",
+            "small",
+            "medium",
+            "base",
+            "large",
+            "modern-tiny",
+            "modern-mini",
+            "modern-small",
+            "modern-medium",
+            "modern-base",
+        ]
+        | None,
         arg(aliases=["-m"], metavar="SIZE", help_behavior_hint=""),
     ] = None,
     config: Annotated[options.OptionalName, arg(aliases=["-c"], metavar="RECIPE")] = None,
@@ -39,7 +52,7 @@ def run(
     Args:
         output: Directory of the run (required without --print-config and --dry-run).
         data: Data set of cloze corpus (required for a new run).
-        model: tiny, mini, small, medium, base or large (default: base).
+        model: tiny, mini, small, medium, base or large (default: base); modern-tiny to modern-base: ModernBERT.
         config: TOML file, or name of a recipe, as in -c original or -c fast (default with --init: adapt).
         steps: Number of optimizer steps, unless --budget is given.
         budget: Training time, as in 30m or 8h; the learning rate schedule follows the clock.
@@ -52,7 +65,7 @@ def run(
     """
     from cloze import config as configuration
     from cloze.callbacks import load_writers
-    from cloze.pretraining.config import PretrainConfig
+    from cloze.pretraining.config import PretrainConfig, with_size_defaults
     from cloze.pretraining.plan import plan_pretraining
     from cloze.pretraining.run import pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
@@ -91,7 +104,9 @@ def run(
         options.required(table.get("data", placeholders.get("data")), "--data", verb="pretrain")
         source = configuration.describe_source(recipe, overrides)
         placeholders = {name: value for name, value in placeholders.items() if name not in table}
-        resolved = configuration.from_dict(PretrainConfig, {**table, **placeholders}, where=source)
+        resolved = configuration.from_dict(
+            PretrainConfig, with_size_defaults({**table, **placeholders}), where=source
+        )
         if print_config:
             options.print_settings(configuration.to_toml(resolved), placeholders)
             return

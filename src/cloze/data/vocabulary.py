@@ -26,7 +26,8 @@ from cloze.data.input_shards import ReadingConfig, plan_input_shards
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
-from cloze.tokenization.tokenizer import MAX_INPUT_CHARS_PER_WORD, MAX_WORD_LIMIT, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import MAX_INPUT_CHARS_PER_WORD, MAX_WORD_LIMIT
 from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
 from cloze.tokenization.word_counts import count_words
 

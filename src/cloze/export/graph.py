@@ -14,6 +14,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from cloze.export.modern_bert_graph import encode_modern_bert, write_pooler
 from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
 from cloze.models.bert import BertConfig, BertEmbeddings, BertLayer, BertModel
 from cloze.models.distilbert import DistilBertModel
@@ -28,6 +29,8 @@ from cloze.models.heads import (
     ModelWithHead,
     ModelWithOutputLayer,
 )
+from cloze.models.modern_bert import ModernBertModel
+from cloze.models.pooling import Pooling
 from cloze.models.roberta import RobertaModel
 
 Precision: TypeAlias = Literal["float32", "float16", "int8"]
@@ -81,8 +84,10 @@ class GraphBuilder:
 
     def dense(self, name: str, values: str, layer: nn.Linear) -> str:
         """Add a dense layer."""
-        bias = self.weight(f"{name}.bias", layer.bias)
-        return self.add("Add", self.matmul(f"{name}.weight", values, layer.weight), bias)
+        product = self.matmul(f"{name}.weight", values, layer.weight)
+        if layer.bias is None:
+            return product
+        return self.add("Add", product, self.weight(f"{name}.bias", layer.bias))
 
     def matmul(self, name: str, values: str, rows: Tensor) -> str:
         """Multiply by the transpose of a matrix [out, in], which may be a table that the graph already has."""
@@ -109,8 +114,10 @@ class GraphBuilder:
 
     def layer_norm(self, name: str, values: str, layer: nn.LayerNorm) -> str:
         """Normalize the last axis."""
-        gain, bias = self.weight(f"{name}.weight", layer.weight), self.weight(f"{name}.bias", layer.bias)
-        return self.add("LayerNormalization", values, gain, bias, axis=-1, epsilon=layer.eps)
+        inputs = [values, self.weight(f"{name}.weight", layer.weight)]
+        if layer.bias is not None:
+            inputs.append(self.weight(f"{name}.bias", layer.bias))
+        return self.add("LayerNormalization", *inputs, axis=-1, epsilon=layer.eps)
 
     def to_model(self) -> onnx.ModelProto:
         """Return the graph as a model."""
@@ -167,7 +174,12 @@ def build_graph(model: Encoder | ModelWithHead, *, precision: Precision = "float
 
 
 def _output_layer(graph: GraphBuilder, model: Any, hidden_BLD: str) -> dict[str, str]:
-    hidden = _pooled(graph, model.bert, hidden_BLD) if model.uses_pooler else hidden_BLD
+    if model.uses_pooler:
+        hidden = _pooled(graph, model.bert, hidden_BLD)
+    elif model.bert.tokens_use_pooler:
+        hidden = write_pooler(graph, model.bert, hidden_BLD)
+    else:
+        hidden = hidden_BLD
     logits = graph.dense(model.layer_name, hidden, model.output_layer)
     if isinstance(model, BertForMultipleChoice):
         return {"logits": graph.add("Squeeze", logits, graph.constant([1]))}
@@ -229,7 +241,12 @@ def _encode_bert(graph: GraphBuilder, encoder: BertModel) -> str:
 
 
 _ENCODERS: Mapping[type[Encoder], Callable[[GraphBuilder, Any], str]] = MappingProxyType(
-    {BertModel: _encode_bert, DistilBertModel: _encode_bert, RobertaModel: _encode_bert}
+    {
+        BertModel: _encode_bert,
+        DistilBertModel: _encode_bert,
+        RobertaModel: _encode_bert,
+        ModernBertModel: encode_modern_bert,
+    }
 )
 """The functions from the inputs to the last layer of an encoder."""
 
@@ -275,10 +292,15 @@ def _activation(graph: GraphBuilder, values: str, config: BertConfig) -> str:
 
 
 def _pooled(graph: GraphBuilder, encoder: Encoder, hidden_BLD: str) -> str:
-    return graph.add(
-        encoder.pooler_activation,
-        graph.dense("pooler", graph.add("Gather", hidden_BLD, graph.constant(0), axis=1), encoder.pooler),
-    )
+    vectors_BD = graph.add("Gather", hidden_BLD, graph.constant(0), axis=1)
+    if isinstance(encoder, ModernBertModel):
+        if encoder.config.classifier_pooling == "mean":
+            hidden_BLD = graph.add("Cast", hidden_BLD, to=TensorProto.FLOAT)
+            mean_BD = _pool_tokens(graph, "mean", hidden_BLD)
+            vectors_BD = graph.add("CastLike", mean_BD, graph.constant(1, graph.dtype))
+        return write_pooler(graph, encoder, vectors_BD)
+    layer: Any = encoder.pooler
+    return graph.add(encoder.pooler_activation, graph.dense("pooler", vectors_BD, layer))
 
 
 def _masked_lm(graph: GraphBuilder, model: Any, hidden_BLD: str) -> str:
@@ -298,24 +320,33 @@ def _next_sentence(graph: GraphBuilder, model: Any, hidden_BLD: str) -> str:
 
 def _pool(graph: GraphBuilder, model: SentenceEncoder, hidden_BLD: str) -> str:
     """Return vectors [B, D], computed in float32, since float16 would overflow."""
-    hidden_BLD = graph.add("Cast", hidden_BLD, to=TensorProto.FLOAT)
+    vectors_BD = _pool_tokens(graph, model.pooling, graph.add("Cast", hidden_BLD, to=TensorProto.FLOAT))
+    if not model.normalize:
+        return vectors_BD
+    norm_B1 = graph.add("ReduceL2", vectors_BD, graph.constant([1]), keepdims=1)
+    return graph.add("Div", vectors_BD, graph.add("Max", norm_B1, graph.constant(_MIN_NORM, np.float32)))
+
+
+def _pool_tokens(graph: GraphBuilder, pooling: Pooling, hidden_BLD: str) -> str:
+    """Return a vector for each sequence, [B, D], of float32 vectors of its tokens.
+
+    Raises:
+        ValueError: the pooling has no graph.
+    """
     is_real_BL1 = graph.add("Unsqueeze", graph.is_real_BL, graph.constant([2]))
     columns = graph.constant([1])
-    if model.pooling == "cls":
+    if pooling == "cls":
         vectors_BD = graph.add("Gather", hidden_BLD, graph.constant(0), axis=1)
-    elif model.pooling == "max":
+    elif pooling == "max":
         masked_BLD = graph.add("Where", is_real_BL1, hidden_BLD, graph.constant(_MASKED_SCORE, np.float32))
         vectors_BD = graph.add("ReduceMax", masked_BLD, columns, keepdims=0)
-    elif model.pooling in ("mean", "mean_sqrt_len"):
+    elif pooling in ("mean", "mean_sqrt_len"):
         shares_BL1 = graph.add("Cast", is_real_BL1, to=TensorProto.FLOAT)
         sum_BD = graph.add("ReduceSum", graph.add("Mul", hidden_BLD, shares_BL1), columns, keepdims=0)
         length_B1 = graph.add("ReduceSum", shares_BL1, columns, keepdims=0)
         length_B1 = graph.add("Max", length_B1, graph.constant(1, np.float32))
-        divisor_B1 = length_B1 if model.pooling == "mean" else graph.add("Sqrt", length_B1)
+        divisor_B1 = length_B1 if pooling == "mean" else graph.add("Sqrt", length_B1)
         vectors_BD = graph.add("Div", sum_BD, divisor_B1)
     else:
-        raise ValueError(f"no graph of the pooling {model.pooling}")
-    if not model.normalize:
-        return vectors_BD
-    norm_B1 = graph.add("ReduceL2", vectors_BD, columns, keepdims=1)
-    return graph.add("Div", vectors_BD, graph.add("Max", norm_B1, graph.constant(_MIN_NORM, np.float32)))
+        raise ValueError(f"no graph of the pooling {pooling}")
+    return vectors_BD

@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -19,6 +19,7 @@ from cloze.config import check_types
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel
+from cloze.inference.long_texts import half_overlapping, join_tokens
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import save_model
 from cloze.models.encoder import Encoder, EncoderOutput
@@ -30,6 +31,7 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.tasks.batches import batch_by_length, inference_batch_tokens
+from cloze.tasks.features import LongTexts
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.training.precision import InferencePrecision
@@ -58,6 +60,8 @@ class EmbeddingConfig:
     """Whether vectors are scaled to length 1; by default they are not."""
     max_seq_length: int | None = None
     """Maximum number of tokens of a text; by default the positions of the model."""
+    long_texts: LongTexts = "truncate"
+    """Truncate a longer text, or read it in windows that overlap by half and take the mean of their vectors."""
     prompt: str | None = None
     """Name of a prompt of the checkpoint that is prepended to each text."""
     precision: InferencePrecision | None = None
@@ -123,6 +127,8 @@ class Embedder(LoadedModel):
     """Prepended to each text."""
     idf: Vectors | None = None
     """The weight of each token for `idf_mean`; `with_idf` computes it."""
+    long_texts: LongTexts = "truncate"
+    """Whether texts of more than `max_seq_length` tokens are truncated or read in windows."""
     truncate_dim: int | None = None
     """Number of dimensions kept of the vector of a text, after it is normalized; None keeps all."""
     stored: SentenceEncoderConfig | None = None
@@ -171,6 +177,7 @@ class Embedder(LoadedModel):
             normalize=stored.normalize if config.normalize is None else config.normalize,
             max_seq_length=_resolve_length(config, stored, model.config.max_position_embeddings),
             prompt=stored.prompt(config.prompt, where=path),
+            long_texts=config.long_texts,
             truncate_dim=stored.truncate_dim if config.layers == (-1,) else None,
             stored=stored,
             directory=path,
@@ -210,7 +217,7 @@ class Embedder(LoadedModel):
         return next(self.model.parameters()).device
 
     def __call__(self, texts: str | Sequence[str]) -> Vectors:
-        """Return a vector for each text, [N, D], or for one text, [D]; those over `max_seq_length` are truncated.
+        """Return a vector for each text, [N, D], or for one text, [D]; `long_texts` says what is done with long ones.
 
         >>> import cloze
         >>> embedder = cloze.Embedder.load("cloze-mini")
@@ -237,12 +244,35 @@ class Embedder(LoadedModel):
             self._check_ids(ids, f"token_ids[{number}]")
             for number, ids in enumerate(iterate(token_ids, "token_ids", "list of token id"))
         ]
+        num_long = sum(map(self._is_long, token_ids))
+        if self.long_texts == "truncate" or not num_long:
+            return EmbeddingResult(self._embed_windows(token_ids), num_long)
+        of_text = [self._cut(np.asarray(ids, np.uint32)) for ids in token_ids]
+        vectors = torch.from_numpy(self._embed_windows(list(chain.from_iterable(of_text))))
+        groups = torch.split(vectors, list(map(len, of_text)))
+        means = [group[0] if len(group) == 1 else self._normalize(group.mean(0)) for group in groups]
+        return EmbeddingResult(torch.stack(means).numpy(), 0)
+
+    def _embed_windows(self, token_ids: Sequence[npt.ArrayLike]) -> Vectors:
+        """Return a vector for each window, which is truncated if it is too long."""
         pooled = [(indices, self._pool(batch)) for indices, batch in self._batches(token_ids)]
         vectors = np.empty((len(token_ids), self.width), np.float32)
         # copy at the end, so that the device does not wait after each batch
         for indices, vectors_BD in pooled:
             vectors[indices] = vectors_BD[:, : self.width].cpu().numpy()
-        return EmbeddingResult(vectors, sum(map(self._is_truncated, token_ids)))
+        return vectors
+
+    def _cut(self, ids: Ids) -> list[Ids]:
+        """Return the windows of a text, each after the prompt."""
+        prompt = self.tokenizer.ids([self.prompt])[0] if self.prompt else np.zeros(0, np.uint32)
+        if not np.array_equal(prompt, ids[: len(prompt)]):
+            prompt = prompt[:0]  # its last token is joined with the text
+        size = self.max_seq_length - 2 - len(prompt)
+        if size < 1:
+            what = f"the prompt has {len(prompt)} tokens, max_seq_length is {self.max_seq_length}"
+            raise InputError(what, where="prompt", remedy="Raise max_seq_length")
+        text = ids[len(prompt) :]
+        return [np.concatenate([prompt, text[window]]) for window in half_overlapping(len(text), size)]
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D].
@@ -273,7 +303,8 @@ class Embedder(LoadedModel):
             texts, encodings, ids, self._hidden_states(ids), strict=True
         ):
             words, vectors = self._pool_words(encoding, hidden_LD[1:-1], text)
-            results.append(WordVectors(words, vectors, self._is_truncated(own_ids)))
+            is_truncated = self.long_texts == "truncate" and self._is_long(own_ids)
+            results.append(WordVectors(words, vectors, is_truncated))
         return results
 
     def token_ids(self, texts: Sequence[str]) -> list[Ids]:
@@ -321,7 +352,7 @@ class Embedder(LoadedModel):
         )
         save_sentence_encoder_config(directory, config, hidden_size=self.model.config.hidden_size)
 
-    def _is_truncated(self, ids: npt.ArrayLike) -> bool:
+    def _is_long(self, ids: npt.ArrayLike) -> bool:
         return len(np.asarray(ids)) > self.max_seq_length - 2
 
     def _batches(
@@ -341,6 +372,16 @@ class Embedder(LoadedModel):
     @torch.inference_mode()
     def _hidden_states(self, token_ids: Sequence[npt.ArrayLike]) -> list[Tensor]:
         """Return the vectors of all tokens of each text, [L, D] in float32 on the CPU."""
+        if self.long_texts == "windows" and any(map(self._is_long, token_ids)):
+            size = self.max_seq_length - 2
+            windows = [half_overlapping(len(np.asarray(ids)), size) for ids in token_ids]
+            flat = [
+                np.asarray(ids)[window]
+                for ids, of_text in zip(token_ids, windows, strict=True)
+                for window in of_text
+            ]
+            remaining = iter(replace(self, long_texts="truncate")._hidden_states(flat))
+            return [join_tokens(list(islice(remaining, len(of_text))), of_text) for of_text in windows]
         hidden_of_text: dict[int, Tensor] = {}
         for indices, batch in self._batches(token_ids):
             hidden = torch.split(self._encode(batch).cpu(), batch.cu_seqlens.diff().tolist())

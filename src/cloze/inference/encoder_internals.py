@@ -8,7 +8,6 @@ Shapes: T tokens, N heads, H head size, D hidden.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -92,11 +91,15 @@ def attention_map(model: Encoder, tokenizer: Tokenizer, text: str, pair: str | N
         what = f"attends to the {model.config.attends_to} only: such attention is not shown"
         raise InputError(what, where="model")
     encoding, batch = encode_untruncated(model, tokenizer, text, pair)
+    if model.half_window is not None and len(encoding) > model.half_window + 1:
+        what = f"{len(encoding)} tokens: the local layers of the model see {model.half_window} on each side"
+        remedy = f"Give a text of at most {model.half_window + 1} tokens, which all layers see whole"
+        raise InputError(what, where="text", remedy=remedy)
     hidden_states = model(batch, output_hidden_states=True).hidden_states
     layers = []
-    for layer, hidden_TD in zip(model.layers, hidden_states[:-1], strict=True):
-        project: Any = layer.project_qkv
-        layers.append(LayerAttention(*(part.transpose(0, 1).float().cpu() for part in project(hidden_TD))))
+    for layer, hidden_TD in enumerate(hidden_states[:-1]):
+        projected = model.project_qkv(layer, hidden_TD, batch)
+        layers.append(LayerAttention(*(part.transpose(0, 1).float().cpu() for part in projected)))
     return AttentionMap(tuple(encoding.tokens), tuple(encoding.token_type_ids), tuple(layers))
 
 

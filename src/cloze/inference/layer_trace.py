@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.inference.fill_mask import Candidate
 from cloze.inference.loading import encode_untruncated
+from cloze.models.bert import BertLayer
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMaskedLM
 from cloze.tokenization.tokenizer import Tokenizer
@@ -88,6 +89,9 @@ def trace_token(
     encoding, batch = encode_untruncated(model, tokenizer, text, pair)
     if not 0 <= token < len(encoding):
         raise InputError(f"{token} is not in 0..{len(encoding) - 1}", where="token")
+    if not all(isinstance(layer, BertLayer) for layer in model.layers):
+        what = f"the layers of a {type(model).__name__} have other steps than BERT's"
+        raise InputError(what, where="model", remedy="Give a model of another family")
     recorded: list[dict[str, Tensor]] = [{} for _ in model.layers]
 
     def record(module: nn.Module, layer: int, step: str, place: int) -> Any:

@@ -127,12 +127,12 @@ class BertEmbeddings(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.word_embeddings = _table(config.vocab_size, config.hidden_size)
+        self.word_embeddings = embedding_table(config.vocab_size, config.hidden_size)
         if self.has_token_types:
-            self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
+            self.token_type_embeddings = embedding_table(config.type_vocab_size, config.hidden_size)
         self.first_position = self.position_offset(config)
         num_positions = config.max_position_embeddings + self.first_position
-        self.position_embeddings = _table(num_positions, config.hidden_size)
+        self.position_embeddings = embedding_table(num_positions, config.hidden_size)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self._dropout_prob = config.hidden_dropout_prob
 
@@ -163,7 +163,7 @@ class BertEmbeddings(nn.Module):
         )
 
 
-def _table(num_rows: int, hidden_size: int) -> nn.Embedding:
+def embedding_table(num_rows: int, hidden_size: int) -> nn.Embedding:
     """Return an embedding table without initial values.
 
     `nn.Embedding(...)` draws them, which on the device `meta` imports torch's compiler.
@@ -263,7 +263,7 @@ class BertModel(Encoder):
             InputError: an id, a segment or a position for which the model has no embedding. (On a GPU only the
                 lengths are checked, since reading ids would wait for the device.)
         """
-        _check_ids(batch, self.config)
+        check_ids(batch, self.config)
         hidden_TD = self.embeddings(batch)
         hidden_states = [hidden_TD]
         for layer in self.layers:
@@ -303,7 +303,12 @@ def initialize_weights(
             inner.reset_parameters()
 
 
-def _check_ids(batch: PackedBatch, config: BertConfig) -> None:
+def check_ids(batch: PackedBatch, config: BertConfig) -> None:
+    """Refuse a batch that has no embedding; on a GPU only its lengths are checked.
+
+    Raises:
+        InputError: an id, a segment or a position is too large, or a text too long.
+    """
     if batch.max_seqlen > config.max_position_embeddings:
         what = f"{batch.max_seqlen} tokens, the model takes {config.max_position_embeddings}"
         raise InputError(what, where="input_ids", remedy="Truncate or split the text")

@@ -116,6 +116,7 @@ def save_model(
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "pad_token_id": table.get("pad_token_id", tokenizer.pad_id),
     }
+    table |= {key: getattr(tokenizer, f"{role}_id") for key, role in encoder.names.special_ids.items()}
     if labels:
         table["id2label"] = {str(number): label for number, label in enumerate(labels)}
         table["label2id"] = {label: number for number, label in enumerate(labels)}
@@ -221,7 +222,7 @@ def assign_weights(
     missing = sorted(name for name in pooler_weights if name not in weights)
     # a file with one of the pooler's weights is damaged
     lacks_pooler = isinstance(model, Encoder) and len(missing) == len(pooler_weights)
-    if not (new_pooler or lacks_pooler or not getattr(model, "uses_pooler", True)):
+    if not (new_pooler or lacks_pooler or not getattr(model, "reads_pooler", True)):
         missing = []
     # one zero that is repeated: memory is allocated after all shapes are checked
     external |= {name: torch.zeros(()).expand(expected[name]) for name in missing}
@@ -303,7 +304,10 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     required = [config_class.json_names.get(key, key) for key in _REQUIRED_KEYS]
     if missing := [key for key in required if key not in table]:
         raise InputError(f"{missing[0]} is missing", where=where)
-    values = config_class.from_json(table)
+    try:
+        values = config_class.from_json(table)
+    except ValueError as error:
+        raise InputError(f"another encoder than cloze has: {error}", where=where) from error
     if "hidden_act" in values:
         values["hidden_act"] = _ACTIVATIONS.get(str(values["hidden_act"]), values["hidden_act"])
     config: BertConfig = from_dict(config_class, values, where=where)
@@ -396,5 +400,5 @@ def _pooler_weights(model: nn.Module, mapping: WeightMapping) -> list[str]:
 def _is_saved(name: str, model: nn.Module) -> bool:
     """Whether a weight is written; a pooler that belongs to heads is written with those that read it."""
     is_pooler = name.startswith("bert.pooler.")
-    uses_pooler = getattr(model, "uses_pooler", False)
-    return not is_pooler or uses_pooler or get_encoder(model).has_published_pooler()
+    reads_pooler = getattr(model, "reads_pooler", False)
+    return not is_pooler or reads_pooler or get_encoder(model).has_published_pooler()

@@ -61,10 +61,14 @@ class Encoder(nn.Module):
     """The function after the dense layer `pooler`, by its name in ONNX."""
     token_outputs: ClassVar[tuple[str, ...]] = ("last_hidden_state",)
     """The `named_outputs` that have a value for each token; the others have one for each sequence."""
+    has_biases: ClassVar[bool] = True
+    """Whether the dense layers and LayerNorms of the encoder and of its masked-LM head have biases."""
+    tokens_use_pooler: ClassVar[bool] = False
+    """Whether classifiers of tokens read them through the pooler, too."""
     config: "BertConfig"
     embeddings: Any
     layers: nn.ModuleList
-    pooler: nn.Linear
+    pooler: nn.Module
     autocast_dtype: torch.dtype | None = None
     """Number format of matrix products where the caller does not set one; the outputs are float32."""
 
@@ -92,11 +96,26 @@ class Encoder(nn.Module):
         tokens_B = batch.cu_seqlens[1:] - 1 if self.is_causal else batch.cu_seqlens[:-1]
         return _POOLER_ACTIVATIONS[self.pooler_activation](self.pooler(hidden_TD.index_select(0, tokens_B)))
 
+    def token_features(self, hidden_TD: Tensor) -> Tensor:
+        """Return the vectors that classifiers of tokens read, [T, D], from the last layer."""
+        return hidden_TD
+
+    def project_qkv(self, layer: int, hidden_TD: Tensor, batch: PackedBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value of a layer, each [T, N, H], from its input."""
+        module: Any = self.layers[layer]
+        projected: tuple[Tensor, Tensor, Tensor] = module.project_qkv(hidden_TD)
+        return projected
+
+    @property
+    def half_window(self) -> int | None:
+        """Tokens on each side to which a token attends in layers with local attention; None if there are none."""
+        return None
+
     @classmethod
     def has_published_pooler(cls) -> bool:
         """Whether transformers has the pooler in the encoder; else it is a part of the heads that read it."""
-        (name, *_) = dict(cls.weight_mapping()).get("bert.pooler.weight", (cls.names.prefix,))
-        return name.startswith(cls.names.prefix)
+        poolers = [names[0] for name, names in cls.weight_mapping() if name.startswith("bert.pooler.")]
+        return all(name.startswith(cls.names.prefix) for name in poolers)
 
     @property
     def is_causal(self) -> bool:

@@ -38,7 +38,8 @@ from cloze.models.sentence_transformers import load_max_seq_length
 from cloze.models.tensor_bundle import read_bundle
 from cloze.models.weight_files import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, load_weights_or_pickle
 from cloze.models.weight_mapping import GOOGLE, WeightMapping
-from cloze.tokenization.tokenizer import VOCAB_FILE, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import VOCAB_FILE
 
 GOOGLE_CONFIG_FILE = "bert_config.json"
 OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
@@ -155,13 +156,16 @@ def _find_head(
     weights: Mapping[str, Tensor], mapping: WeightMapping, where: Path, architectures: object = None
 ) -> tuple[Head[nn.Module], int]:
     """Return the head to which the weights belong, and the number of labels of a classifier or 0."""
-    for names, head in _HEADS:
-        if all(mapping.external_names(name)[0] in weights for name in names):
-            return head, 0
+    architecture = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     (classifier,) = mapping.external_names("classifier.weight")
+    for names, head in _HEADS:
+        external = [mapping.external_names(name)[0] for name in names]
+        # some families have one name for the output layers of all classifiers
+        is_ambiguous = classifier in external and not architecture.endswith("ForQuestionAnswering")
+        if not is_ambiguous and all(name in weights for name in external):
+            return head, 0
     if classifier not in weights:
         return lambda encoder: encoder, 0
-    architecture = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     if architecture.endswith("ForMultipleChoice"):
         return BertForMultipleChoice, 0
     num_labels = (*weights[classifier].shape, 0)[0]

@@ -48,6 +48,11 @@ class ModelWithHead(nn.Module):
         """The config of the encoder."""
         return self.bert.config
 
+    @property
+    def reads_pooler(self) -> bool:
+        """Whether the outputs depend on the pooler."""
+        return self.uses_pooler
+
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the outputs by their names in transformers."""
         return {"logits": self(batch)}
@@ -62,10 +67,12 @@ class MaskedLMHead(nn.Module):
         Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
     """
 
-    def __init__(self, config: BertConfig, *, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, config: BertConfig, *, has_biases: bool = True, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=has_biases)
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=has_biases)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         self._activation = ACTIVATIONS[config.hidden_act]
         initialize_weights(self, config.initializer_range, generator)
@@ -97,7 +104,7 @@ class BertForPreTraining(ModelWithHead):
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
         super().__init__(bert)
-        self.masked_lm = MaskedLMHead(bert.config, generator=generator)
+        self.masked_lm = MaskedLMHead(bert.config, has_biases=bert.has_biases, generator=generator)
         self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
         initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
 
@@ -127,6 +134,13 @@ class BertForPreTraining(ModelWithHead):
             "seq_relationship_logits": logits.next_sentence_logits,
         }
 
+    def without_next_sentence(self) -> "BertForMaskedLM":
+        """Return the encoder and the masked-LM head, the same modules, as a model of masked language modeling."""
+        with torch.device("meta"):  # its own head is replaced
+            model = BertForMaskedLM(self.bert)
+        model.masked_lm = self.masked_lm
+        return model
+
     def _encode(self, batch: PackedBatch, masked_lm_positions: Tensor) -> tuple[Tensor, Tensor]:
         output = self.bert(batch)
         # not sequence_output[...]: on a CPU the gradient of indexing is summed in a different order each time
@@ -146,7 +160,7 @@ class BertForMaskedLM(ModelWithHead):
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
         super().__init__(bert)
-        self.masked_lm = MaskedLMHead(bert.config, generator=generator)
+        self.masked_lm = MaskedLMHead(bert.config, has_biases=bert.has_biases, generator=generator)
 
     def forward(self, batch: PackedBatch, masked_lm_positions: Tensor) -> Tensor:
         """Return logits [P, V] at masked positions, [P] indices into the packed tokens."""
@@ -213,6 +227,11 @@ class ModelWithOutputLayer(ModelWithHead):
         self.add_module(self.layer_name, layer)
 
     @property
+    def reads_pooler(self) -> bool:
+        """Whether the outputs depend on the pooler."""
+        return self.uses_pooler or self.bert.tokens_use_pooler
+
+    @property
     def output_layer(self) -> OutputLayer:
         """The dense layer."""
         layer: OutputLayer = self.get_submodule(self.layer_name)  # type: ignore[assignment]
@@ -221,7 +240,9 @@ class ModelWithOutputLayer(ModelWithHead):
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return logits [B, C] or [T, C]."""
         output = self.bert(batch)
-        hidden = output.pooled_output if self.uses_pooler else output.sequence_output
+        hidden = (
+            output.pooled_output if self.uses_pooler else self.bert.token_features(output.sequence_output)
+        )
         logits: Tensor = self.output_layer(dropout(hidden, self.dropout_prob if self.training else 0.0))
         return logits
 

@@ -17,7 +17,8 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.pooling import POOLINGS, Pooling
-from cloze.tokenization.tokenizer import TOKENIZER_CONFIG_FILE, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE
 
 LENGTH_FILE = "sentence_bert_config.json"
 _POOLING_FOLDER = "1_Pooling"

@@ -190,6 +190,12 @@ class HuggingFaceNames:
     renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For heads, by their class here, the beginnings of names that differ from those in the tables, and the others."""
 
+    special_ids: Mapping[str, str] = field(default_factory=dict)
+    """Keys of config.json with the ids of special tokens, and the roles of these tokens."""
+    shared_pooler: tuple[str, str] | None = None
+    """The beginnings of names of layers that the masked-LM head and the pooler have in common, in that order: the
+    pooler has the weights of that head in files without its own."""
+
     def architecture(self, class_name: str) -> str:
         """Return the class in transformers of an encoder or head of cloze."""
         if self.family != "Bert" and class_name == "BertForPreTraining":
@@ -213,10 +219,18 @@ class HuggingFaceNames:
         for renamed in self.renamed.values():
             prefixes = tuple(renamed.values())
             if all(any(name.startswith(prefix) for name in weights) for prefix in prefixes):
-                others = {name: w for name, w in weights.items() if not name.startswith(tuple(renamed))}
+                others = {
+                    name: w for name, w in weights.items() if not name.startswith((*renamed, *prefixes))
+                }
                 back = {new: old for old, new in renamed.items()}
                 taken = {name: w for name, w in weights.items() if name.startswith(prefixes)}
                 return others | {_replace_prefix(name, back): weight for name, weight in taken.items()}
+        if self.shared_pooler is not None and not any(
+            name.startswith(self.shared_pooler[1]) for name in weights
+        ):
+            head, pooler = self.shared_pooler
+            copied = {name: weight for name, weight in weights.items() if name.startswith(head)}
+            return {**weights, **{_replace_prefix(name, {head: pooler}): w for name, w in copied.items()}}
         return dict(weights)
 
 

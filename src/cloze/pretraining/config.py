@@ -1,15 +1,18 @@
 """The settings of a pre-training run; the defaults are those of the paper's BERT-base."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, get_args
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
-from cloze.config import check_positive, check_types
+from cloze.config import check_positive, check_types, merge_dicts
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.models.attention import AttendsTo
 from cloze.models.bert import SIZES, BertConfig
 from cloze.models.checkpoint import check_size
+from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig
@@ -21,6 +24,11 @@ from cloze.training.precision import Precision
 _MAX_STEPS = 1_000_000_000
 
 Size = Literal["tiny", "mini", "small", "medium", "base", "large"]
+"""The sizes of BERT that Google released."""
+ModelSize: TypeAlias = (
+    Size | Literal["modern-tiny", "modern-mini", "modern-small", "modern-medium", "modern-base"]
+)
+"""The same, and ModernBERT's encoder in such sizes."""
 MODEL_OVERRIDES_WITH_INIT = (
     "model.hidden_dropout_prob",
     "model.attention_probs_dropout_prob",
@@ -29,14 +37,31 @@ MODEL_OVERRIDES_WITH_INIT = (
 """Model settings that may be set when starting from a checkpoint, which has all others."""
 SIZE_FIELDS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 """Settings in which the released sizes differ."""
+_MODERN_FIELDS = (
+    "local_attention",
+    "global_attn_every_n_layers",
+    "global_rope_theta",
+    "local_rope_theta",
+)
+_ALL_SIZES: Mapping[str, BertConfig] = MappingProxyType({**SIZES, **MODERN_SIZES})
+_MODERN_DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "model": {
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "max_position_embeddings": 8192,
+        },
+        "pairs": {"next_sentence": False},
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig:
     """The encoder: a released size, and settings that override it."""
 
-    size: Size | None = "base"
-    """A released size, or None to set the four sizes below."""
+    size: ModelSize | None = "base"
+    """A released size of BERT, a size of ModernBERT, or None to set the four sizes below."""
     num_hidden_layers: int | None = None
     hidden_size: int | None = None
     num_attention_heads: int | None = None
@@ -51,31 +76,51 @@ class ModelConfig:
     the other side instead of masked tokens."""
     positions: Literal["learned", "sinusoidal"] = "learned"
     """sinusoidal: the position embeddings are sine waves and are not trained."""
+    local_attention: int | None = None
+    """Of ModernBERT: tokens in the window of a local layer, half of them on each side."""
+    global_attn_every_n_layers: int | None = None
+    """Of ModernBERT: the first layer and every n-th after it attend to all tokens."""
+    global_rope_theta: float | None = None
+    """Of ModernBERT: base of the wavelengths of rotary positions in global layers."""
+    local_rope_theta: float | None = None
+    """Of ModernBERT: the same in local layers."""
 
     def __post_init__(self) -> None:
         check_size(self.encoder(vocab_size=1))
 
     def encoder(self, *, vocab_size: int) -> BertConfig:
         """Return the config of the encoder."""
-        sizes = {name: getattr(self, name) for name in SIZE_FIELDS if getattr(self, name) is not None}
-        if self.size is None and len(sizes) < len(SIZE_FIELDS):
+        optional = {name: getattr(self, name) for name in (*SIZE_FIELDS, *_MODERN_FIELDS)}
+        optional = {name: value for name, value in optional.items() if value is not None}
+        if self.size is None and not optional.keys() >= set(SIZE_FIELDS):
             raise ValueError(f"without a size, set all of {', '.join(SIZE_FIELDS)}")
+        base = BertConfig() if self.size is None else _ALL_SIZES[self.size]
+        if not isinstance(base, ModernBertConfig) and (modern := optional.keys() & set(_MODERN_FIELDS)):
+            raise ValueError(f"{min(modern)} is a setting of ModernBERT, as in --model modern-tiny")
+        if isinstance(base, ModernBertConfig) and self.positions != "learned":
+            raise ValueError(f"positions = {self.positions}: ModernBERT has rotary ones")
         others = {
             field.name: getattr(self, field.name)
             for field in fields(self)
-            if field.name not in (*SIZE_FIELDS, "size", "positions")
+            if field.name not in (*SIZE_FIELDS, *_MODERN_FIELDS, "size", "positions")
         }
-        return replace(
-            BertConfig() if self.size is None else SIZES[self.size], vocab_size=vocab_size, **others, **sizes
-        )
+        return replace(base, vocab_size=vocab_size, **others, **optional)
 
     def with_architecture(self, encoder: BertConfig) -> "ModelConfig":
         """Return the settings with the architecture of an existing encoder."""
-        sizes = {name: getattr(encoder, name) for name in SIZE_FIELDS}
-        released = (size for size in get_args(Size) if replace(SIZES[size], **sizes) == SIZES[size])
+        names = (*SIZE_FIELDS, *_MODERN_FIELDS) if isinstance(encoder, ModernBertConfig) else SIZE_FIELDS
+        sizes = {name: getattr(encoder, name) for name in names}
+        known: dict[ModelSize, BertConfig] = {
+            size: config  # type: ignore[misc]
+            for size, config in _ALL_SIZES.items()
+            if isinstance(config, ModernBertConfig) == isinstance(encoder, ModernBertConfig)
+        }
+        released = (size for size, config in known.items() if replace(config, **sizes) == config)
+        # all sizes are set besides, so that another one of the family does no harm
+        other: ModelSize | None = "modern-base" if isinstance(encoder, ModernBertConfig) else None
         return replace(
             self,
-            size=next(released, None),
+            size=next(released, other),
             **sizes,
             hidden_act=encoder.hidden_act,
             max_position_embeddings=encoder.max_position_embeddings,
@@ -210,3 +255,17 @@ class PretrainConfig:
                 raise ValueError(f"masking.{name}: google_instances have {default}")
         if not self.pairs.next_sentence:
             raise ValueError("pairs.next_sentence: google_instances are always pairs")
+
+
+def with_size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with the defaults of its model's size, where these differ from BERT's.
+
+    ModernBERT is trained on masked words alone, without dropout, and reads up to 8,192 tokens.
+    """
+    model = table.get("model")
+    size = model.get("size") if isinstance(model, Mapping) else None
+    merged: dict[str, Any] = {}
+    if isinstance(size, str) and size in MODERN_SIZES:
+        merge_dicts(merged, {name: dict(values) for name, values in _MODERN_DEFAULTS.items()})
+    merge_dicts(merged, table)
+    return merged

@@ -102,21 +102,24 @@ def _with_dropout_of(settings: ModelConfig, model: BertForPreTraining) -> BertFo
     return same
 
 
-def load_for_pretraining(checkpoint: Path, *, next_sentence: bool, seed: int) -> BertForPreTraining:
+def load_for_pretraining(
+    checkpoint: Path, *, next_sentence: bool, seed: int, verify: bool = True
+) -> BertForPreTraining:
     """Load a model with both heads of pre-training; without pairs, a missing pooler and next-sentence head are new.
 
     Args:
         checkpoint: a directory.
         next_sentence: whether the next-sentence head is needed.
         seed: seed of new weights.
+        verify: whether to verify the files against the manifest.
 
     Raises:
         InputError: a head is missing, or the checkpoint is damaged.
     """
     try:
-        return load_model(checkpoint, BertForPreTraining)
+        return load_model(checkpoint, BertForPreTraining, verify=verify)
     except MissingWeightsError as error:
-        masked = load_model(checkpoint, BertForMaskedLM)
+        masked = load_model(checkpoint, BertForMaskedLM, verify=verify)
         if next_sentence:
             remedy = "Say --set pairs.next_sentence=false: masked words alone"
             raise InputError(error.what, where=error.where, remedy=remedy) from error

@@ -91,8 +91,14 @@ class PretrainingObjective(Objective):
         return {short: metrics[name] for short, name in shown.items() if name in metrics}
 
     def save_model(self, directory: Path, model: nn.Module) -> None:
-        """Write config, weights and tokenizer."""
-        save_model(directory, model, self.tokenizer)
+        """Write config, weights and tokenizer.
+
+        Without pairs, an encoder whose pooler belongs to its heads has neither a pooler nor a next-sentence head.
+        """
+        assert isinstance(model, BertForPreTraining)
+        has_pairs = "next_sentence_loss" in self.loss_names
+        keeps_all = has_pairs or model.bert.has_published_pooler()
+        save_model(directory, model if keeps_all else model.without_next_sentence(), self.tokenizer)
 
     def _metrics(self, batch: PretrainingBatch) -> MetricSums:
         logits = self.evaluation_step(batch)

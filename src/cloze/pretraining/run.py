@@ -1,7 +1,7 @@
 """A pre-training run from its settings to its last checkpoint."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,12 @@ from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.bert import BertConfig
-from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
 from cloze.models.quantization import refuse_int8
 from cloze.pretraining.card import build_card_info
 from cloze.pretraining.config import ModelConfig, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase
-from cloze.pretraining.initial_weights import check_lengths, initial_model
+from cloze.pretraining.initial_weights import check_lengths, initial_model, load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget
@@ -128,7 +127,8 @@ def _resume(
     def load(checkpoint: Path | None) -> BertForPreTraining:
         if checkpoint is None:
             return initial_model(config, data.tokenizer, progress)
-        model = load_model(checkpoint, BertForPreTraining, verify=False)
+        next_sentence = config.pairs.next_sentence
+        model = load_for_pretraining(checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False)
         if not _has_architecture(config.model, model.config):
             raise changed_setting_error("model", run)
         check_lengths(config, model.config)
@@ -175,7 +175,8 @@ def _is_run_of(config: PretrainConfig, run: Path) -> bool:
 def _has_architecture(settings: ModelConfig, encoder: BertConfig) -> bool:
     """Return whether an encoder has the architecture of the settings, and otherwise that of any checkpoint."""
     expected = settings.encoder(vocab_size=encoder.vocab_size)
-    unset = {name: getattr(encoder, name) for name in ("type_vocab_size", "layer_norm_eps")}
+    known = {field.name for field in fields(settings)}
+    unset = {field.name: getattr(encoder, field.name) for field in fields(encoder) if field.name not in known}
     return replace(expected, **unset) == encoder
 
 

@@ -22,7 +22,8 @@ from cloze.reports.run_report import read_run_metrics
 from cloze.run_files import CHECKSUMS, METRICS, has_checksums, verify_run_files
 from cloze.tasks.hyperparameter_search import TRIALS, TRIALS_FOLDER
 from cloze.tasks.run import SCORES
-from cloze.tokenization.tokenizer import TOKENIZER_FILE, VOCAB_FILE, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE
 from cloze.training.checkpoints import STATE_FILE, check_settings, read_state, settings_of_newest_checkpoint
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.run import is_run

@@ -26,10 +26,11 @@ from cloze.reports.page import (
     section,
     settings_section,
 )
+from cloze.run_files import METRICS
 from cloze.tasks.hyperparameter_search import TRIALS_FOLDER
 from cloze.tasks.run import SCORES
 from cloze.training.environment import ENVIRONMENT
-from cloze.training.metrics_log import METRICS, read_metrics
+from cloze.training.metrics_log import read_metrics
 
 REPORT = "report.html"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze.errors import InputError
-from cloze.training.metrics_log import METRICS
+from cloze.run_files import METRICS
 
 
 @dataclass(frozen=True, slots=True)

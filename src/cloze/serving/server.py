@@ -12,12 +12,12 @@ from types import FrameType
 import uvicorn
 
 from cloze.errors import InputError, RunError
+from cloze.run_files import METRICS
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import LimitedProtocol
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
-from cloze.training.metrics_log import METRICS
 from cloze.training.precision import InferencePrecision
 
 _MIN_KEY_CHARACTERS = 16

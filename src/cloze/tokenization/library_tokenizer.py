@@ -18,12 +18,8 @@ from cloze.file_io import disk_errors
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.template import Template
-from cloze.tokenization.tokenizer import (
-    TOKENIZER_CONFIG_FILE,
-    TOKENIZER_FILE,
-    SpecialRole,
-    Tokenizer,
-)
+from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
+from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.vocabulary import count_embeddings
 
 _ROLES: Mapping[SpecialRole, tuple[str, ...]] = {
@@ -45,7 +41,6 @@ _USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
 _SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
 """The first character of tokens that begin a word, by the pre-tokenizer."""
 _REPEATED_GROUP = re.compile(r"\)[+*{]")
-_REMEDY = "Copy or write it again"
 
 
 @dataclass(frozen=True)
@@ -83,11 +78,13 @@ class LibraryTokenizer(Tokenizer):
         try:
             backend = tokenizers.Tokenizer.from_str(library_json)
         except Exception as error:  # the library raises no other class
-            raise InputError(f"damaged ({error})", where=file, remedy=_REMEDY) from error
+            raise InputError(f"damaged ({error})", where=file, remedy=DAMAGED_REMEDY) from error
         by_id = {number: token for token, number in backend.get_vocab(with_added_tokens=True).items()}
         size = max(by_id, default=-1) + 1
         if not by_id or size > max(len(by_id), count_embeddings(directory) or 0):
-            raise InputError("the ids of the vocabulary have gaps or repeat", where=file, remedy=_REMEDY)
+            raise InputError(
+                "the ids of the vocabulary have gaps or repeat", where=file, remedy=DAMAGED_REMEDY
+            )
         normalizer = backend.normalizer
         tokenizer = cls(
             tuple(by_id.get(number, "") for number in range(size)),
@@ -249,7 +246,7 @@ def _find_roles(settings: Mapping[str, Any], tokens: set[str], directory: Path) 
     where = directory / TOKENIZER_CONFIG_FILE
     for role in ("cls", "sep", "pad"):
         if role not in roles:
-            raise InputError(f"names no {_ROLES[role][0]}", where=where, remedy=_REMEDY)
+            raise InputError(f"names no {_ROLES[role][0]}", where=where, remedy=DAMAGED_REMEDY)
     for role, token in roles.items():
         if token not in tokens:
             raise InputError(f"the {role} token {token!r} is not in the vocabulary", where=where)

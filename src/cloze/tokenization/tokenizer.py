@@ -6,13 +6,13 @@ rare Unicode, is `cloze.tokenization.google_tokenizer`.
 """
 
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,41 +22,29 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from cloze.arguments import check_integer, check_integers, check_path, check_text, check_texts
 from cloze.artifacts import MANIFEST, verify
 from cloze.errors import InputError
-from cloze.file_io import disk_errors, read_json
+from cloze.file_io import disk_errors
 from cloze.model_paths import resolve_checkpoint
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.template import Template
-from cloze.tokenization.unicode import replace_lone_surrogates
-from cloze.tokenization.vocabulary import (
-    check_vocabulary,
-    count_embeddings,
-    keep_ids,
-    read_vocabulary,
-    warn_of_missing_tokens,
+from cloze.tokenization.tokenizer_files import (
+    ADDED_TOKENS_FILE,
+    ADDED_TOKENS_KEY,
+    DEFAULT_MODEL_MAX_LENGTH,
+    MAX_INPUT_CHARS_PER_WORD,
+    MAX_WORD_KEY,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+    AddedToken,
+    TokenizerFiles,
 )
+from cloze.tokenization.unicode import replace_lone_surrogates
+from cloze.tokenization.vocabulary import check_vocabulary, warn_of_missing_tokens
 from cloze.tokenization.word_cache import WordCache
-
-VOCAB_FILE = "vocab.txt"
-TOKENIZER_FILE = "tokenizer.json"
-TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
-SPECIAL_TOKENS_FILE = "special_tokens_map.json"
-ADDED_TOKENS_FILE = "added_tokens.json"
-"""Tokens beyond `vocab.txt`, in directories of transformers without a `tokenizer.json`."""
-_ADDED_TOKENS_KEY = "added_tokens_decoder"
-"""The same in `tokenizer_config.json`, by id."""
-MAX_INPUT_CHARS_PER_WORD = 100
-"""Longer words become [UNK]. Differs: 200 in Google's code; BERT's published tokenizer.json files all have 100."""
 
 TruncationSide: TypeAlias = Literal["left", "right"]
 """Where a long text loses tokens, in the words of transformers."""
-
-MAX_WORD_LIMIT = 1_000_000
-"""Largest limit of a word's characters."""
-_MAX_WORD_KEY = "max_input_chars_per_word"
-_DEFAULT_MODEL_MAX_LENGTH = 512
-_MAX_MODEL_MAX_LENGTH = 1_000_000  # transformers writes 10**30 if there is no limit
-_REMEDY = "Copy or write it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,37 +75,6 @@ _SPECIAL: Mapping[SpecialRole, str] = MappingProxyType(
 
 def _id_of(role: SpecialRole) -> "cached_property[int]":
     return cached_property(lambda tokenizer: tokenizer.tokens.index(tokenizer.special_token(role)))
-
-
-class AddedToken(NamedTuple):
-    """A token that is matched as a whole, before the text is split into words, with the flags of transformers."""
-
-    content: str
-    special: bool = True
-    """Whether it is like [MASK]; special tokens are not matched in a corpus."""
-    normalized: bool = False
-    """Match it in the normalized text, where an uncased tokenizer finds it in capitals, too."""
-    single_word: bool = False
-    """Match it only between characters that are not of a word."""
-    lstrip: bool = False
-    """Take the white space before it, too."""
-    rstrip: bool = False
-    in_wordpiece: bool = True
-    """Whether WordPiece has the token, too, and finds it at the start of a longer word."""
-
-    @classmethod
-    def parse(cls, table: dict[str, Any], vocabulary: Container[str]) -> "AddedToken":
-        """Read an entry of `tokenizer.json` or `tokenizer_config.json`."""
-        content, special = str(table["content"]), bool(table["special"])
-        flags = {flag: bool(table.get(flag, False)) for flag in ("single_word", "lstrip", "rstrip")}
-        normalized = bool(table.get("normalized", not special))
-        return cls(content, special, normalized, **flags, in_wordpiece=content in vocabulary)
-
-    def to_library(self) -> tokenizers.AddedToken:
-        """Return the same token for the library `tokenizers`."""
-        flags = self._asdict()
-        del flags["in_wordpiece"]
-        return tokenizers.AddedToken(**flags)
 
 
 @dataclass(frozen=True)
@@ -151,7 +108,7 @@ class Tokenizer:
     lowercase: bool = True
     strip_accents: bool | None = None
     tokenize_chinese_chars: bool = True
-    model_max_length: int = _DEFAULT_MODEL_MAX_LENGTH
+    model_max_length: int = DEFAULT_MODEL_MAX_LENGTH
     added_tokens: tuple[AddedToken, ...] = ()
     max_input_chars_per_word: int = MAX_INPUT_CHARS_PER_WORD
 
@@ -185,39 +142,20 @@ class Tokenizer:
         directory = resolve_checkpoint(check_path(directory, "directory"), files="tokenizer")
         if directory.is_file():
             raise InputError("is a file", where=directory, remedy="Give its directory")
-        if (directory / MANIFEST).exists():
+        has_manifest = (directory / MANIFEST).exists()
+        if has_manifest:
             verify(directory, names=(VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
-        config = _read_if_exists(directory / TOKENIZER_CONFIG_FILE) or {}
-        model_max_length = config.get("model_max_length")
-        if not isinstance(model_max_length, int) or not 0 < model_max_length <= _MAX_MODEL_MAX_LENGTH:
-            model_max_length = _DEFAULT_MODEL_MAX_LENGTH
-        file = directory / TOKENIZER_FILE
-        library_json = _read_if_exists(file)
-        if library_json is None and not (directory / VOCAB_FILE).exists():
-            what = f"no tokenizer: neither {TOKENIZER_FILE} nor {VOCAB_FILE}"
-            raise InputError(what, where=directory, remedy="Give the directory of a vocabulary or of a model")
-        if library_json is not None and not _is_bert(library_json):
+        files = TokenizerFiles.read(directory)
+        if files.library is not None and not files.is_wordpiece:
             from cloze.tokenization.library_tokenizer import LibraryTokenizer  # a subclass of this
 
-            roles = _read_if_exists(directory / SPECIAL_TOKENS_FILE) or {}
-            parse = LibraryTokenizer.parse
-            return parse(library_json, roles | config, directory, model_max_length=model_max_length)
-        try:
-            if library_json is not None:
-                settings = _parse_library_json(library_json, file)
-            else:
-                file = directory / (
-                    TOKENIZER_CONFIG_FILE if _ADDED_TOKENS_KEY in config else ADDED_TOKENS_FILE
-                )
-                settings = _read_vocabulary_settings(directory, config, file)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"damaged ({error!r})", where=file, remedy=_REMEDY) from error
-        for name, key in (("lowercase", "do_lower_case"), ("tokenize_chinese_chars",) * 2):
-            settings[name] = bool(config.get(key, settings[name]))
-        settings["strip_accents"] = _strip_accents(settings | config, directory / TOKENIZER_CONFIG_FILE)
-        if not (directory / MANIFEST).exists():
+            return LibraryTokenizer.parse(
+                files.library, files.read_roles(), directory, model_max_length=files.model_max_length
+            )
+        settings = files.wordpiece_settings()
+        if not has_manifest:
             warn_of_missing_tokens(len(settings["tokens"]), directory)
-        return cls(**settings, model_max_length=model_max_length)
+        return cls(**settings, model_max_length=files.model_max_length)
 
     @classmethod
     def load_wordpiece(cls, directory: Path | str) -> "Tokenizer":
@@ -251,7 +189,7 @@ class Tokenizer:
             "mask_token": MASK,
         }
         if self.max_input_chars_per_word != MAX_INPUT_CHARS_PER_WORD:
-            config[_MAX_WORD_KEY] = self.max_input_chars_per_word
+            config[MAX_WORD_KEY] = self.max_input_chars_per_word
         files = {
             VOCAB_FILE: "".join(f"{token}\n" for token in self.tokens),
             TOKENIZER_FILE: self._backend.to_str(pretty=True) + "\n",
@@ -412,7 +350,7 @@ class Tokenizer:
             )
             remedy = (
                 f"Write all tokens to {VOCAB_FILE}, in order of their ids, delete {TOKENIZER_FILE} and "
-                f"{ADDED_TOKENS_FILE}, and remove {_ADDED_TOKENS_KEY} from {TOKENIZER_CONFIG_FILE}"
+                f"{ADDED_TOKENS_FILE}, and remove {ADDED_TOKENS_KEY} from {TOKENIZER_CONFIG_FILE}"
             )
             raise InputError(what, where="tokenizer", remedy=remedy)
         return GoogleTokenizer(
@@ -503,92 +441,3 @@ def _truncate_longest_first(lengths: list[int], budget: int) -> list[int]:
     first, second = lengths
     first_kept = min(first, max((budget + 1) // 2, budget - second))
     return [first_kept, budget - first_kept]
-
-
-def _read_if_exists(path: Path) -> dict[str, Any] | None:
-    return read_json(path, remedy=_REMEDY) if path.exists() else None
-
-
-def _read_vocabulary_settings(directory: Path, config: dict[str, Any], added_file: Path) -> dict[str, Any]:
-    """Return the settings of a tokenizer that consists of `vocab.txt` and of the tokens added in another file."""
-    tokens = read_vocabulary(directory / VOCAB_FILE)
-    if added_file.name == TOKENIZER_CONFIG_FILE:
-        added = [{"id": int(number), **token} for number, token in config[_ADDED_TOKENS_KEY].items()]
-    else:
-        numbers = (_read_if_exists(added_file) or {}).items()
-        added = [{"id": id_, "content": token, "special": token in SPECIAL_TOKENS} for token, id_ in numbers]
-    # The capitals of [CLS], [unused7] or <S> do not count.
-    words = (token for token in tokens if token[0] + token[-1] not in ("[]", "<>"))
-    return {
-        **_add_tokens({token: number for number, token in enumerate(tokens)}, added, added_file),
-        "lowercase": all(word == word.lower() for word in words),
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
-        _MAX_WORD_KEY: _max_word_chars(config, directory / TOKENIZER_CONFIG_FILE),
-    }
-
-
-def _is_bert(library: dict[str, Any]) -> bool:
-    """Whether a `tokenizer.json` describes BERT's kind of tokenizer."""
-    parts = (("model", "WordPiece"), ("normalizer", "BertNormalizer"), ("pre_tokenizer", "BertPreTokenizer"))
-    tables = ((library.get(name) or {}, kind) for name, kind in parts)
-    return all(
-        not isinstance(table, dict) or table.get("type", "WordPiece") == kind for table, kind in tables
-    )
-
-
-def _max_word_chars(table: dict[str, Any], path: Path) -> int:
-    limit = int(table.get(_MAX_WORD_KEY, MAX_INPUT_CHARS_PER_WORD))
-    if not 0 < limit <= MAX_WORD_LIMIT:
-        raise InputError(f"{_MAX_WORD_KEY} is {limit}, not in 1..{MAX_WORD_LIMIT:,}", where=path)
-    return limit
-
-
-def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the settings in a `tokenizer.json`, which must describe BERT's tokenizer and nothing else."""
-    model, normalizer = library.get("model") or {}, library.get("normalizer") or {}
-    pre_tokenizer = library.get("pre_tokenizer") or {}
-    required = [
-        ("model", model.get("type", "WordPiece"), "WordPiece"),
-        ("unk_token", model.get("unk_token"), UNK),
-        ("continuing_subword_prefix", model.get("continuing_subword_prefix"), CONTINUATION),
-        ("normalizer", normalizer.get("type"), "BertNormalizer"),
-        ("clean_text", normalizer.get("clean_text"), True),
-        ("pre_tokenizer", pre_tokenizer.get("type"), "BertPreTokenizer"),
-    ]
-    for name, value, expected in required:
-        if value != expected:
-            what = f"not a BERT tokenizer: {name} is {value!r}, not {expected!r}"
-            raise InputError(what, where=path, remedy="Use a model of BERT's family")
-    return {
-        **_add_tokens(dict(model.get("vocab") or {}), library.get("added_tokens") or [], path),
-        "lowercase": bool(normalizer.get("lowercase", True)),
-        "strip_accents": _strip_accents(normalizer, path),
-        "tokenize_chinese_chars": bool(normalizer.get("handle_chinese_chars", True)),
-        _MAX_WORD_KEY: _max_word_chars(model, path),
-    }
-
-
-def _add_tokens(vocabulary: dict[str, int], entries: Sequence[dict[str, Any]], path: Path) -> dict[str, Any]:
-    """Return `tokens` and `added_tokens` for the vocabulary of WordPiece and the entries of added tokens."""
-    entries = sorted(entries, key=lambda entry: int(entry["id"]))
-    added = [AddedToken.parse(entry, vocabulary) for entry in entries]
-    all_ids = vocabulary | {str(entry["content"]): entry["id"] for entry in entries}
-    by_id = {number: token for token, number in all_ids.items()}
-    size = max(by_id, default=-1) + 1
-    if len(by_id) < len(all_ids) or size > max(len(by_id), count_embeddings(path.parent) or 0):
-        raise InputError("the ids of the vocabulary have gaps or repeat", where=path, remedy=_REMEDY)
-    tokens = keep_ids([by_id.get(number, "") for number in range(size)], path)
-    check_vocabulary(tokens, where=path)
-    if plain := [token.content for token in added if token.content in SPECIAL_TOKENS and not token.special]:
-        remedy = 'Set its "special" to true'
-        raise InputError(f"{plain[0]} is not marked as special", where=path, remedy=remedy)
-    defaults = set(map(AddedToken, SPECIAL_TOKENS))
-    return {"tokens": tuple(tokens), "added_tokens": tuple(token for token in added if token not in defaults)}
-
-
-def _strip_accents(settings: dict[str, Any], path: Path) -> bool | None:
-    value = settings.get("strip_accents")
-    if value is not None and not isinstance(value, bool):
-        raise InputError(f"strip_accents is {value!r}, not true, false or null", where=path)
-    return value

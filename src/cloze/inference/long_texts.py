@@ -1,0 +1,34 @@
+"""Texts with more tokens than a model reads, in windows that overlap by half.
+
+Shapes: L tokens, W windows, D hidden.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cloze.tasks.features import max_context_windows, sliding_windows
+
+
+def half_overlapping(num_tokens: int, size: int) -> list[slice]:
+    """Return the windows of a text, of `size` tokens each but for the last.
+
+    >>> half_overlapping(7, 4)
+    [slice(0, 4, None), slice(2, 6, None), slice(4, 7, None)]
+    """
+    return sliding_windows(num_tokens, size, max(size // 2, 1))
+
+
+def join_tokens(hidden_of_window: Sequence[Tensor], windows: Sequence[slice]) -> Tensor:
+    """Return the vector of each token from the window with the most context around it, [L, D].
+
+    Args:
+        hidden_of_window: [CLS], tokens and [SEP] of each window; [CLS] and [SEP] are taken from the first and the last.
+        windows: the places of their tokens in the text.
+    """
+    best_L = max_context_windows(windows)
+    inner = [
+        hidden_of_window[number][1 + place - windows[number].start] for place, number in enumerate(best_L)
+    ]
+    return torch.stack([hidden_of_window[0][0], *inner, hidden_of_window[-1][-1]])

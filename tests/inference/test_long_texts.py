@@ -1,0 +1,105 @@
+"""Texts with more tokens than the model reads: one setting, `long_texts`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.fill_mask import FillMask
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForMaskedLM
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
+
+WORDS = tuple(f"w{number}" for number in range(40))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of 10 positions: 8 words, [CLS] and [SEP]."""
+    tokens = [*SPECIAL, *WORDS]
+    config = tiny_config(tokens, max_position_embeddings=10, num_hidden_layers=2)
+    generator = torch.Generator().manual_seed(2)
+    model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator)
+    return write_checkpoint(tmp_path_factory.mktemp("long") / "model", model, tokens)
+
+
+def load(directory: Path, **settings: object) -> Embedder:
+    return Embedder.load(directory, EmbeddingConfig(**settings), device="cpu")  # type: ignore[arg-type]
+
+
+TEXT = " ".join(WORDS[:18])  # windows of words 0 to 7, 4 to 11, 8 to 15, 12 to 17
+WINDOWS = [" ".join(WORDS[start : min(start + 8, 18)]) for start in (0, 4, 8, 12)]
+
+
+def test_vector_is_the_mean_of_those_of_the_windows(directory: Path) -> None:
+    embedder = load(directory, long_texts="windows")
+    result = embedder.embed(["w1 w2", TEXT, "w3"])
+    assert result.num_truncated == 0
+    np.testing.assert_allclose(result.vectors[1], load(directory)(WINDOWS).mean(0), atol=1e-5)
+    np.testing.assert_array_equal(result.vectors[[0, 2]], load(directory)(["w1 w2", "w3"]))
+    assert load(directory).embed(["w1", TEXT]).num_truncated == 1
+
+    normalized = load(directory, long_texts="windows", normalize=True)(TEXT)
+    mean = load(directory, normalize=True)(WINDOWS).mean(0)
+    np.testing.assert_allclose(normalized, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_each_window_is_read_after_the_prompt(directory: Path) -> None:
+    embedder = load(directory, long_texts="windows")
+    object.__setattr__(embedder, "prompt", "w30 w31 ")
+    windows = [f"w30 w31 {' '.join(WORDS[start : min(start + 6, 18)])}" for start in (0, 3, 6, 9, 12)]
+    np.testing.assert_allclose(embedder(TEXT), load(directory)(windows).mean(0), atol=1e-5)
+
+
+def test_a_word_has_the_vector_of_the_window_with_the_most_context(directory: Path) -> None:
+    [found] = load(directory, long_texts="windows").words([TEXT])
+    assert [word.text for word in found.words] == list(WORDS[:18])
+    assert not found.is_truncated
+    of_window = [words.vectors for words in load(directory).words(WINDOWS)]
+    np.testing.assert_allclose(found.vectors[0], of_window[0][0], atol=1e-5)
+    np.testing.assert_allclose(found.vectors[7], of_window[1][3], atol=1e-5)
+    np.testing.assert_allclose(found.vectors[17], of_window[3][5], atol=1e-5)
+
+
+def test_a_mask_is_filled_from_the_window_around_it(directory: Path) -> None:
+    fill_mask = FillMask.load(directory, device="cpu")
+    words = [*WORDS[:18]]
+    words[1] = words[9] = "[MASK]"
+    with pytest.raises(InputError, match=r"20 tokens, the model takes 10.*--long-texts windows"):
+        fill_mask(" ".join(words))
+    found = fill_mask.probabilities(" ".join(words), long_texts="windows")
+    first, second = " ".join(words[:8]), " ".join(words[4:12])
+    torch.testing.assert_close(found[:1], fill_mask.probabilities(first))
+    torch.testing.assert_close(found[1:], fill_mask.probabilities(second))
+    short = "w1 [MASK] w2"
+    assert torch.equal(fill_mask.probabilities(short, long_texts="windows"), fill_mask.probabilities(short))
+
+
+def test_the_flag_is_the_same_in_every_verb(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\nw1\n")
+    (tmp_path / "rows.tsv").write_text(f"text\tlabel\n{TEXT}\tyes\nw1\tno\n{TEXT}\tyes\nw2\tno\n")
+    windows = ["--long-texts", "windows"]
+    vectors = tmp_path / "v.npy"
+    assert (
+        main(["embed", str(tmp_path / "texts.txt"), "-m", str(directory), "-o", str(vectors), *windows]) == 0
+    )
+    np.testing.assert_allclose(np.load(vectors)[0], load(directory, long_texts="windows")(TEXT), atol=1e-5)
+    assert main(["fill", f"{TEXT} [MASK]", "-m", str(directory), *windows, "--json"]) == 0
+    run = tmp_path / "run"
+    command = ["finetune", "classification", "-m", str(directory), "-d", str(tmp_path / "rows.tsv"), *windows]
+    flags = ["--dev", str(tmp_path / "rows.tsv"), "--epochs", "1", "--set", "device=cpu", "-o", str(run)]
+    assert main([*command, *flags]) == 0
+    capsys.readouterr()
+    assert main(["info", str(run), "--json"]) == 0
+    assert "long_texts" in (run / "run.toml").read_text()
+    assert json.loads(capsys.readouterr().out)
+    squad = ["finetune", "squad_v1", "-m", str(directory), "-d", "x", *windows, "-o", str(tmp_path / "q")]
+    assert main(squad) == 2
+    assert "--long-texts: the task squad_v1 has no such setting" in capsys.readouterr().err
