@@ -15,12 +15,12 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.serving.explorer_routes import PAGE
 from cloze.tasks.custom import Classification, CustomTagging
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
 from tiny_models import tiny_config, write_checkpoint
 
+PAGE_SOURCES = Path(__file__).resolve().parents[2] / "page" / "src"
 # every word of the page's examples is a piece, so that what it shows is as short as with a real vocabulary
 PIECES = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", "?"),
@@ -28,7 +28,11 @@ PIECES = (
     *string.digits,
     *(f"##{character}" for character in string.ascii_lowercase + string.digits),
     *sorted(
-        {word for path in PAGE.glob("*.js") for word in re.findall("[a-z]{2,}", path.read_text().lower())}
+        {
+            word
+            for path in [*PAGE_SOURCES.rglob("*.tsx"), PAGE_SOURCES / "examples.json"]
+            for word in re.findall("[a-z]{2,}", path.read_text().lower())
+        }
     ),
 )
 CONFIG = tiny_config(
