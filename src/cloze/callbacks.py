@@ -35,7 +35,11 @@ class Callback:
         """Receive the metrics of an evaluation on held-out data."""
 
     def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Receive an event: "skipped", a step with an infinite or NaN loss; or "halved", smaller micro-batches."""
+        """Receive an event.
+
+        "skipped" is a step with an infinite or NaN loss, "halved" a smaller micro-batch, and "fills" has the words that
+        the model fills in at an evaluation of pre-training.
+        """
 
     def on_end(self, *, completed: bool) -> None:
         """Finish; `completed` is False after an error or an interrupt."""

@@ -74,6 +74,7 @@ def make_models(directory: Path) -> dict[str, Path]:
 def make_run(path: Path, *, steps: int = 40) -> Path:
     """Write the metrics of a run."""
     path.mkdir()
+    (path / "run.toml").write_text("steps = 50\n")
     with (path / "metrics.jsonl").open("w") as stream:
         for step in range(1, steps + 1):
             row = {"kind": "train", "step": step, "masked_lm_loss": 9 - step / 10, "learning_rate": 1e-4}
@@ -81,4 +82,7 @@ def make_run(path: Path, *, steps: int = 40) -> Path:
             if step % 10 == 0:
                 held_out = {"masked_lm_loss": 9 - step / 12, "masked_lm_unigram_loss": 7.0}
                 stream.write(json.dumps({"kind": "validation", "step": step, **held_out}) + "\n")
+                guess = {"token": "born" if step >= 30 else "the", "probability": step / 100}
+                sample = {"text": "she was [MASK] in london", "answer": "born", "candidates": [guess]}
+                stream.write(json.dumps({"kind": "fills", "step": step, "fills": [sample]}) + "\n")
     return path

@@ -365,9 +365,7 @@ function usePainted(canvas: { current: HTMLCanvasElement | null }, rows: ArrayLi
     const paint = () => {
       const element = canvas.current!;
       const context = element.getContext("2d")!;
-      context.fillStyle = getComputedStyle(element).color;
-      context.fillRect(0, 0, 1, 1);
-      const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
+      const [red, green, blue] = getComputedStyle(element).color.match(/[\d.]+/g)!.map(Number);
       const image = context.createImageData(size, size);
       rows.forEach((row, y) => {
         for (let x = 0; x < size; x++) image.data.set([red, green, blue, 255 * Math.sqrt(row[x])], 4 * (y * size + x));
@@ -434,7 +432,7 @@ function Matrix(props: {
       class="matrix"
       viewBox={`0 0 ${width} ${height}`}
       style={{ maxWidth: `${1.35 * width}px` }}
-      tabIndex={0}
+      tabindex={0}
       role="application"
       aria-label="Map of the head: the arrow keys move from square to square"
       onClick={click}

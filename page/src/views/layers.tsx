@@ -155,6 +155,7 @@ function Flow({ stations, at, go }: { stations: Station[]; at: number; go: (plac
   const flow = useRef<HTMLDivElement>(null);
   const packet = useRef<HTMLSpanElement>(null);
   const scrollsUntil = useRef(0); // by itself, until then
+  const scrolledTo = useRef(-1); // by the reader
   const here = useRef(at);
   here.current = at;
   const boxOf = (place: number) => flow.current!.querySelector<HTMLElement>(`[data-at="${place}"]`)!;
@@ -164,6 +165,8 @@ function Flow({ stations, at, go }: { stations: Station[]; at: number; go: (plac
     const [region, dot] = [flow.current!, packet.current!];
     const top = box.offsetTop + box.offsetHeight / 2;
     dot.style.transform = `translate(${box.offsetLeft}px, ${top}px)`;
+    if (scrolledTo.current === at) return;
+    scrolledTo.current = -1;
     const wanted = top - region.clientHeight * 0.45;
     const isVisible = box.offsetTop >= region.scrollTop && box.offsetTop + box.offsetHeight <= region.scrollTop + region.clientHeight;
     if (isVisible && performance.now() > scrollsUntil.current && Math.abs(region.scrollTop - wanted) < region.clientHeight * 0.3) return;
@@ -183,7 +186,10 @@ function Flow({ stations, at, go }: { stations: Station[]; at: number; go: (plac
       const boxes = [...region.querySelectorAll<HTMLElement>("[data-at]")];
       const nearest = boxes.reduce((best, box) => (Math.abs(middleOf(box) - line) < Math.abs(middleOf(best) - line) ? box : best));
       const place = Number(nearest.dataset.at);
-      if (place !== here.current && boxOf(here.current).offsetTop !== nearest.offsetTop) go(place);
+      if (place !== here.current && boxOf(here.current).offsetTop !== nearest.offsetTop) {
+        scrolledTo.current = place;
+        go(place);
+      }
     };
     const listen = () => (frame ||= requestAnimationFrame(follow));
     region.addEventListener("scroll", listen, { passive: true });

@@ -10,7 +10,7 @@ import { Command } from "../parts/share";
 import { ask, Refusal } from "../server";
 
 const EVERY_MS = 2000;
-const BOOKKEEPING = new Set(["kind", "step", "phase", "epoch", "tokens", "seconds", "samples"]);
+const BOOKKEEPING = new Set(["kind", "step", "phase", "epoch", "tokens", "seconds", "fills"]);
 const BASELINES = ["unigram", "majority"];
 const MAX_POINTS = 160;
 const QUIET_SECONDS = 60;
@@ -152,9 +152,9 @@ function Run({ rows, status }: { rows: Row[]; status: Status }) {
 
 /** What the model filled in at each evaluation. */
 function Samples({ rows }: { rows: Row[] }) {
-  const evaluations = rows.filter((row) => Array.isArray(row.samples) && row.samples.length) as (Row & { samples: Sample[] })[];
+  const evaluations = rows.filter((row) => row.kind === "fills") as (Row & { fills: Sample[] })[];
   if (!evaluations.length) return null;
-  const columns = evaluations[evaluations.length - 1].samples;
+  const columns = evaluations[evaluations.length - 1].fills;
   return (
     <div class="card samples">
       <h3>How the guesses become better</h3>
@@ -165,10 +165,10 @@ function Samples({ rows }: { rows: Row[] }) {
             <tr><th scope="col">step</th>{columns.map(({ text, answer }) => <th scope="col">{text} <b>{answer}</b></th>)}</tr>
           </thead>
           <tbody>
-            {evaluations.map(({ step, samples }) => (
+            {evaluations.map(({ step, fills }) => (
               <tr>
                 <th scope="row">{step.toLocaleString("en")}</th>
-                {samples.map(({ answer, candidates }) => (
+                {fills.map(({ answer, candidates }) => (
                   <td>
                     <span class={candidates[0].token === answer ? "right" : ""}>{candidates[0].token === answer ? "✓ " : ""}{candidates[0].token}</span>{" "}
                     <small>{percent(candidates[0].probability)}; {candidates.slice(1, 3).map(({ token }) => token).join(", ")}</small>

@@ -13,6 +13,10 @@ from cloze.errors import InputError
 METRICS = "metrics.jsonl"
 VALIDATION = "validation"
 """The kind of the lines of evaluations."""
+FILLS = "fills"
+"""The kind of the lines with words that the model filled in at an evaluation."""
+END = "end"
+"""The kind of the last line of a run that has used up its budget, or stopped early as configured."""
 
 
 class MetricsLog(Callback):
@@ -20,11 +24,12 @@ class MetricsLog(Callback):
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Open the file."""
+        self._step = step
         with file_io.disk_errors(run):
             run.mkdir(parents=True, exist_ok=True)
         self._path = run / METRICS
         if self._path.exists():
-            kept = [row for row in read_metrics(run) if row["step"] <= step]
+            kept = [row for row in read_metrics(run) if row["step"] <= step and row["kind"] != END]
             file_io.write_text(self._path, "".join(json.dumps(row) + "\n" for row in kept))
         else:
             file_io.write_text(self._path, "")
@@ -39,9 +44,15 @@ class MetricsLog(Callback):
 
     def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
         """Append a line."""
+        self._step = step
         row = {"kind": kind, "step": step, **values}
         with file_io.disk_errors(self._path), self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
+
+    def on_end(self, *, completed: bool) -> None:
+        """Append a line of the kind "end" if the run has completed."""
+        if completed:
+            self.on_event(self._step, END, {})
 
 
 def default_callbacks() -> list[Callback]:
