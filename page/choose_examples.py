@@ -28,6 +28,8 @@ OUTPUT = Path(__file__).with_name("src") / "examples.json"
 MASK = "[MASK]"
 PLAIN = re.compile(r"[A-Z][A-Za-z0-9 ,'\[\]-]*\.")
 MIN_CHARACTERS, MAX_CHARACTERS = 40, 105
+NUM_COMMON = 25
+PARTICIPLE = re.compile(r"\b(was|were|is|are|been|be|has|had|have) \[MASK\]")
 KEY_CHARACTERS = 24  # as in the next line
 SENTENCE_START = re.compile(r"(?:^|(?<=[.!?] )|(?<=[.!?][\"”] ))(?=(.{24}))")
 
@@ -46,9 +48,10 @@ class Sentence:
     """The first guess after the embeddings and after each layer."""
 
     @property
-    def full_text(self) -> str:
-        """The sentence with its word, lower-cased."""
-        return self.text.replace(MASK, self.answer)
+    def first_right(self) -> int:
+        """The layer from which on the first guess is right, where the last one is."""
+        wrong = [i for i, candidate in enumerate(self.layers) if candidate.token != self.answer]
+        return max(wrong, default=-1) + 1
 
 
 def masked_on_the_right(text: str) -> str:
@@ -87,59 +90,66 @@ def followers(rows: list[tuple[str, str]], articles: Path) -> Iterator[tuple[str
 
 def choose_fill(sentences: list[Sentence], share: float) -> Iterator[dict[str, Any]]:
     """Yield four examples of the view Fill, each of another kind."""
-    common = {word for word, _ in Counter(s.answer for s in sentences).most_common(25)}
+    common = {word for word, _ in Counter(s.answer for s in sentences).most_common(NUM_COMMON)}
     right = [s for s in sentences if s.both.token == s.answer]
-    caveat = f"The model names {share:.0%} of the words of 1,000 such sentences; this is one of them."
     rare = [s for s in right if s.answer not in common and len(s.answer) > 3]
-    wrong_left = [s for s in rare if s.left.token != s.answer]
-    picks = {
+    share_common = sum(s.answer in common for s in right) / len(right)
+    kinds = {
         "The right side decides": (
-            max(wrong_left, key=lambda s: s.both.probability),
+            [s for s in rare if s.left.token != s.answer],
             "Mask the words on the right as well, and the first guess becomes “{left}”.",
         ),
-        "A name completed": (
-            max(
-                (s for s in rare if s.text[s.text.index(MASK) - 2].isalpha()),
-                key=lambda s: s.left.probability,
-            ),
-            "The words before the blank are enough.",
+        "The left side is enough": (
+            [s for s in rare if s.left.token == s.answer],
+            "Mask the words on the right as well, and the first guess stays the same.",
         ),
         "A verb": (
-            max((s for s in rare if s.answer.endswith("ed")), key=lambda s: s.both.probability),
-            "The form of the verb follows from the sentence around it.",
+            [s for s in rare if PARTICIPLE.search(s.text) and s.answer.endswith("ed")],
+            "The model names the verb and its form.",
         ),
-        "Grammar alone": (
-            max((s for s in right if s.answer in common), key=lambda s: s.both.probability),
-            "A word that any sentence may have: most right guesses are of this kind.",
+        "A common word": (
+            [s for s in right if s.answer in common],
+            f"{share_common:.0%} of the model's right guesses are of the {NUM_COMMON} most common words.",
         ),
     }
-    for name, (s, caption) in picks.items():
-        caption = f"{caption.format(left=s.left.token)} {caveat}"
-        yield {"name": name, "text": s.text, "answer": s.answer, "caption": caption, "source": SOURCE}
+    caveat = f"It names {share:.0%} of the words of 1,000 such sentences; this is one of them."
+    used: set[str] = set()
+    for name, (candidates, caption) in kinds.items():
+        chosen = max((s for s in candidates if s.text not in used), key=lambda s: s.both.probability)
+        used.add(chosen.text)
+        yield describe(name, chosen, f"{caption.format(left=chosen.left.token)} {caveat}")
 
 
 def choose_layers(sentences: list[Sentence]) -> Iterator[dict[str, Any]]:
     """Yield three examples of the view Layers."""
     right = [s for s in sentences if s.both.token == s.answer and len(s.answer) > 3]
-    first_right = {id(s): next(i for i, c in enumerate(s.layers) if c.token == s.answer) for s in right}
     last = len(right[0].layers) - 1
-    picks = {
+    kinds = {
         "At the last layer": (
-            max((s for s in right if first_right[id(s)] == last), key=lambda s: s.both.probability),
+            [s for s in right if s.first_right == last],
             "The right word is first only after the last layer.",
         ),
         "Half-way": (
-            max((s for s in right if first_right[id(s)] == last // 2), key=lambda s: s.both.probability),
-            f"The right word is first after layer {last // 2} already.",
+            [s for s in right if s.first_right == last // 2],
+            f"The right word is first after layer {last // 2}, and from there on.",
         ),
         "Changes its mind": (
-            max(right, key=lambda s: (len({c.token for c in s.layers}), s.both.probability)),
-            "Another word is first after nearly every layer.",
+            [s for s in right if len({c.token for c in s.layers}) == last + 1],
+            "Another word is first after each layer, and the right one after the last.",
         ),
     }
-    for name, (s, caption) in picks.items():
-        caption += " The MLM head was trained on the last layer only: what it reads earlier is a hint."
-        yield {"name": name, "text": s.text, "answer": s.answer, "caption": caption, "source": SOURCE}
+    caveat = "The MLM head was trained on the last layer only: what it reads earlier is a hint."
+    used: set[str] = set()
+    for name, (candidates, caption) in kinds.items():
+        chosen = max((s for s in candidates if s.text not in used), key=lambda s: s.both.probability)
+        used.add(chosen.text)
+        yield describe(name, chosen, f"{caption} {caveat}")
+
+
+def describe(name: str, sentence: Sentence, caption: str) -> dict[str, Any]:
+    """Return an example as the page reads it."""
+    example = {"name": name, "text": sentence.text, "answer": sentence.answer, "caption": caption}
+    return example | {"source": SOURCE}
 
 
 def choose_pairs(pairs: list[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:

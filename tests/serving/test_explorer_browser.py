@@ -27,12 +27,15 @@ import uvicorn
 from explorer_models import make_models, make_run
 from starlette.types import ASGIApp
 
+import cloze
+from cloze.inference.encoder_internals import attention_map
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = sync_api.expect
+expect.set_options(timeout=20_000)  # a busy machine draws slowly
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
@@ -122,7 +125,7 @@ def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
     """Open a page that must not complain, nor ask any other host."""
     context = browser.new_context(reduced_motion="reduce", **(screen or SCREENS["light"]))
     visited = Visit(context.new_page(), address)
-    visited.page.set_default_timeout(10_000)
+    visited.page.set_default_timeout(20_000)
     say = visited.complaints.append
 
     def check_host(request: Any) -> None:
@@ -403,6 +406,45 @@ def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) 
     assert ast.literal_eval(python.stdout.decode()) == answer
     curl = subprocess.run(["bash", "-c", copied["curl"] + " -s"], capture_output=True, check=True)
     assert json.loads(curl.stdout) == answer
+
+
+def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
+    fill_mask = cloze.FillMask.load("cloze-mini")
+    follows = cloze.NextSentence.load("cloze-mini")
+    models = load_models({"cloze-mini": cloze_mini()}, device="cpu")
+
+    def percent(share: float) -> str:
+        return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+    with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
+        page = visited.open("fill")
+        text = page.get_by_label("Your own sentence").input_value()
+        [candidates] = fill_mask(text, top_k=8)
+        rows = page.locator(".masks table.bars tr")
+        for i, candidate in enumerate(candidates):
+            expect(rows.nth(i)).to_have_text(f"{candidate.token}{percent(candidate.probability)}")
+        page = visited.open("layers")
+        [candidates] = fill_mask(page.get_by_label("Text; [MASK] hides a word").input_value(), top_k=1)
+        expect(page.locator(".lens tr").last.locator(".guess")).to_have_text(candidates[0].token)
+        expect(page.locator(".lens tr").last).to_contain_text(percent(candidates[0].probability))
+        page.goto(f"{at}/#pairs")
+        pair = [page.get_by_label(f"Sentence {side}").input_value() for side in "AB"]
+        row = page.get_by_role("table", name="Next sentence").locator("tr").first
+        expect(row).to_have_text(f"B follows A{percent(follows(*pair))}")
+        page = visited.open("inside")
+        pair = [
+            page.get_by_label("Text", exact=True).input_value(),
+            page.get_by_label("Second text").input_value(),
+        ]
+        attention = attention_map(fill_mask.model.bert, fill_mask.tokenizer, *pair)
+        page.get_by_role("button", name="layer 4, head 2").click()
+        page.locator(".piece").nth(5).click()
+        shown = [float(weight) for weight in page.locator(".piece small").all_text_contents()]
+        np.testing.assert_allclose(shown, attention.layers[3].weights[1, 5], atol=0.0051)
+
+
+def cloze_mini() -> Path:
+    return Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
 
 
 def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:

@@ -4,9 +4,9 @@ import { extent } from "d3-array";
 import { scaleLinear } from "d3-scale";
 import { line as linePath } from "d3-shape";
 import type { ComponentChildren } from "preact";
-import { memo } from "preact/compat";
 import { useMemo } from "preact/hooks";
 import { fixed, percent, short } from "../format";
+import { Pixels } from "./pixels";
 import { SaveDrawing } from "./save";
 
 export interface BarRow {
@@ -85,24 +85,11 @@ export function Squares({ rows }: { rows: ArrayLike<number>[] }) {
 }
 
 /** A vector as a strip: one color above zero, the other below. */
-export const Strip = memo(function Strip({ values, largest }: { values: ArrayLike<number>; largest?: number }) {
-  const all = Array.from(values);
-  const full = largest ?? Math.max(1e-9, ...all.map(Math.abs));
-  const above = Array.from({ length: LEVELS + 1 }, () => "");
-  const below = Array.from({ length: LEVELS + 1 }, () => "");
-  all.forEach((value, x) => {
-    const level = Math.min(LEVELS, Math.round(LEVELS * Math.sqrt(Math.abs(value) / full)));
-    (value < 0 ? below : above)[level] += `M${x} 0h1v1h-1z`;
-  });
-  const paths = (levels: string[], css: string) =>
-    levels.map((d, level) => (level && d ? <path class={css} d={d} opacity={level / LEVELS} /> : null));
-  return (
-    <svg class="strip" viewBox={`0 0 ${all.length} 1`} preserveAspectRatio="none" aria-hidden="true">
-      {paths(above, "fill")}
-      {paths(below, "below")}
-    </svg>
-  );
-});
+export function Strip({ values, largest }: { values: ArrayLike<number>; largest?: number }) {
+  const rows = useMemo(() => [values], [values]);
+  const full = useMemo(() => largest ?? Math.max(1e-9, ...Array.from(values, Math.abs)), [values, largest]);
+  return <Pixels class="strip" rows={rows} largest={full} />;
+}
 
 /** A table of similarities as colored cells. */
 export function HeatMap({ names, rows, caption, marks }: { names: string[]; rows: ArrayLike<number>[]; caption: string; marks?: ComponentChildren[] }) {

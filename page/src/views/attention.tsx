@@ -3,11 +3,12 @@
 import { range } from "d3-array";
 import { linkHorizontal } from "d3-shape";
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { arrow, within } from "../format";
 import { Scroll, Squares } from "../parts/charts";
 import { Slider, Switch } from "../parts/forms";
+import { Pixels } from "../parts/pixels";
 import { Picture } from "../parts/save";
 import { noteTyping } from "../typing";
 import type { Cell } from "./row";
@@ -327,8 +328,6 @@ function HeadGrid(props: {
 /** The whole map in small; the frame is what the large map shows, and moves to where it is clicked. */
 function Overview({ weights, box, move }: { weights: ArrayLike<number>[]; box: Window; move: (row: number, column: number) => void }) {
   const { rows, columns, size } = box;
-  const canvas = useRef<HTMLCanvasElement>(null);
-  usePainted(canvas, weights, size);
   const place = (event: { clientX: number; clientY: number; currentTarget: Element }) => {
     const { left, top, width, height } = event.currentTarget.getBoundingClientRect();
     move(Math.floor(((event.clientY - top) / height) * size), Math.floor(((event.clientX - left) / width) * size));
@@ -338,7 +337,7 @@ function Overview({ weights, box, move }: { weights: ArrayLike<number>[]; box: W
     <div class="later">
       <p class="axis">All {size} tokens; click to move the frame</p>
       <div class="overview" aria-hidden="true" onPointerDown={place} onPointerMove={(event) => event.buttons === 1 && place(event)}>
-        <canvas ref={canvas} width={size} height={size} />
+        <Pixels rows={weights} largest={1} />
         <span
           style={{
             left: share(columns[0]),
@@ -353,35 +352,7 @@ function Overview({ weights, box, move }: { weights: ArrayLike<number>[]; box: W
 }
 
 function Thumbnail({ attention, layer, head }: { attention: Attention; layer: number; head: number }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const size = attention.tokens.length;
-  usePainted(canvas, useMemo(() => attention.rows(layer, head), [attention, layer, head]), size);
-  return <canvas ref={canvas} width={size} height={size} aria-hidden="true" />;
-}
-
-/** Paint a map into a canvas, a pixel for each weight, and again when the color scheme changes. */
-function usePainted(canvas: { current: HTMLCanvasElement | null }, rows: ArrayLike<number>[], size: number): void {
-  useEffect(() => {
-    const paint = () => {
-      const element = canvas.current!;
-      const context = element.getContext("2d")!;
-      const [red, green, blue] = getComputedStyle(element).color.match(/[\d.]+/g)!.map(Number);
-      const image = context.createImageData(size, size);
-      rows.forEach((row, y) => {
-        for (let x = 0; x < size; x++) image.data.set([red, green, blue, 255 * Math.sqrt(row[x])], 4 * (y * size + x));
-      });
-      context.putImageData(image, 0, 0);
-    };
-    paint();
-    const scheme = window.matchMedia("(prefers-color-scheme: dark)");
-    const root = new MutationObserver(paint);
-    root.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-    scheme.addEventListener("change", paint);
-    return () => {
-      root.disconnect();
-      scheme.removeEventListener("change", paint);
-    };
-  }, [rows, size]);
+  return <Pixels rows={useMemo(() => attention.rows(layer, head), [attention, layer, head])} largest={1} />;
 }
 
 const UNIT = 20;

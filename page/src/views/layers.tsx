@@ -259,7 +259,7 @@ function Numbers({ values, norm }: { values: string; norm: number }) {
   return (
     <>
       <p class="note">{all.length} numbers, length {fixed(norm, 2)}:</p>
-      <Scroll label="All numbers of the vector" class="vector-numbers">{Array.from(all, (value) => fixed(value)).join("  ")}</Scroll>
+      <Scroll label="All numbers of the vector" class="vector-numbers">{Array.from(all, (value) => fixed(value)).join("\t")}</Scroll>
     </>
   );
 }
