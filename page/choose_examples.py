@@ -29,7 +29,12 @@ MASK = "[MASK]"
 PLAIN = re.compile(r"[A-Z][A-Za-z0-9 ,'\[\]-]*\.")
 MIN_CHARACTERS, MAX_CHARACTERS = 40, 105
 NUM_COMMON = 25
-PARTICIPLE = re.compile(r"\b(was|were|is|are|been|be|has|had|have) \[MASK\]")
+PAST_TENSE = re.compile(
+    r"(?!united|hundred).+ed|became|began|won|held|made|known|born|found|given|taken|written"
+)
+BEFORE_A_VERB = re.compile(
+    r"\b(was|were|is|are|been|be|has|had|have|he|she|it|they|who|which|that) \[MASK\]", re.I
+)
 KEY_CHARACTERS = 24  # as in the next line
 SENTENCE_START = re.compile(r"(?:^|(?<=[.!?] )|(?<=[.!?][\"”] ))(?=(.{24}))")
 
@@ -104,7 +109,7 @@ def choose_fill(sentences: list[Sentence], share: float) -> Iterator[dict[str, A
             "Mask the words on the right as well, and the first guess stays the same.",
         ),
         "A verb": (
-            [s for s in rare if PARTICIPLE.search(s.text) and s.answer.endswith("ed")],
+            [s for s in rare if PAST_TENSE.fullmatch(s.answer) and BEFORE_A_VERB.search(s.text)],
             "The model names the verb and its form.",
         ),
         "A common word": (
@@ -115,7 +120,10 @@ def choose_fill(sentences: list[Sentence], share: float) -> Iterator[dict[str, A
     caveat = f"It names {share:.0%} of the words of 1,000 such sentences; this is one of them."
     used: set[str] = set()
     for name, (candidates, caption) in kinds.items():
-        chosen = max((s for s in candidates if s.text not in used), key=lambda s: s.both.probability)
+        unused = [s for s in candidates if s.text not in used]
+        if not unused:  # the model is right about no such sentence
+            continue
+        chosen = max(unused, key=lambda s: s.both.probability)
         used.add(chosen.text)
         yield describe(name, chosen, f"{caption.format(left=chosen.left.token)} {caveat}")
 
@@ -138,10 +146,13 @@ def choose_layers(sentences: list[Sentence]) -> Iterator[dict[str, Any]]:
             "Another word is first after each layer, and the right one after the last.",
         ),
     }
-    caveat = "The MLM head was trained on the last layer only: what it reads earlier is a hint."
+    caveat = "The MLM head was trained on the last layer only; its earlier readings are hints."
     used: set[str] = set()
     for name, (candidates, caption) in kinds.items():
-        chosen = max((s for s in candidates if s.text not in used), key=lambda s: s.both.probability)
+        unused = [s for s in candidates if s.text not in used]
+        if not unused:  # the model is right about no such sentence
+            continue
+        chosen = max(unused, key=lambda s: s.both.probability)
         used.add(chosen.text)
         yield describe(name, chosen, f"{caption} {caveat}")
 

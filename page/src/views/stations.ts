@@ -1,4 +1,4 @@
-/** The boxes of the view Layers: what is computed, from which numbers, and a check of the first of them. */
+/** The boxes of the view Layers, each with its computation, its numbers, and a check of the first of them. */
 
 import { fixed, floats, percent } from "../format";
 

@@ -134,7 +134,7 @@ def trace_token(
 
 @dataclass(frozen=True, slots=True)
 class MaskedLMTrace:
-    """What the MLM head reads from a vector after each layer."""
+    """The candidates that the MLM head reads from a vector after each layer."""
 
     transformed: Tensor
     """The last layer's vector after the head's dense layer, activation and LayerNorm, [D]."""
