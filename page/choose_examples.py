@@ -41,7 +41,7 @@ SENTENCE_START = re.compile(r"(?:^|(?<=[.!?] )|(?<=[.!?][\"”] ))(?=(.{24}))")
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence with a hidden word, and what the model says of it."""
+    """A sentence with a hidden word, and the guesses of the model."""
 
     text: str
     answer: str
@@ -117,7 +117,7 @@ def choose_fill(sentences: list[Sentence], share: float) -> Iterator[dict[str, A
             f"{share_common:.0%} of the model's right guesses are of the {NUM_COMMON} most common words.",
         ),
     }
-    caveat = f"It names {share:.0%} of the words of 1,000 such sentences; this is one of them."
+    caveat = f"The model names {share:.0%} of the words of 1,000 such sentences; this is one of them."
     used: set[str] = set()
     for name, (candidates, caption) in kinds.items():
         unused = [s for s in candidates if s.text not in used]
