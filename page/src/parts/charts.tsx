@@ -134,7 +134,7 @@ const MAX_DOTS = 30;
 /** Curves over steps from 0 to `end`. */
 export function Curves({ lines, end, label, dotted = "held-out" }: { lines: Line[]; end: number; label: string; dotted?: string }) {
   const [low = 0, high = 1] = extent(lines.flatMap((line) => line.curve.values));
-  const room = high > low ? [low, high] : [low - Math.abs(low) / 2 - 0.5, high + Math.abs(high) / 2 + 0.5];
+  const room = high > low ? [low, high] : high ? [Math.min(0, 2 * high), Math.max(0, 2 * high)] : [-1, 1];
   const x = scaleLinear([0, end || 1], [EDGE.left, WIDTH - EDGE.right]);
   const y = scaleLinear(room, [HEIGHT - EDGE.bottom, EDGE.top]).nice(4);
   const path = linePath<number>();
