@@ -20,7 +20,7 @@ PICTURES = {
     "layers": ("layers?at=23", "light", "body"),
     "input": ("inside", "light", ".card >> nth=0"),
     "attention": ("inside", "light", ".card >> nth=1"),
-    "pair": ("inside?between=ab&nospecial=1&heads=2.1-2.2-2.3-2.4", "dark", ".card >> nth=1"),
+    "pair": ("inside?between=ab&nospecial=1&heads=1.1-1.2", "dark", ".card >> nth=1"),
     "steps": ("inside", "dark", ".card >> nth=2"),
     "senses": ("pairs", "light", ".part >> nth=1"),
     "answers": ("answers", "dark", "body"),
