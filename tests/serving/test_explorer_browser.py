@@ -450,7 +450,7 @@ def cloze_mini() -> Path:
 def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
     page = opened.open("pairs")
     page.get_by_role("button", name="It does not").click()
-    expect(page.get_by_label("Sentence B")).to_have_value(re.compile("enzyme"))
+    expect(page.get_by_label("Sentence B")).to_have_value(re.compile("MPa"))
     slider = page.get_by_role("slider", name="Layer")
     slider.focus()
     slider.press("Home")
