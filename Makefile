@@ -1,10 +1,10 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Each makes its own virtual environment first.
+# Commands on a fresh machine, `make demo` and `make test` first. Each makes its own virtual environment first.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long lint format docs clean
+.PHONY: demo test test-long lint format docs page clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cloze demo
@@ -28,8 +28,12 @@ format: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev  # the site, in build/docs
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --nitpicky docs build/docs
 
+page: page/node_modules  # the explorer page and the scripts of HTML files, built from page/ into src/cloze; needs node
+	npm --prefix page run --silent check
+	npm --prefix page run --silent build
+
 clean:
-	rm -rf $(VENV) build dist demo-run
+	rm -rf $(VENV) build dist demo-run page/node_modules
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,4 +42,8 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+page/node_modules: page/package-lock.json
+	npm --prefix page ci --no-audit --no-fund
 	touch $@

@@ -75,8 +75,9 @@ def test_callbacks_receive_what_the_log_has(model: str, tmp_path: Path) -> None:
     train(model, tmp_path / "run", recorder)
     first, *measured, last = recorder.calls
     assert (first, last) == (("start", "run", 2, 0), ("end", True))
-    rows = read_metrics(tmp_path / "run")
+    *rows, end = read_metrics(tmp_path / "run")
     assert [{"kind": kind, "step": step, **values} for kind, step, values in measured] == rows
+    assert end == {"kind": "end", "step": 4}
     assert [row["step"] for row in rows if row["kind"] == "validation"] == [2, 4]
 
 

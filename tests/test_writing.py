@@ -17,9 +17,16 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CHECKED = ("src", "benchmarks", "experiments", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-SUFFIXES = (".py", ".md", ".ipynb", ".toml", ".html", ".js")
-SKIPPED = tuple(f"{ROOT}/{name}/" for name in ("src/cloze/pretrained", "src/cloze/demo/data", "docs/records"))
+CHECKED = (
+    *("src", "benchmarks", "experiments", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *("page/src", "page/static", "page/build.mjs", "page/choose_examples.py", "page/measure.py"),
+)
+SUFFIXES = (".py", ".md", ".ipynb", ".toml", ".html", ".js", ".mjs", ".ts", ".tsx")
+BUILT = ("src/cloze/serving/page/", "src/cloze/reports/attention.js", "src/cloze/reports/explanations.js")
+"""By make page, from page/src."""
+SKIPPED = tuple(
+    f"{ROOT}/{name}" for name in ("src/cloze/pretrained/", "src/cloze/demo/data/", "docs/records/", *BUILT)
+)
 
 TURNS = {
     "opens with What or Who": re.compile(

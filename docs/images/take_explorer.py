@@ -17,9 +17,10 @@ WIDTH = 1040
 PICTURES = {
     # name: (view, color scheme, element)
     "fill": ("fill", "light", "body"),
-    "layers": ("layers", "light", "body"),
+    "layers": ("layers?at=23", "light", "body"),
     "input": ("inside", "light", ".card >> nth=0"),
     "attention": ("inside", "light", ".card >> nth=1"),
+    "pair": ("inside?between=ab&nospecial=1&heads=1.1-1.2", "dark", ".card >> nth=1"),
     "steps": ("inside", "dark", ".card >> nth=2"),
     "senses": ("pairs", "light", ".part >> nth=1"),
     "answers": ("answers", "dark", "body"),

@@ -1,5 +1,6 @@
 """`cloze predict --explain` and `cloze attention`: JSON lines, pages without external resources, and errors."""
 
+import json
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,22 +10,24 @@ from samples import Cloze, Samples
 
 
 class PageParser(HTMLParser):
-    """Collects the shaded words and all addresses of a page."""
+    """Collects the data of a page's script, and all addresses."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.marked: list[str] = []
+        self.data = ""
         self.addresses: list[str] = []
-        self._is_mark = False
+        self._is_data = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._is_mark = tag == "mark"
+        self._is_data = ("id", "data") in attrs
         self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
 
     def handle_data(self, data: str) -> None:
-        if self._is_mark:
-            self.marked.append(data)
-        self._is_mark = False
+        if self._is_data:
+            self.data += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_data = False
 
 
 def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
@@ -46,10 +49,18 @@ def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path
     parser = PageParser()
     html = page.read_text("utf-8")
     parser.feed(html)
-    words = [word for word in parser.marked if word in ("The", "hound", "dark", "b")]
-    assert words == ["b", "dark", "b", "The", "hound"]
+    texts = json.loads(parser.data)
+    words = [word["word"] for text in texts for word in text["words"]]
+    assert [word for word in words if word in ("The", "hound", "dark", "b")] == [
+        "b",
+        "dark",
+        "b",
+        "The",
+        "hound",
+    ]
+    assert [text["output"] for text in texts] == [row["explanation"]["output"] for row in rows]
     assert parser.addresses == []
-    assert "http" not in html
+    assert "default-src 'none'" in html
     assert "<b>" not in html
     assert "already exists" in cloze(command, code=2).err
 

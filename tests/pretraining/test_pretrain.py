@@ -33,6 +33,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext
+from cloze.training.metrics_log import read_metrics
 from cloze.training.run_lock import run_lock
 from runs import assert_same_run, assert_same_weights, rows, weights
 
@@ -51,6 +52,16 @@ def test_run_learns_and_its_checkpoint_fills_masks(nano, tmp_path):
     assert {row["phase"] for row in train} == {0, 1}
     assert (run / "environment.json").exists()
     artifacts.verify(resolve_checkpoint(run, "latest"), kind="checkpoint")
+
+    fills = rows(run, "fills")
+    assert [row["step"] for row in fills] == [row["step"] for row in rows(run, "validation")]
+    for samples in zip(*(row["fills"] for row in fills), strict=True):
+        assert (
+            len({(sample["text"], sample["answer"]) for sample in samples}) == 1
+        )  # the same at each evaluation
+        assert samples[0]["text"].count("[MASK]") == 1
+        assert samples[0]["candidates"] != samples[-1]["candidates"]
+    assert read_metrics(run)[-1] == {"kind": "end", "step": 60}
 
     (candidates,) = FillMask.load(run)("The [MASK] of the house.", top_k=7)
     assert len(candidates) == 7

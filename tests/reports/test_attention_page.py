@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +44,10 @@ def test_queries_and_keys_on_the_page_give_the_weights() -> None:
 
 def test_the_page_loads_nothing_and_escapes_text() -> None:
     html = attention_page(attention(), model="some/<model>")
-    assert "http" not in html
-    assert not re.search(r"\b(src|href|url\(|import\s*\()", html)
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in html
+    markup = re.sub(r"<(script|style).*?</\1>", "", html, flags=re.DOTALL)
+    assert not re.search(r"\b(src|href)=|url\(|import", markup)
     assert "<b>" not in html
     assert "<model>" not in html
     assert html.count("</script>") == 2
@@ -57,18 +58,34 @@ def test_a_page_that_is_too_large_is_refused() -> None:
         attention_page(attention(num_tokens=60_000, num_layers=4), model="m")
 
 
-def test_the_script_computes_the_same_numbers(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs node")
+def test_the_page_shows_these_numbers_in_a_browser(tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs chromium")
     attention_map = attention()
-    html = attention_page(attention_map, model="m")
-    (data,) = re.findall(r'id="data">(.*?)</script>', html)
-    script = html.rpartition("<script>")[2].partition("// Thumbnails")[0]
-    (tmp_path / "page.js").write_text(
-        f"const document = {{getElementById: () => ({{textContent: {json.dumps(data)}}})}};\n"
-        + script.replace('"use strict";', "")
-        + "console.log(JSON.stringify(Array.from({length: 6}, (_, from) => rowOf(1, 2, from).weights)));\n"
-    )
-    printed = subprocess.run([node, tmp_path / "page.js"], capture_output=True, text=True, check=True)
-    np.testing.assert_allclose(json.loads(printed.stdout), attention_map.layers[1].weights[2], atol=1e-6)
+    (tmp_path / "attention.html").write_text(attention_page(attention_map, model="m"), "utf-8")
+    address = (tmp_path / "attention.html").as_uri()
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        complaints, requests = [], []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        page.get_by_role("button", name="layer 2, head 3").click()
+        for token in (0, 4):
+            page.locator(".piece").nth(token).click()
+            weights = attention_map.layers[1].weights[2, token].tolist()
+            best = max(range(6), key=lambda to: weights[to])
+            sentence = f"{TOKENS[token]} attends to {TOKENS[best]} with weight {weights[best]:.3f}."
+            sync_api.expect(page.locator(".remark")).to_contain_text(sentence)
+            shown = [float(text) for text in page.locator(".piece small").all_text_contents()]
+            np.testing.assert_allclose(shown, weights, atol=0.0051)
+        assert page.locator(".axis-number").all_text_contents() == ["1", "2", "3", "1", "2"]
+        width = page.locator("#app").evaluate("app => app.getBoundingClientRect().width")
+        browser.close()
+    assert width > 1200
+    assert complaints == []
+    assert requests == [address]

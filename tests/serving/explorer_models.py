@@ -15,12 +15,12 @@ from cloze.models.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.serving.explorer_routes import PAGE
 from cloze.tasks.custom import Classification, CustomTagging
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.task import AnyTask
 from tiny_models import tiny_config, write_checkpoint
 
+PAGE_SOURCES = Path(__file__).resolve().parents[2] / "page" / "src"
 # every word of the page's examples is a piece, so that what it shows is as short as with a real vocabulary
 PIECES = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", "?"),
@@ -28,7 +28,11 @@ PIECES = (
     *string.digits,
     *(f"##{character}" for character in string.ascii_lowercase + string.digits),
     *sorted(
-        {word for path in PAGE.glob("*.js") for word in re.findall("[a-z]{2,}", path.read_text().lower())}
+        {
+            word
+            for path in [*PAGE_SOURCES.rglob("*.tsx"), PAGE_SOURCES / "examples.json"]
+            for word in re.findall("[a-z]{2,}", path.read_text().lower())
+        }
     ),
 )
 CONFIG = tiny_config(
@@ -70,6 +74,7 @@ def make_models(directory: Path) -> dict[str, Path]:
 def make_run(path: Path, *, steps: int = 40) -> Path:
     """Write the metrics of a run."""
     path.mkdir()
+    (path / "run.toml").write_text("steps = 50\n")
     with (path / "metrics.jsonl").open("w") as stream:
         for step in range(1, steps + 1):
             row = {"kind": "train", "step": step, "masked_lm_loss": 9 - step / 10, "learning_rate": 1e-4}
@@ -77,4 +82,7 @@ def make_run(path: Path, *, steps: int = 40) -> Path:
             if step % 10 == 0:
                 held_out = {"masked_lm_loss": 9 - step / 12, "masked_lm_unigram_loss": 7.0}
                 stream.write(json.dumps({"kind": "validation", "step": step, **held_out}) + "\n")
+                guess = {"token": "born" if step >= 30 else "the", "probability": step / 100}
+                sample = {"text": "she was [MASK] in london", "answer": "born", "candidates": [guess]}
+                stream.write(json.dumps({"kind": "fills", "step": step, "fills": [sample]}) + "\n")
     return path

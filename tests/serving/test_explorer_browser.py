@@ -5,6 +5,7 @@ of each view is kept in CLOZE_SCREENSHOTS where that is set, else with the files
 """
 
 import ast
+import base64
 import json
 import os
 import re
@@ -18,18 +19,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import uvicorn
 from explorer_models import make_models, make_run
 from starlette.types import ASGIApp
 
+import cloze
+from cloze.inference.encoder_internals import attention_map
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = sync_api.expect
+expect.set_options(timeout=20_000)  # a busy machine draws slowly
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
@@ -41,7 +47,7 @@ SCREENS: dict[str, dict[str, Any]] = {
 }
 SHOWS = {
     "fill": ".masks table.bars",
-    "layers": ".lens",
+    "layers": ".bars.lens",
     "inside": ".steps .values",
     "pairs": ".heat >> nth=1",
     "answers": ".spans",
@@ -119,11 +125,11 @@ def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
     """Open a page that must not complain, nor ask any other host."""
     context = browser.new_context(reduced_motion="reduce", **(screen or SCREENS["light"]))
     visited = Visit(context.new_page(), address)
-    visited.page.set_default_timeout(10_000)
+    visited.page.set_default_timeout(20_000)
     say = visited.complaints.append
 
     def check_host(request: Any) -> None:
-        if not request.url.startswith(address):
+        if not request.url.removeprefix("blob:").startswith(address):
             say(f"asked {request.url}")
 
     visited.page.on("request", check_host)
@@ -225,41 +231,132 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     expect(page.get_by_role("heading", name="Attention: layer 1, head 3")).to_be_visible()
 
 
-def test_attention_lines_hide_special_tokens_and_average_heads(opened: Visit) -> None:
+def test_heads_are_averaged_and_special_tokens_hidden(opened: Visit) -> None:
     page = opened.open("inside")
     page.get_by_label("Text", exact=True).fill("She was born")
     page.get_by_label("Second text").fill("")
-    expect(page.locator(".lines text:visible")).to_have_count(10)
-    before = page.locator(".lines .line").evaluate_all("all => all.map(one => one.getAttribute('opacity'))")
-    page.get_by_label("Mean of all heads").check()
-    after = page.locator(".lines .line").evaluate_all("all => all.map(one => one.getAttribute('opacity'))")
-    assert before != after
+    expect(page.locator(".lines text")).to_have_count(10)
+    page.get_by_label("Mean of several heads").check()
+    expect(page.get_by_role("heading", name="Attention: mean of 3 heads")).to_be_visible()
+    page.get_by_role("button", name="layer 2, head 3").click()
+    page.get_by_role("button", name="layer 1, head 1").click()
+    page.get_by_role("button", name="layer 1, head 2").click()
+    expect(page.get_by_role("heading", name="Attention: mean of 4 heads")).to_be_visible()
+    page.locator(".piece").nth(3).hover()
+    answer = page.request.post(
+        f"{opened.address}/explore/inside", data={"model": "pretrained", "text": "She was born"}
+    ).json()
+    weights = np.frombuffer(base64.b64decode(answer["weights"]), "<f4").reshape(2, 3, 5, 5)
+    chosen = {
+        name
+        for name in page.locator(".head[aria-pressed=true]").evaluate_all("all => all.map(one => one.title)")
+    }
+    numbers = [tuple(int(digit) - 1 for digit in re.findall(r"\d", name)) for name in chosen]
+    mean = np.mean([weights[layer, head, 3] for layer, head in numbers], axis=0)
+    shown = [float(text) for text in page.locator(".piece small").all_text_contents()]
+    np.testing.assert_allclose(shown, mean, atol=0.0051)
+    page.get_by_role("button", name="Mean of head 2 of all layers").click()
+    expect(page.get_by_role("heading", name="Attention: mean of 2 heads")).to_be_visible()
     page.get_by_label("Hide [CLS] and [SEP]").check()
-    expect(page.locator(".lines text:visible")).to_have_count(6)
+    expect(page.locator(".lines text")).to_have_count(6)
 
 
-def test_a_token_is_followed_through_the_layers(opened: Visit) -> None:
+def test_attention_from_one_text_to_the_other(opened: Visit) -> None:
+    page = opened.open("inside")
+    page.get_by_label("Text", exact=True).fill("She was born")
+    page.get_by_label("Second text").fill("It is warm")
+    expect(page.locator(".piece")).to_have_count(9)
+    page.get_by_label("Which tokens attend to which").select_option("From A to B")
+    page.get_by_label("Hide [CLS] and [SEP]").check()
+    expect(page.locator(".lines text")).to_have_text(["she", "was", "born", "it", "is", "warm"])
+    expect(page.locator(".matrix text")).to_have_count(6)
+    expect(page).to_have_url(re.compile("between=ab"))
+
+
+def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
+    page = opened.open("inside")
+    page.get_by_label("Second text").fill("")
+    page.get_by_label("Text", exact=True).fill("the man went to the bank " * 16)
+    expect(page.locator(".piece")).to_have_count(98)
+    expect(page.locator(".matrix text")).to_have_count(56)
+    height = page.locator(".matrix text").first.evaluate("one => one.getBoundingClientRect().height")
+    assert height >= 9  # pixels
+    page.locator(".overview").click(position={"x": 180, "y": 180})
+    first, last = page.locator(".matrix text").nth(0), page.locator(".matrix text").nth(27)
+    page.locator(".piece").nth(97).click()
+    expect(last).to_have_text("[SEP]")
+    expect(first).not_to_have_text("[CLS]")
+    slider = page.get_by_role("slider", name="Tokens in view")
+    slider.focus()
+    slider.press("Home")
+    expect(page.locator(".matrix text")).to_have_count(12)
+
+
+def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) -> None:
     page = opened.open("layers")
     expect(page.get_by_role("heading", name="What happens to [MASK]")).to_be_visible()
     page.get_by_label("Text; [MASK] hides a word").fill("She was born in London")
     expect(page.locator(".piece")).to_have_count(7)
     page.locator(".piece").nth(3).click()
     expect(page.get_by_role("heading", name="What happens to born")).to_be_visible()
-    slider = page.get_by_role("slider", name="Layer")
-    slider.focus()
-    slider.press("End")
-    page.locator(".step").nth(4).click()
     asked = {"model": "pretrained", "text": "She was born in London", "token": 3}
     answer = page.request.post(f"{opened.address}/explore/layers", data=asked).json()
-    vector = answer["layers"][1]["steps"]["intermediate"]
-    first = f"{vector['first'][0]:.3f}".replace("-", "−")
-    expect(page.locator(".walk-numbers .formula")).to_contain_text(first)
-    expect(page.locator(".walk-numbers")).to_contain_text("Layer 2: Feed-forward")
-    best = answer["predictions"][2][0]["token"]
-    expect(page.locator(".lens tr.strong .guess")).to_have_text(best)
+    boxes, numbers = page.locator(".flow .step"), page.locator(".walk-numbers")
+    expect(boxes).to_have_count(5 + 2 * 13 + 5)
+
+    def shown(vector: dict[str, Any]) -> list[str]:
+        values = np.frombuffer(base64.b64decode(vector["values"]), "<f4")
+        return [f"{value:.3f}".replace("-", "−") if round(float(value), 3) else "0.000" for value in values]
+
+    vectors = {"Input: Token embedding": answer["input"]["word"]}
+    for layer, found in enumerate(answer["layers"], 1):
+        for title, step in {"Query": "query", "Heads": "context", "Feed-forward": "intermediate"}.items():
+            vectors[f"Layer {layer}: {title}"] = found["steps"][step]
+    vectors["Output: MLM head"] = answer["masked_lm"]["transformed"]
+    vectors["Output: Pooler"] = answer["pooler"]["pooled"]
+    for name, vector in vectors.items():
+        group, title = name.split(": ")
+        stage = page.locator(f'.stage[aria-label="{group}"]')
+        stage.locator(".step").filter(has=page.get_by_text(title, exact=True)).click()
+        expect(numbers.get_by_role("heading")).to_have_text(name)
+        assert numbers.locator(".vector-numbers").text_content().split() == shown(vector), name
+    page.get_by_role("button", name="Output", exact=False).first.click()
+    boxes.nth(33).click()
+    best = answer["masked_lm"]["candidates"][2][0]
+    expect(numbers.locator("tr.strong")).to_contain_text(best["token"])
+    expect(page.locator(".lens tr").last).to_contain_text(f"{100 * best['probability']:.1f} %")
+
+
+def test_the_walk_plays_scrolls_and_is_kept_in_the_address(opened: Visit) -> None:
+    page = opened.open("layers")
+    here = page.locator(".step[aria-pressed=true]")
+    expect(here).to_contain_text("Token")
     page.get_by_role("button", name="Play").click()
-    expect(page.locator(".walk-numbers")).to_contain_text("Layer 2: Feed-forward output")
+    expect(here).to_contain_text("Segment embedding")
     page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Layer 2").first.click()
+    expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Query")
+    expect(page).to_have_url(re.compile("at=19"))
+    page.wait_for_timeout(800)  # the page's own scrolling is not a reader's
+    page.locator(".flow").evaluate("flow => flow.scrollTo(0, flow.scrollHeight)")
+    expect(here).to_contain_text("Next sentence")
+    page.locator(".flow").evaluate("flow => flow.scrollTo(0, 0)")
+    expect(page.locator(".walk-numbers h4")).to_have_text("Input: Token")
+
+
+def test_pictures_are_saved_as_svg_and_png(opened: Visit) -> None:
+    page = opened.open("layers")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save movements as SVG").click()
+    tree = ElementTree.parse(download.value.path())
+    assert download.value.suggested_filename == "movements.svg"
+    assert any("stroke: rgb" in part.get("style", "") for part in tree.iter())
+    page = opened.open("fill")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save blank-1 as PNG").click()
+    header = Path(download.value.path()).read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(header[16:20]) == 2 * 560
 
 
 def test_the_address_keeps_what_was_typed(opened: Visit) -> None:
@@ -276,6 +373,20 @@ def test_the_address_keeps_what_was_typed(opened: Visit) -> None:
     page.goto(address)
     expect(page.get_by_role("heading", name="Blank 1 · you hid “London”")).to_be_visible()
     expect(page.get_by_label("Also mask the words on the right")).to_be_checked()
+
+
+def test_back_returns_to_the_text_before_an_example(opened: Visit) -> None:
+    page = opened.open("why")
+    text = page.get_by_label("Text", exact=True)
+    text.fill("A film of my own.")
+    expect(page).to_have_url(re.compile("own"))
+    page.get_by_role("button", name="Blame").click()
+    expect(text).to_have_value("A dull story that wastes a wonderful cast.")
+    page.go_back()
+    expect(text).to_have_value("A film of my own.")
+    page.get_by_role("tab", name="Fill").click()
+    page.get_by_role("tab", name="Why").click()
+    expect(text).to_have_value("A film of my own.")
 
 
 def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) -> None:
@@ -297,10 +408,49 @@ def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) 
     assert json.loads(curl.stdout) == answer
 
 
+def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
+    fill_mask = cloze.FillMask.load("cloze-mini")
+    follows = cloze.NextSentence.load("cloze-mini")
+    models = load_models({"cloze-mini": cloze_mini()}, device="cpu")
+
+    def percent(share: float) -> str:
+        return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+    with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
+        page = visited.open("fill")
+        text = page.get_by_label("Your own sentence").input_value()
+        [candidates] = fill_mask(text, top_k=8)
+        rows = page.locator(".masks table.bars tr")
+        for i, candidate in enumerate(candidates):
+            expect(rows.nth(i)).to_have_text(f"{candidate.token}{percent(candidate.probability)}")
+        page = visited.open("layers")
+        [candidates] = fill_mask(page.get_by_label("Text; [MASK] hides a word").input_value(), top_k=1)
+        expect(page.locator(".lens tr").last.locator(".guess")).to_have_text(candidates[0].token)
+        expect(page.locator(".lens tr").last).to_contain_text(percent(candidates[0].probability))
+        page.goto(f"{at}/#pairs")
+        pair = [page.get_by_label(f"Sentence {side}").input_value() for side in "AB"]
+        row = page.get_by_role("table", name="Next sentence").locator("tr").first
+        expect(row).to_have_text(f"B follows A{percent(follows(*pair))}")
+        page = visited.open("inside")
+        pair = [
+            page.get_by_label("Text", exact=True).input_value(),
+            page.get_by_label("Second text").input_value(),
+        ]
+        attention = attention_map(fill_mask.model.bert, fill_mask.tokenizer, *pair)
+        page.get_by_role("button", name="layer 4, head 2").click()
+        page.locator(".piece").nth(5).click()
+        shown = [float(weight) for weight in page.locator(".piece small").all_text_contents()]
+        np.testing.assert_allclose(shown, attention.layers[3].weights[1, 5], atol=0.0051)
+
+
+def cloze_mini() -> Path:
+    return Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
+
+
 def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
     page = opened.open("pairs")
     page.get_by_role("button", name="It does not").click()
-    expect(page.get_by_label("Sentence B")).to_have_value(re.compile("enzyme"))
+    expect(page.get_by_label("Sentence B")).to_have_value(re.compile("MPa"))
     slider = page.get_by_role("slider", name="Layer")
     slider.focus()
     slider.press("Home")
@@ -355,6 +505,13 @@ def test_curves_grow_with_the_run(opened: Visit, run: Path) -> None:
         stream.write(json.dumps({"kind": "train", "step": 41, "masked_lm_loss": 4.0}) + "\n")
     expect(page.locator(".tiles")).to_contain_text("Step41")
     expect(page.locator("figure").first).to_contain_text("training 4")
+    expect(page.locator(".budget")).to_contain_text("82.0 % of 50 steps")
+    guesses = page.get_by_role("table", name="Guesses at each evaluation")
+    expect(guesses.locator("tbody tr")).to_have_count(4)
+    expect(guesses.locator(".right")).to_have_text(["✓ born", "✓ born"])
+    with (run / "metrics.jsonl").open("a") as stream:
+        stream.write(json.dumps({"kind": "end", "step": 41}) + "\n")
+    expect(page.locator(".tiles")).to_contain_text("finished")
     (run / "metrics.jsonl").write_bytes(before)
 
 

@@ -1,27 +1,86 @@
-"""The examples of the view Fill: the bundled model puts the right word first."""
+"""The examples of the page: the bundled model is right about each, and they were chosen with this model."""
 
-import re
+import json
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import cloze
-from cloze.serving.explorer_routes import PAGE
+from cloze.inference.layer_trace import trace_masked_lm, trace_token
+from cloze.inference.word_in_context import word_in_context
 
-ANSWERS = {
-    "Born in": ["born"],
-    "United": ["states"],
-    "President": ["president"],
-    "Two at once": ["was", "university"],
-    "Published": ["published"],
+REPOSITORY = Path(__file__).resolve().parents[2]
+EXAMPLES: dict[str, Any] = json.loads((REPOSITORY / "page" / "src" / "examples.json").read_text("utf-8"))
+BANK = {
+    "river": [
+        "They sat on the bank of the river.",
+        "The bank of the river was covered with grass.",
+        "The boat was tied to the left bank.",
+    ],
+    "money": [
+        "She works for a bank in the city.",
+        "The bank lent him money to buy a house.",
+        "He opened an account at the bank.",
+    ],
 }
-EXAMPLES = dict(re.findall(r'\["([^"]+)", "([^"]*\[MASK\][^"]*)"\]', (PAGE / "fill.js").read_text()))
 
 
-def test_every_example_has_its_answer() -> None:
-    assert EXAMPLES.keys() == ANSWERS.keys()
+@pytest.fixture(scope="module")
+def fill_mask() -> cloze.FillMask:
+    return cloze.FillMask.load("cloze-mini")
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_the_bundled_model_is_right_about_its_examples(name: str) -> None:
-    fill_mask = cloze.FillMask.load("cloze-mini")
-    assert [candidates[0].token for candidates in fill_mask(EXAMPLES[name], top_k=1)] == ANSWERS[name]
+def named(examples: str) -> Any:
+    return pytest.mark.parametrize("example", EXAMPLES[examples], ids=lambda example: example["name"])
+
+
+def test_the_examples_were_chosen_with_the_bundled_model() -> None:
+    manifest = Path(cloze.__file__).parent / "pretrained" / EXAMPLES["model"]["name"] / "manifest.json"
+    weights = json.loads(manifest.read_text("utf-8"))["files"]["model.safetensors"]
+    assert EXAMPLES["model"]["sha256"] == weights["sha256"], "run page/choose_examples.py, then make page"
+
+
+def test_the_sentences_are_of_held_out_articles() -> None:
+    record = (REPOSITORY / "records" / "2026-11-21-sentences" / "sentences.tsv").read_text("utf-8")
+    for example in [*EXAMPLES["fill"], *EXAMPLES["layers"]]:
+        assert f"{example['text']}\t{example['answer']}\n" in record
+        assert "CC BY-SA 3.0" in example["source"]
+
+
+@named("fill")
+def test_fill_is_right(example: dict[str, str], fill_mask: cloze.FillMask) -> None:
+    [[first]] = fill_mask(example["text"], top_k=1)
+    assert first.token == example["answer"]
+
+
+@named("layers")
+def test_the_last_layer_is_right(example: dict[str, str], fill_mask: cloze.FillMask) -> None:
+    encoder, tokenizer = fill_mask.model.bert, fill_mask.tokenizer
+    trace = trace_token(encoder, tokenizer, example["text"])
+    table = encoder.embeddings.word_embeddings.weight
+    read = trace_masked_lm(fill_mask.model.masked_lm, table, tokenizer, trace.hidden_states, top_k=1)
+    first = [candidate.token for (candidate,) in read.candidates]
+    assert first[-1] == example["answer"]
+    if example["name"] == "At the last layer":
+        assert example["answer"] not in first[:-1]
+
+
+@named("next_sentence")
+def test_the_next_sentence_is_told(example: dict[str, Any]) -> None:
+    share = cloze.NextSentence.load("cloze-mini")(example["a"], example["b"])
+    assert (share > 0.5) == example["follows"]
+
+
+def test_the_meanings_of_bank_separate(fill_mask: cloze.FillMask) -> None:
+    source = (REPOSITORY / "page" / "src" / "views" / "senses.tsx").read_text("utf-8")
+    sentences = [sentence for sense in BANK.values() for sentence in sense]
+    assert all(f'"{sentence}"' in source for sentence in sentences)
+    with torch.inference_mode():
+        word = word_in_context(fill_mask.model.bert, fill_mask.tokenizer, "bank", sentences)
+    cosines = word.cosines()[-1]
+    same = np.kron(np.eye(2), np.ones((3, 3))).astype(bool) & ~np.eye(6, dtype=bool)
+    other = ~same & ~np.eye(6, dtype=bool)
+    assert cosines[same].mean() > cosines[other].mean()

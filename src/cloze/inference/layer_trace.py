@@ -1,4 +1,4 @@
-"""Follow one token through the layers of an encoder: each step's vector, and what the MLM head would predict so far.
+"""Follow one token from its embeddings through every layer to the heads, and read the MLM head after each layer.
 
 The vectors are recorded while the encoder runs, so they are the numbers that it computes, not a second calculation.
 
@@ -16,7 +16,7 @@ from cloze.inference.fill_mask import Candidate
 from cloze.inference.loading import encode_untruncated
 from cloze.models.bert import BertLayer
 from cloze.models.encoder import Encoder
-from cloze.models.heads import BertForMaskedLM
+from cloze.models.heads import MaskedLMHead
 from cloze.tokenization.tokenizer import Tokenizer
 
 
@@ -46,12 +46,18 @@ class LayerSteps:
 class TokenTrace:
     """A token's way through the layers, and how far every token moved."""
 
+    token: int
+    """The token that was followed, counted from 0."""
     tokens: tuple[str, ...]
+    input_ids: tuple[int, ...]
+    token_type_ids: tuple[int, ...]
     layers: tuple[LayerSteps, ...]
     hidden_states: Tensor
     """The token's vector after the embeddings and after each layer, [L + 1, D]."""
     movements: Tensor
     """1 - cosine of every token's vector before and after each layer, [L, T]."""
+    pooled: Tensor
+    """The pooler's output for the text, [D]: a dense layer and an activation on [CLS]."""
 
 
 # the input (0) or output (1) of a submodule of a layer, by step
@@ -69,7 +75,7 @@ _RECORDED = {
 
 @torch.inference_mode()
 def trace_token(
-    model: Encoder, tokenizer: Tokenizer, text: str, pair: str | None = None, *, token: int
+    model: Encoder, tokenizer: Tokenizer, text: str, pair: str | None = None, *, token: int | None = None
 ) -> TokenTrace:
     """Record a token's vectors in every layer.
 
@@ -78,7 +84,7 @@ def trace_token(
         tokenizer: its tokenizer.
         text: the text.
         pair: a second text.
-        token: counted from 0; 0 is [CLS].
+        token: counted from 0; 0 is [CLS]. None takes the first [MASK], or else the token in the middle.
 
     Raises:
         InputError: the text has more tokens than the model takes, or `token` is not one of them.
@@ -87,6 +93,9 @@ def trace_token(
         Vaswani et al. 2017, 3.1 and figure 1.
     """
     encoding, batch = encode_untruncated(model, tokenizer, text, pair)
+    if token is None:
+        ids = encoding.input_ids
+        token = ids.index(tokenizer.mask_id) if tokenizer.mask_id in ids else len(ids) // 2
     if not 0 <= token < len(encoding):
         raise InputError(f"{token} is not in 0..{len(encoding) - 1}", where="token")
     if not all(isinstance(layer, BertLayer) for layer in model.layers):
@@ -106,38 +115,70 @@ def trace_token(
         for step, (name, place) in _RECORDED.items()
     ]
     try:
-        hidden_states = torch.stack(model(batch, output_hidden_states=True).hidden_states).float().cpu()
+        encoded = model(batch, output_hidden_states=True)
     finally:
         for handle in handles:
             handle.remove()
+    hidden_states = torch.stack(encoded.hidden_states).float().cpu()
     movements_LT = 1 - torch.cosine_similarity(hidden_states[:-1], hidden_states[1:], dim=-1)
     layers = tuple(
         LayerSteps(**{step.name: steps[step.name] for step in fields(LayerSteps)}) for steps in recorded
     )
-    return TokenTrace(tuple(encoding.tokens), layers, hidden_states[:, token], movements_LT)
+    return TokenTrace(
+        token=token,
+        tokens=tuple(encoding.tokens),
+        input_ids=tuple(encoding.input_ids),
+        token_type_ids=tuple(encoding.token_type_ids),
+        layers=layers,
+        hidden_states=hidden_states[:, token],
+        movements=movements_LT,
+        pooled=encoded.pooled_output[0].float().cpu(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedLMTrace:
+    """The candidates that the MLM head reads from a vector after each layer."""
+
+    transformed: Tensor
+    """The last layer's vector after the head's dense layer, activation and LayerNorm, [D]."""
+    logits: tuple[float, ...]
+    """Of the last layer's candidates: `transformed` · the token's embedding + its bias."""
+    candidates: tuple[tuple[Candidate, ...], ...]
+    """The most probable tokens after the embeddings and after each layer."""
 
 
 @torch.inference_mode()
-def predictions_by_layer(
-    model: BertForMaskedLM, tokenizer: Tokenizer, hidden_states: Tensor, *, top_k: int = 5
-) -> list[list[Candidate]]:
-    """Return the most probable tokens that the MLM head reads from a vector after each layer.
+def trace_masked_lm(
+    head: MaskedLMHead,
+    word_embeddings: Tensor,
+    tokenizer: Tokenizer,
+    hidden_states: Tensor,
+    *,
+    top_k: int = 5,
+) -> MaskedLMTrace:
+    """Apply the MLM head to a token's vector after each layer.
 
     The head was trained on the last layer only; on the others it shows what the vector is already like.
 
     Args:
-        model: the encoder with its MLM head.
-        tokenizer: its tokenizer.
+        head: the MLM head.
+        word_embeddings: [V, D], its output matrix.
+        tokenizer: the tokenizer.
         hidden_states: `TokenTrace.hidden_states`, [L + 1, D].
         top_k: number of candidates.
 
     Source:
         nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
-    table_VD = model.bert.embeddings.word_embeddings.weight
-    logits_LV = model.masked_lm(hidden_states.to(table_VD.device, table_VD.dtype), table_VD)
-    top = logits_LV[:, : tokenizer.vocab_size].float().softmax(-1).topk(top_k)
-    return [
-        [Candidate(tokenizer.tokens[i], p) for i, p in zip(ids, probabilities, strict=True)]
-        for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-    ]
+    hidden_LD = hidden_states.to(word_embeddings.device, word_embeddings.dtype)
+    logits_LV = head(hidden_LD, word_embeddings)[:, : tokenizer.vocab_size].float()
+    top = logits_LV.softmax(-1).topk(top_k)
+    return MaskedLMTrace(
+        transformed=head.transform(hidden_LD[-1]).float().cpu(),
+        logits=tuple(logits_LV[-1, top.indices[-1]].tolist()),
+        candidates=tuple(
+            tuple(Candidate(tokenizer.tokens[i], p) for i, p in zip(ids, probabilities, strict=True))
+            for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ),
+    )

@@ -6,6 +6,7 @@ likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -13,6 +14,7 @@ from cloze.data.batch import PretrainingBatch
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForPreTraining, PreTrainingLogits
+from cloze.pretraining.samples import TOP_K, choose_samples
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 from cloze.training.objective import Objective
@@ -49,6 +51,9 @@ class PretrainingObjective(Objective):
         self.old_held_out = old_held_out
         self.device = next(model.parameters()).device
         self.unigram_nats = unigram_nats.to(self.device)
+        self.samples = (
+            choose_samples(held_out, tokenizer, unigram_nats) if model.config.attends_to == "all" else []
+        )
 
     def forward(self, batch: PretrainingBatch) -> MetricSums:
         """Return the sums of both losses."""
@@ -74,6 +79,20 @@ class PretrainingObjective(Objective):
         for held_out in self.old_held_out:
             batch = to_device(held_out, self.device)
             yield {f"old_{name}": metric for name, metric in self._metrics(batch).items()}
+
+    def fill_samples(self) -> list[dict[str, Any]]:
+        """Return a few held-out texts, each with one hidden word and the model's most probable tokens for it."""
+        samples = []
+        for sample in self.samples:
+            batch = to_device(sample.batch, self.device)
+            logits_V = self.evaluation_step(batch).masked_lm_logits[sample.row].float()
+            top = logits_V[: self.tokenizer.vocab_size].softmax(-1).topk(TOP_K)
+            candidates = [
+                {"token": self.tokenizer.text_of(token), "probability": round(probability, 6)}
+                for token, probability in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            ]
+            samples.append({"text": sample.text, "answer": sample.answer, "candidates": candidates})
+        return samples
 
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the negative loss."""

@@ -1,7 +1,6 @@
 """HTML page of `cloze attention`: queries, keys, scores and attention weights of every head."""
 
 import base64
-import json
 from pathlib import Path
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.inference.encoder_internals import AttentionMap
-from cloze.reports.page import render_page
+from cloze.reports.page import APP, render_page, render_script
 
 _SCRIPT = Path(__file__).with_name("attention.js")
 _MAX_MEGABYTES = 32
@@ -40,7 +39,6 @@ def attention_page(attention: AttentionMap, *, model: str) -> str:
         "query": _to_base64([layer.query for layer in attention.layers]),
         "key": _to_base64([layer.key for layer in attention.layers]),
     }
-    as_json = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # no text may end the element
     return render_page(
         name=" ".join(token for token in attention.tokens if token not in ("[CLS]", "[SEP]"))[:80] or "[CLS]",
         kind="Attention",
@@ -50,10 +48,9 @@ def attention_page(attention: AttentionMap, *, model: str) -> str:
             ("Layers", str(len(attention.layers)), "the first reads the embeddings"),
             ("Heads", str(num_heads), f"in each layer, of size {head_size}"),
         ],
-        body=_BODY,
+        body=APP,
         footer="softmax(q·k / √head size), Vaswani et al. 2017, section 3.2.1. Written by cloze.",
-        script=f'<script type="application/json" id="data">{as_json}</script>\n'
-        f"<script>\n{_SCRIPT.read_text('utf-8')}</script>\n",
+        script=render_script(_SCRIPT, data),
     )
 
 
@@ -61,25 +58,3 @@ def _to_base64(layers: list[Tensor]) -> str:
     """Encode [layers, N, T, H] as base64 of little-endian float32."""
     array = torch.stack(layers).float().numpy().astype("<f4")
     return base64.b64encode(array.tobytes()).decode()
-
-
-_BODY = """<noscript><p class="warning">This page needs JavaScript; its script is in the file.</p></noscript>
-<h2 id="heads-title">Layer and head</h2>
-<p class="note">All heads. Rows are queries, columns are keys. Select a head.</p>
-<div class="card scroll"><div id="heads" role="group" aria-labelledby="heads-title"></div></div>
-<h2 id="tokens-title">Attention of a token</h2>
-<p class="note">Point at a token or select it with Tab: the stronger the color of another, the larger its weight.</p>
-<div class="card"><div id="tokens" role="group" aria-labelledby="tokens-title"></div></div>
-<h2 id="matrix-title">All tokens</h2>
-<p class="note">Select a cell, or move with the arrow keys, to see how its weight is computed.</p>
-<div class="attention">
-<div class="card scroll"><canvas id="matrix" tabindex="0" role="img" aria-labelledby="matrix-title"
- aria-describedby="sum"></canvas></div>
-<div class="card" id="detail"><p id="sum" aria-live="polite"></p>
-<div class="scroll" tabindex="0" role="region" aria-label="Numbers"><table><caption id="row-caption"></caption>
-<thead><tr><th scope="col">key</th><th scope="col">q·k</th><th scope="col">÷ √H</th><th scope="col">exp</th>
-<th scope="col">softmax</th></tr></thead><tbody id="row"></tbody></table>
-<table><caption id="parts-caption"></caption><thead><tr><th scope="col">dimension</th><th scope="col">q</th>
-<th scope="col">k</th><th scope="col">q·k</th></tr></thead><tbody id="parts"></tbody></table></div></div>
-</div>
-"""

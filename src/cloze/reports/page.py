@@ -9,6 +9,10 @@ from typing import Any
 from cloze.reports.plots import caption_id
 
 _STYLESHEET = Path(__file__).with_name("page.css")
+_CONTENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+)
+"""Nothing is loaded from anywhere, whatever a script in the file asks for."""
 
 
 def render_page(
@@ -42,6 +46,7 @@ def render_page(
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_CONTENT_POLICY}">
 <title>{escape(name)} · {escape(kind)}</title>
 <style>
 {_STYLESHEET.read_text("utf-8").strip()}
@@ -61,6 +66,19 @@ def render_page(
 {script}</body>
 </html>
 """
+
+
+APP = """<noscript><p class="warning">This page needs JavaScript; its script is in the file.</p></noscript>
+<div id="app"></div>
+"""
+"""The place that a script fills."""
+
+
+def render_script(path: Path, data: object) -> str:
+    """Return HTML with a script, built from `page/` at the top of the repository, and the data that it reads."""
+    as_json = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # no text may end the element
+    script = path.read_text("utf-8").strip()
+    return f'<script type="application/json" id="data">{as_json}</script>\n<script>\n{script}\n</script>\n'
 
 
 def section(title: str, *content: str, note: str = "", css: str = "") -> str:

@@ -15,8 +15,14 @@ from pydantic import Field
 from torch import Tensor
 
 from cloze.errors import InputError
-from cloze.inference.encoder_internals import attention_map, attention_row, input_embeddings
-from cloze.inference.layer_trace import LayerSteps, predictions_by_layer, trace_token
+from cloze.inference.encoder_internals import (
+    LayerAttention,
+    attention_map,
+    attention_row,
+    input_embeddings,
+)
+from cloze.inference.layer_trace import LayerSteps, TokenTrace, trace_masked_lm, trace_token
+from cloze.inference.next_sentence import IS_NEXT
 from cloze.inference.word_in_context import word_in_context
 from cloze.serving.batcher import Batcher
 from cloze.serving.routes import Route, estimate_tokens, in_one_turn
@@ -31,9 +37,13 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
 }
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' blob:; "  # a picture is saved as PNG from a blob
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
@@ -43,10 +53,6 @@ MAX_OCCURRENCES = 64
 MAX_WEIGHTS = 1 << 20
 """Attention weights in a response, 4 bytes each."""
 _FIRST_DIMENSIONS = 8
-_FIRST_OF_STEP = 32
-"""Numbers of each vector of a layer."""
-_ATTENDED_TOKENS = 3
-"""Tokens with the largest weights of each head."""
 _TOP_K = 5
 _DIGITS = 6
 
@@ -67,9 +73,9 @@ class RowRequest(TextRequest):
 
 
 class TokenRequest(TextRequest):
-    """A token of a text, counted from 0."""
+    """A token of a text, counted from 0; None takes the first [MASK], or else the token in the middle."""
 
-    token: int = Field(ge=0)
+    token: int | None = Field(default=None, ge=0)
 
 
 class SpanRequest(ModelRequest):
@@ -173,50 +179,78 @@ def _describe_row(served: ServedModel, request: RowRequest) -> dict[str, Any]:
 
 
 def describe_layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
-    """Return one token's vectors in every layer, what its heads attend to, and what the MLM head predicts so far."""
-    text, pair, token = request.text, request.pair, request.token
-    trace = trace_token(served.encoder, served.tokenizer, text, pair, token=token)
-    attention = attention_map(served.encoder, served.tokenizer, text, pair)
-    predictions = None
-    if served.fill_mask is not None:
-        head = served.fill_mask.model
-        predictions = predictions_by_layer(head, served.tokenizer, trace.hidden_states, top_k=_TOP_K)
+    """Return one token's vectors at every step, its attention, and what the heads of pre-training read from them."""
+    encoder, tokenizer, text, pair = served.encoder, served.tokenizer, request.text, request.pair
+    attention = attention_map(encoder, tokenizer, text, pair)
+    trace = trace_token(encoder, tokenizer, text, pair, token=request.token)
+    embeddings = input_embeddings(encoder, tokenizer.encode(text, pair))
+    parts = ("word", "segment", "position", "normalized")
     return {
         "tokens": trace.tokens,
-        "size": served.config.hidden_size,
-        "embeddings": _describe_vector(trace.hidden_states[0]),
+        "token_type_ids": trace.token_type_ids,
+        "token": trace.token,
+        "token_id": trace.input_ids[trace.token],
+        "heads": served.config.num_attention_heads,
+        "input": {name: _describe_vector(getattr(embeddings, name)[trace.token]) for name in parts},
         "layers": [
             {
                 "steps": {
-                    step.name: _describe_vector(getattr(layer, step.name)) for step in fields(LayerSteps)
+                    **_describe_projections(layer_attention, trace.token),
+                    **{step.name: _describe_vector(getattr(layer, step.name)) for step in fields(LayerSteps)},
                 },
-                "heads": _describe_heads(layer_attention.weights[:, token]),
+                "scores": _rounded(layer_attention.scores[:, trace.token]),
+                "weights": _rounded(layer_attention.weights[:, trace.token]),
                 "movements": _rounded(movements_T),
             }
             for layer, layer_attention, movements_T in zip(
                 trace.layers, attention.layers, trace.movements, strict=True
             )
         ],
-        "predictions": predictions and [[asdict(candidate) for candidate in layer] for layer in predictions],
+        "masked_lm": _describe_masked_lm(served, trace),
+        "pooler": _describe_pooler(served, trace),
+    }
+
+
+def _describe_projections(attention: LayerAttention, token: int) -> dict[str, Any]:
+    """Return a token's query, key and value, those of all heads side by side."""
+    return {
+        name: _describe_vector(getattr(attention, name)[:, token].flatten())
+        for name in ("query", "key", "value")
+    }
+
+
+def _describe_masked_lm(served: ServedModel, trace: TokenTrace) -> dict[str, Any] | None:
+    """Return what the MLM head reads from the token after each layer, or None if the model has no such head."""
+    if served.fill_mask is None:
+        return None
+    word_embeddings = served.encoder.embeddings.word_embeddings.weight
+    head = served.fill_mask.model.masked_lm
+    read = trace_masked_lm(head, word_embeddings, served.tokenizer, trace.hidden_states, top_k=_TOP_K)
+    return {
+        "transformed": _describe_vector(read.transformed),
+        "logits": _rounded(torch.tensor(read.logits)),
+        "candidates": [[asdict(candidate) for candidate in layer] for layer in read.candidates],
+    }
+
+
+def _describe_pooler(served: ServedModel, trace: TokenTrace) -> dict[str, Any] | None:
+    """Return the pooler's output and the next-sentence logits, or None if the model has no such head."""
+    if served.next_sentence is None:
+        return None
+    layer = served.next_sentence.model.next_sentence
+    with torch.inference_mode():
+        logits = layer(trace.pooled.to(layer.weight.device, layer.weight.dtype)).float()
+    return {
+        "pooled": _describe_vector(trace.pooled),
+        "logits": _rounded(logits.cpu()),
+        "is_next": _rounded(logits.softmax(-1)[IS_NEXT].cpu()),
     }
 
 
 def _describe_vector(vector: Tensor) -> dict[str, Any]:
-    """Return the size, the length and the first numbers of a vector."""
-    return {
-        "size": len(vector),
-        "norm": _rounded(vector.norm()),
-        "first": _rounded(vector[:_FIRST_OF_STEP]),
-    }
-
-
-def _describe_heads(weights: Tensor) -> list[list[tuple[int, float]]]:
-    """Return for each head the tokens with the largest weights, and these."""
-    top = weights.topk(min(_ATTENDED_TOKENS, weights.shape[1]))
-    return [
-        list(zip(tokens, weights, strict=True))
-        for tokens, weights in zip(top.indices.tolist(), _rounded(top.values), strict=True)
-    ]
+    """Return the length of a vector, and its numbers as float32 in base64."""
+    values = vector.numpy().astype("<f4")
+    return {"norm": _rounded(vector.norm()), "values": base64.b64encode(values.tobytes()).decode()}
 
 
 def _describe_word(served: ServedModel, request: WordRequest) -> dict[str, Any]:

@@ -4,12 +4,18 @@ import json
 import math
 import os
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cloze.artifacts import RUN_CONFIG
 from cloze.errors import InputError
 from cloze.run_files import METRICS
+from cloze.training.metrics_log import END
+
+_LAST_LINE_BYTES = 256
+"""At the end of the metrics, enough for a line of the kind "end"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,12 @@ class MetricsTail:
     more: bool
     """Whether more rows can be read at once."""
     seconds_since_change: float
+    is_finished: bool
+    """Whether the run has completed; never while more rows can be read."""
+    budget: float | None
+    """The steps or seconds of the run, if `run.toml` says so."""
+    budget_unit: str | None
+    """"steps" or "seconds"."""
 
 
 def read_new_rows(run: Path, after: str = "", *, max_bytes: int = 1 << 20) -> MetricsTail:
@@ -49,13 +61,39 @@ def read_new_rows(run: Path, after: str = "", *, max_bytes: int = 1 << 20) -> Me
     except OSError:
         raise InputError(f"no {METRICS}: not a run, or not started yet", where=run.name) from None
     complete = data[: data.rfind(b"\n") + 1]  # the last line may be half written
+    rows = tuple(row for line in complete.splitlines() if (row := _parse_row(line)) is not None)
+    unit, budget = _read_budget(run)
     return MetricsTail(
-        rows=tuple(row for line in complete.splitlines() if (row := _parse_row(line)) is not None),
+        rows=tuple(row for row in rows if row["kind"] != END),
         place=f"{status.st_ino}:{start + len(complete)}",
         is_anew=start == 0,
         more=len(data) == max_bytes and bool(complete),  # a line longer than max_bytes is not metrics
         seconds_since_change=max(0.0, time.time() - status.st_mtime),
+        is_finished=_is_finished(run),
+        budget=budget,
+        budget_unit=unit,
     )
+
+
+def _is_finished(run: Path) -> bool:
+    """Return whether the last line of the metrics says that the run has completed."""
+    with (run / METRICS).open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _LAST_LINE_BYTES))
+        last = stream.read().splitlines()[-1:]
+    return bool(last) and (row := _parse_row(last[0])) is not None and row["kind"] == END
+
+
+def _read_budget(run: Path) -> tuple[str | None, float | None]:
+    """Return the unit and the size of a pre-training run's budget, or None where `run.toml` does not say."""
+    try:
+        settings = tomllib.loads((run / RUN_CONFIG).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None, None
+    for unit, name in (("steps", "steps"), ("seconds", "budget_seconds")):
+        value = settings.get(name)
+        if isinstance(value, int | float) and value > 0:
+            return unit, value
+    return None, None
 
 
 def _parse_row(line: bytes) -> dict[str, Any] | None:

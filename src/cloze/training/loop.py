@@ -42,7 +42,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
 from cloze.training.memory import empty_cache, memory_errors
 from cloze.training.metric_sums import LogWindow, MetricAccumulator
-from cloze.training.metrics_log import VALIDATION, default_callbacks, read_metrics
+from cloze.training.metrics_log import FILLS, VALIDATION, default_callbacks, read_metrics
 from cloze.training.objective import BatchSource, Objective, StepData
 from cloze.training.optimizer import (
     build_optimizer,
@@ -385,8 +385,11 @@ class Trainer:
                 if self.context.any(stop):
                     raise StopRequested
                 sums.add(batch_metrics)
+            fills = self.objective.fill_samples()
         metrics = sums.means(self.objective.loss_names)
         self._callbacks.on_evaluation(self.state.step, {**metrics, "seconds": self.state.elapsed_seconds})
+        if fills:
+            self._callbacks.on_event(self.state.step, FILLS, {"fills": fills})
         shown = {name: f"{value:.4g}" for name, value in self.objective.shown_metrics(metrics).items()}
         start = f"step {self.state.step:,} held-out: "
         self.progress.note(start + join_values(shown, _MAX_LINE_WIDTH - len(start)))

@@ -13,6 +13,10 @@ from cloze.run_files import METRICS, write_run_files
 
 VALIDATION = "validation"
 """The kind of the lines of evaluations."""
+FILLS = "fills"
+"""The kind of the lines with words that the model filled in at an evaluation."""
+END = "end"
+"""The kind of the last line of a run that has used up its budget, or stopped early as configured."""
 
 
 class MetricsLog(Callback):
@@ -20,12 +24,13 @@ class MetricsLog(Callback):
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Open the file."""
+        self._step = step
         with file_io.disk_errors(run):
             run.mkdir(parents=True, exist_ok=True)
         self._path = run / METRICS
         rows = read_metrics(run) if self._path.exists() else []
-        text = "".join(json.dumps(row) + "\n" for row in rows if row["step"] <= step)
-        write_run_files(run, {METRICS: text})
+        kept = [row for row in rows if row["step"] <= step and row["kind"] != END]
+        write_run_files(run, {METRICS: "".join(json.dumps(row) + "\n" for row in kept)})
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
         """Append a line of the kind "train"."""
@@ -35,16 +40,19 @@ class MetricsLog(Callback):
         """Append a line of the kind "validation"."""
         self.on_event(step, VALIDATION, values)
 
-    def on_end(self, *, completed: bool) -> None:
-        """Record the checksum of the file."""
-        if self._path.exists():
-            write_run_files(self._path.parent, {}, record_metrics=True)
-
     def on_event(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
         """Append a line."""
+        self._step = step
         row = {"kind": kind, "step": step, **values}
         with file_io.disk_errors(self._path), self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
+
+    def on_end(self, *, completed: bool) -> None:
+        """Append a line of the kind "end" if the run has completed, and record the checksum of the file."""
+        if completed:
+            self.on_event(self._step, END, {})
+        if self._path.exists():
+            write_run_files(self._path.parent, {}, record_metrics=True)
 
 
 def default_callbacks() -> list[Callback]:

@@ -77,6 +77,10 @@ class Objective(nn.Module, ABC):
     def evaluate(self) -> Iterator[MetricSums]:
         """Yield the metrics of held-out batches: the same batches each time and on each rank."""
 
+    def fill_samples(self) -> list[dict[str, Any]]:
+        """Return a few held-out texts with what the model fills in; empty where it fills in nothing."""
+        return []
+
     @abstractmethod
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the sort key for choosing the best checkpoint; larger is better."""

@@ -1,0 +1,39 @@
+/** The script of the file that `cloze predict --explain` writes. */
+
+import { render } from "preact";
+import { fixed } from "./format";
+import { AttributionKey, type AttributedWord, Contributions, ShadedTexts } from "./parts/attribution";
+
+interface Explained {
+  texts: string[];
+  explained: string;
+  output: number;
+  baseline: string;
+  baseline_output: number;
+  convergence_gap: number;
+  steps: number;
+  words: AttributedWord[];
+}
+
+function Card({ number, of: text }: { number: number; of: Explained }) {
+  return (
+    <section class="card explained" aria-labelledby={`text-${number}`}>
+      <h3 id={`text-${number}`}>{number}. {text.explained}</h3>
+      <ShadedTexts texts={text.texts} words={text.words} />
+      <Contributions words={text.words} />
+      <p class="note">
+        Logit {fixed(text.output)}, {fixed(text.baseline_output)} for {text.baseline}s; {text.steps} steps, off by{" "}
+        {text.convergence_gap.toExponential(1)}.
+      </p>
+    </section>
+  );
+}
+
+const data: Explained[] = JSON.parse(document.getElementById("data")!.textContent!);
+render(
+  <>
+    <AttributionKey />
+    <div class="explanations">{data.map((text, i) => <Card number={i + 1} of={text} />)}</div>
+  </>,
+  document.getElementById("app")!,
+);

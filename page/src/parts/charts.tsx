@@ -1,0 +1,164 @@
+/** Bars, strips, maps and curves. Colors come from the style sheet, so that light and dark need no redrawing. */
+
+import { extent } from "d3-array";
+import { scaleLinear } from "d3-scale";
+import { line as linePath } from "d3-shape";
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import { fixed, percent, short } from "../format";
+import { Pixels } from "./pixels";
+import { SaveDrawing } from "./save";
+
+export interface BarRow {
+  label: string;
+  share: number;
+  strong?: boolean;
+}
+
+/** Shares as bars from 0 to 100%, in a table that can be read aloud. */
+export function Bars({ rows, name, file }: { rows: BarRow[]; name: string; file?: string }) {
+  return (
+    <>
+      <table class="bars" aria-label={name}>
+        <tbody>
+          {rows.map(({ label, share, strong }) => (
+            <tr class={strong ? "strong" : undefined}>
+              <th scope="row">{label}</th>
+              <td class="bar"><Bar share={share} /></td>
+              <td>{percent(share)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {file && <SaveDrawing name={file} draw={() => <BarsDrawing rows={rows} name={name} />} />}
+    </>
+  );
+}
+
+export function Bar({ share }: { share: number }) {
+  return (
+    <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="track" width={100} height={8} />
+      <rect class="fill" width={Math.max(0, 100 * share)} height={8} />
+    </svg>
+  );
+}
+
+/** The table of bars as one SVG. */
+function BarsDrawing({ rows, name }: { rows: BarRow[]; name: string }) {
+  const [left, width, step] = [150, 320, 26];
+  return (
+    <svg viewBox={`0 0 560 ${rows.length * step + 40}`}>
+      <text x={12} y={24} class="title">{name}</text>
+      {rows.map(({ label, share, strong }, i) => (
+        <g transform={`translate(0 ${i * step + 38})`} class={strong ? "strong" : undefined}>
+          <text x={left - 10} y={12} text-anchor="end">{label}</text>
+          <rect class="track" x={left} y={3} width={width} height={10} rx={2} />
+          <rect class="fill" x={left} y={3} width={width * share} height={10} rx={2} />
+          <text x={left + width + 10} y={12}>{percent(share)}</text>
+        </g>
+      ))}
+    </svg>
+  );
+}
+
+/** A table that scrolls sideways, with a shade where more of it is hidden. */
+export function Scroll({ label, class: css = "", children }: { label: string; class?: string; children: ComponentChildren }) {
+  return <div class={`scroll ${css}`} tabIndex={0} role="region" aria-label={label}>{children}</div>;
+}
+
+const LEVELS = 10;
+
+/** Squares of one unit, the stronger the darker: a path for each level of strength, of numbers from 0 to 1. */
+export function Squares({ rows }: { rows: ArrayLike<number>[] }) {
+  const paths = useMemo(() => {
+    const byLevel = Array.from({ length: LEVELS + 1 }, () => "");
+    rows.forEach((row, y) =>
+      Array.from(row).forEach((weight, x) => {
+        // the root shows small weights, too
+        byLevel[Math.round(LEVELS * Math.sqrt(weight))] += `M${x} ${y}h1v1h-1z`;
+      }),
+    );
+    return byLevel;
+  }, [rows]);
+  return <>{paths.map((d, level) => (level && d ? <path class="fill" d={d} opacity={level / LEVELS} /> : null))}</>;
+}
+
+/** A vector as a strip: one color above zero, the other below. */
+export function Strip({ values, largest }: { values: ArrayLike<number>; largest?: number }) {
+  const rows = useMemo(() => [values], [values]);
+  const full = useMemo(() => largest ?? Math.max(1e-9, ...Array.from(values, Math.abs)), [values, largest]);
+  return <Pixels class="strip" rows={rows} largest={full} />;
+}
+
+/** A table of similarities as colored cells. */
+export function HeatMap({ names, rows, caption, marks }: { names: string[]; rows: ArrayLike<number>[]; caption: string; marks?: ComponentChildren[] }) {
+  const lowest = Math.min(...rows.flatMap((row) => Array.from(row)));
+  const strength = (value: number) => Math.round(lowest > 0.9999 ? 100 : (100 * (value - lowest)) / (1 - lowest));
+  return (
+    <Scroll label={caption}>
+      <table class="heat" aria-label={caption}>
+        <thead>
+          <tr><td />{names.map((_, i) => <th scope="col">{i + 1}</th>)}</tr>
+        </thead>
+        <tbody>
+          {rows.map((row, y) => (
+            <tr>
+              <th scope="row">{marks?.[y]}<b>{y + 1}</b> {names[y]}</th>
+              {Array.from(row).map((value) => (
+                <td style={{ "--strength": `${strength(value)}%` }}><span>{fixed(value, 2)}</span></td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+export interface Curve {
+  steps: number[];
+  values: number[];
+}
+export interface Line {
+  kind: string;
+  name: string;
+  curve: Curve;
+}
+
+const WIDTH = 400;
+const HEIGHT = 190;
+const EDGE = { left: 46, right: 8, top: 8, bottom: 22 };
+const MAX_DOTS = 30;
+
+/** Curves over steps from 0 to `end`. */
+export function Curves({ lines, end, label, dotted = "held-out" }: { lines: Line[]; end: number; label: string; dotted?: string }) {
+  const [low = 0, high = 1] = extent(lines.flatMap((line) => line.curve.values));
+  const room = high > low ? [low, high] : high ? [Math.min(0, 2 * high), Math.max(0, 2 * high)] : [-1, 1];
+  const x = scaleLinear([0, end || 1], [EDGE.left, WIDTH - EDGE.right]);
+  const y = scaleLinear(room, [HEIGHT - EDGE.bottom, EDGE.top]).nice(4);
+  const path = linePath<number>();
+  return (
+    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
+      {y.ticks(4).map((tick) => (
+        <>
+          <line class="grid" x1={EDGE.left} x2={WIDTH - EDGE.right} y1={y(tick)} y2={y(tick)} />
+          <text class="tick" x={EDGE.left - 6} y={y(tick) + 4} text-anchor="end">{short(tick)}</text>
+        </>
+      ))}
+      {x.ticks(4).filter((tick) => Number.isInteger(tick)).map((tick) => (
+        <text class="tick" x={x(tick)} y={HEIGHT - 5} text-anchor={tick ? (tick === end ? "end" : "middle") : "start"}>{short(tick)}</text>
+      ))}
+      {lines.map(({ kind, name, curve }) => {
+        path.x((i) => x(curve.steps[i])).y((i) => y(curve.values[i]));
+        const d = path(curve.steps.map((_, i) => i)) ?? "";
+        return <path class={`curve ${kind}`} d={curve.steps.length === 1 ? `${d.replace("Z", "")}h.1` : d}><title>{name}</title></path>;
+      })}
+      {lines
+        .filter(({ kind, curve }) => kind === dotted && curve.steps.length <= MAX_DOTS)
+        .flatMap(({ kind, curve }) =>
+          curve.steps.map((step, i) => <circle class={`dot ${kind}`} cx={x(step)} cy={y(curve.values[i])} r={2.6} />),
+        )}
+    </svg>
+  );
+}

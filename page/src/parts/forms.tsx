@@ -1,0 +1,78 @@
+/** Fields, examples and switches. */
+
+import type { ComponentChildren } from "preact";
+import { useId } from "preact/hooks";
+import type { Kept } from "../address";
+import { noteTyping } from "../typing";
+
+/** A text to write, of one line or several, with its label above it. */
+export function TextField({ label, kept: [value, set], rows = 1 }: { label: string; kept: Kept; rows?: number }) {
+  const id = useId();
+  const write = (event: { currentTarget: { value: string } }) => {
+    noteTyping();
+    set(event.currentTarget.value);
+  };
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {rows === 1 ? (
+        <input id={id} type="text" dir="auto" autocomplete="off" spellcheck={false} value={value} onInput={write} />
+      ) : (
+        <textarea id={id} rows={rows} dir="auto" spellcheck={false} value={value} onInput={write} />
+      )}
+    </div>
+  );
+}
+
+/** Examples to begin with, one click each. */
+export function Examples<T>({ all, choose }: { all: readonly (readonly [string, T])[]; choose: (example: T) => void }) {
+  return (
+    <p class="examples">
+      <span class="muted">Examples</span>
+      {all.map(([name, example]) => (
+        <button type="button" class="chip" onClick={() => choose(example)}>{name}</button>
+      ))}
+    </p>
+  );
+}
+
+/** A setting that is on or off; it is kept as "1" where it differs from the initial one. */
+export function Switch({ label, kept: [value, set] }: { label: string; kept: Kept }) {
+  const id = useId();
+  return (
+    <span class="switch">
+      <input type="checkbox" id={id} checked={value === "1"} onChange={(event) => set(event.currentTarget.checked ? "1" : "", true)} />
+      <label for={id}>{label}</label>
+    </span>
+  );
+}
+
+/** A range with its label and what it is set to. */
+export function Slider(props: {
+  label: string;
+  min: number;
+  max: number;
+  value: number;
+  text: string;
+  shown?: string;
+  set: (value: number) => void;
+  children?: ComponentChildren;
+}) {
+  const id = useId();
+  return (
+    <p class="slider">
+      {props.children}
+      <label for={id}>{props.label}</label>
+      <input
+        type="range"
+        id={id}
+        min={props.min}
+        max={props.max}
+        value={props.value}
+        aria-valuetext={props.text}
+        onInput={(event) => props.set(Number(event.currentTarget.value))}
+      />
+      <output for={id}>{props.shown ?? props.text}</output>
+    </p>
+  );
+}

@@ -1,0 +1,106 @@
+/** A picture that can be saved as SVG or PNG. */
+
+import type { ComponentChildren, VNode } from "preact";
+import { render } from "preact";
+import { useRef } from "preact/hooks";
+
+const PROPERTIES = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity",
+  "font-family", "font-size", "font-weight", "text-anchor", "display", "transform", "transform-box",
+];
+const PIXEL_RATIO = 2;
+
+/** A picture with buttons that save the SVG in it. */
+export function Picture({ name, children }: { name: string; children: ComponentChildren }) {
+  const place = useRef<HTMLDivElement>(null);
+  return (
+    <div class="picture" ref={place}>
+      {children}
+      <SaveButtons name={name} picture={() => place.current!.querySelector("svg")!} />
+    </div>
+  );
+}
+
+/** Buttons that save an SVG which is drawn for that. */
+export function SaveDrawing({ name, draw }: { name: string; draw: () => VNode }) {
+  const place = useRef<HTMLSpanElement>(null);
+  const picture = () => {
+    render(draw(), place.current!);
+    return place.current!.querySelector("svg")!;
+  };
+  return (
+    <>
+      <span class="off-screen" aria-hidden="true" ref={place} />
+      <SaveButtons name={name} picture={picture} />
+    </>
+  );
+}
+
+function SaveButtons({ name, picture }: { name: string; picture: () => SVGSVGElement }) {
+  return (
+    <p class="saving examples">
+      <span class="muted">Save as</span>
+      <button type="button" class="chip" aria-label={`Save ${name} as SVG`} onClick={() => saveSvg(picture(), name)}>SVG</button>
+      <button type="button" class="chip" aria-label={`Save ${name} as PNG`} onClick={() => savePng(picture(), name)}>PNG</button>
+    </p>
+  );
+}
+
+function saveSvg(picture: SVGSVGElement, name: string): void {
+  download(new Blob([standalone(picture).text], { type: "image/svg+xml" }), `${name}.svg`);
+}
+
+async function savePng(picture: SVGSVGElement, name: string): Promise<void> {
+  const { text, width, height } = standalone(picture);
+  const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  const image = new Image();
+  image.src = address;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [width * PIXEL_RATIO, height * PIXEL_RATIO];
+  canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(address);
+  canvas.toBlob((blob) => blob && download(blob, `${name}.png`), "image/png");
+}
+
+/** An SVG with its styles in its elements, on the background of the page. */
+function standalone(picture: SVGSVGElement): { text: string; width: number; height: number } {
+  const copy = picture.cloneNode(true) as SVGSVGElement;
+  const originals = [picture, ...picture.querySelectorAll("*")];
+  [copy, ...copy.querySelectorAll("*")].forEach((element, i) => {
+    const style = getComputedStyle(originals[i]);
+    for (const property of PROPERTIES) {
+      const value = style.getPropertyValue(property);
+      if (value && value !== "none" && value !== "auto") (element as SVGElement).style.setProperty(property, value);
+      else if (property === "fill" && value === "none") (element as SVGElement).style.fill = "none";
+    }
+    element.removeAttribute("class");
+  });
+  const { x, y, width, height } = picture.viewBox.baseVal;
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("width", String(width));
+  copy.setAttribute("height", String(height));
+  const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [key, value] of Object.entries({ x, y, width, height })) background.setAttribute(key, String(value));
+  background.setAttribute("fill", cardColor());
+  copy.prepend(background);
+  return { text: new XMLSerializer().serializeToString(copy), width, height };
+}
+
+/** The color of cards as a color of today's scheme. */
+function cardColor(): string {
+  const probe = document.createElement("span");
+  probe.className = "card-color";
+  document.body.append(probe);
+  const color = getComputedStyle(probe).backgroundColor;
+  probe.remove();
+  return color;
+}
+
+function download(content: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

@@ -1,0 +1,181 @@
+/** Answers: a question on a text, the answer marked in it, and the scores it was chosen by. */
+
+import { scaleLinear } from "d3-scale";
+import { extent } from "d3-array";
+import { useEffect, useRef } from "preact/hooks";
+import { useKept } from "../address";
+import { fixed, part } from "../format";
+import { Bars } from "../parts/charts";
+import { Examples, TextField } from "../parts/forms";
+import { Picture } from "../parts/save";
+import { Section, type View } from "../parts/section";
+import { Answer, useAnswer } from "../server";
+
+const TEXT =
+  "The Amazon rainforest covers most of the Amazon basin of South America. The basin covers 7,000,000 square kilometres, " +
+  "of which 5,500,000 are covered by the rainforest. The majority of the forest lies in Brazil, followed by Peru with 13 percent " +
+  "and Colombia with 10 percent.";
+const EXAMPLES = [
+  ["Where", "Where does most of the forest lie?"],
+  ["How large", "How large is the basin?"],
+  ["No answer", "Who wrote the first book on the rainforest?"],
+] as const;
+
+export const answersView: View = {
+  id: "answers",
+  title: "Answers",
+  Body: () => (
+    <Section
+      title="A question on a text"
+      lead="The model gives each token two scores: one for the start of the answer, one for its end. The answer is the span with the largest sum."
+      needs="answer"
+      missing="No model here answers questions. Train one on SQuAD, and serve it:"
+      command="cloze finetune squad_v2 -m cloze-mini -d SQUAD -o RUN && cloze serve -m RUN"
+      Body={Answers}
+    />
+  ),
+};
+
+interface Candidate {
+  text: string;
+  start: number;
+  end: number;
+  probability: number;
+}
+interface Answered {
+  answer: string;
+  start: number | null;
+  end: number | null;
+  candidates: Candidate[];
+  null_odds?: number | null;
+  null_threshold?: number | null;
+}
+interface Scores {
+  pieces: string[];
+  offsets: [number, number][];
+  start_logits: number[];
+  end_logits: number[];
+}
+
+function Answers({ model }: { model: string }) {
+  const question = useKept("question", EXAMPLES[0][1]);
+  const context = useKept("context", TEXT);
+  const input = { question: question[0], context: context[0] };
+  const asked = useAnswer<Answered[]>("answer", { model, inputs: [input] });
+  const scores = useAnswer<Scores>("explore/span", { model, ...input });
+  return (
+    <>
+      <TextField label="Question" kept={question} />
+      <TextField label="Text" kept={context} rows={4} />
+      <Examples all={EXAMPLES} choose={(value) => question[1](value, true)} />
+      <Answer asked={asked} class="card">
+        {([found], { inputs }) => (
+          <>
+            <Found found={found} context={inputs[0].context} />
+            {scores.error !== undefined && <p class="error" role="alert">{scores.error}</p>}
+            {scores.answer && scores.question.body.context === inputs[0].context && scores.question.body.question === inputs[0].question && (
+              <SpanChart scores={scores.answer} found={found} />
+            )}
+            <Alternatives found={found} />
+          </>
+        )}
+      </Answer>
+    </>
+  );
+}
+
+function Found({ found: { answer, start, end }, context }: { found: Answered; context: string }) {
+  return (
+    <>
+      <p class="answer" aria-live="polite">{answer || (context.trim() ? "The text does not say." : "There is no text to answer from.")}</p>
+      <p class="running" dir="auto">
+        {start === null || end === null ? context : <>{part(context, 0, start)}<mark>{part(context, start, end)}</mark>{part(context, end)}</>}
+      </p>
+    </>
+  );
+}
+
+function Alternatives({ found }: { found: Answered }) {
+  const rows = found.candidates.slice(0, 5).map(({ text, probability }) => ({
+    label: text || "no answer",
+    share: probability,
+    strong: text === found.answer,
+  }));
+  return (
+    <div class="columns later">
+      <div class="candidates"><h3>Most probable answers</h3><Bars rows={rows} name="Most probable answers" file="answers" /></div>
+      <NullScale found={found} />
+    </div>
+  );
+}
+
+const STEP = 22;
+const TALL = 64;
+
+/** A bar up and a bar down for each token. */
+function SpanChart({ scores: { pieces, offsets, start_logits, end_logits }, found: { start, end } }: { scores: Scores; found: Answered }) {
+  const region = useRef<HTMLDivElement>(null);
+  const isInAnswer = offsets.map(([first, last]) => start !== null && end !== null && first >= start && last <= end);
+  const here = isInAnswer.indexOf(true);
+  useEffect(() => {
+    if (region.current) region.current.scrollLeft = here * STEP - region.current.clientWidth / 2;
+  }, [here]);
+  if (!pieces.length) return null;
+  const height = (logits: number[]) => scaleLinear(extent(logits) as [number, number], [0, TALL]);
+  const [up, down] = [height(start_logits), height(end_logits)];
+  const middle = TALL + 8;
+  const names = 9 + 7 * Math.max(...pieces.map((piece) => piece.length));
+  const [width, tall] = [pieces.length * STEP, middle + names + TALL + 16];
+  return (
+    <>
+      <h3>Start and end scores</h3>
+      <p class="note">
+        Start score of each token <span class="key fill-key">upwards</span>, end score <span class="key below-key">downwards</span>.
+      </p>
+      <Picture name="scores">
+        <div class="scroll" tabIndex={0} role="region" aria-label="Start and end scores of each token" ref={region}>
+          <svg class="spans" width={width} height={tall} viewBox={`0 0 ${width} ${tall}`} role="img" aria-label="Start and end scores">
+            {pieces.map((piece, i) => (
+              <g class={isInAnswer[i] ? "here" : undefined} transform={`translate(${i * STEP} 0)`}>
+                <title>{`${piece}: start ${fixed(start_logits[i], 2)}, end ${fixed(end_logits[i], 2)}`}</title>
+                <rect class="fill" x={4} width={STEP - 8} y={middle - up(start_logits[i])} height={up(start_logits[i])} rx={2} />
+                <text transform={`translate(${STEP / 2 + 4} ${middle + names}) rotate(-90)`}>{piece}</text>
+                <rect class="below" x={4} width={STEP - 8} y={middle + names + 8} height={down(end_logits[i])} rx={2} />
+              </g>
+            ))}
+          </svg>
+        </div>
+      </Picture>
+    </>
+  );
+}
+
+/** Where "no answer" stands beside its threshold. */
+function NullScale({ found: { null_odds, null_threshold } }: { found: Answered }) {
+  if (null_odds === undefined || null_odds === null) {
+    return <p class="note">This model was trained on questions that all have an answer: it always gives one.</p>;
+  }
+  const threshold = null_threshold ?? 0;
+  const reach = 1.25 * Math.max(1, Math.abs(null_odds - threshold));
+  const x = scaleLinear([-reach, reach], [10, 290]).clamp(true);
+  const isNone = null_odds > threshold;
+  return (
+    <div>
+      <h3>Or no answer?</h3>
+      <svg class="null" viewBox="0 0 300 64" role="img" aria-label={`Odds ${fixed(null_odds, 2)}, threshold ${fixed(threshold, 2)}`}>
+        <line class="grid" x1={8} x2={292} y1={32} y2={32} />
+        <line class="threshold" x1={150} x2={150} y1={18} y2={46} />
+        <circle class="dot" cx={x(null_odds - threshold)} cy={32} r={6} />
+        <text class="tick" x={8} y={60}>an answer</text>
+        <text class="tick" x={150} y={12} text-anchor="middle">threshold {fixed(threshold, 2)}</text>
+        <text class="tick" x={292} y={60} text-anchor="end">no answer</text>
+      </svg>
+      <p class="note">
+        No answer scores {fixed(Math.abs(null_odds), 2)} {null_odds < 0 ? "less" : "more"} than the best one,{" "}
+        {isNone
+          ? `over the threshold of ${fixed(threshold, 2)}: the model gives none.`
+          : `which is not over the threshold of ${fixed(threshold, 2)}: the model answers.`}
+      </p>
+    </div>
+  );
+}

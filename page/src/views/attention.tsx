@@ -1,0 +1,463 @@
+/** Attention within a text: all heads as small maps, one head or the mean of several as a map and as lines. */
+
+import { range } from "d3-array";
+import { linkHorizontal } from "d3-shape";
+import type { ComponentChildren } from "preact";
+import { useMemo, useRef } from "preact/hooks";
+import { setValues, useKept } from "../address";
+import { arrow, within } from "../format";
+import { Scroll, Squares } from "../parts/charts";
+import { Slider, Switch } from "../parts/forms";
+import { Pixels } from "../parts/pixels";
+import { Picture } from "../parts/save";
+import { noteTyping } from "../typing";
+import type { Cell } from "./row";
+
+export interface Attention {
+  tokens: string[];
+  segments: number[];
+  layers: number;
+  heads: number;
+  /** A row of weights for each token that attends. */
+  rows: (layer: number, head: number) => ArrayLike<number>[];
+}
+
+const SPECIAL = new Set(["[CLS]", "[SEP]", "<s>", "</s>"]);
+const MIN_WINDOW = 6;
+const WINDOW = 28;
+const PHONE_WINDOW = 13;
+const BETWEEN = {
+  all: "All tokens",
+  ab: "From A to B",
+  ba: "From B to A",
+  aa: "Within A",
+  bb: "Within B",
+};
+type Between = keyof typeof BETWEEN;
+
+/** The heads, tokens, map and lines of a text; `children` draws what belongs to the chosen weight. */
+export function AttentionExplorer({
+  of: attention,
+  children,
+}: {
+  of: Attention;
+  children: (cell: Cell, choose: (to: number) => void) => ComponentChildren;
+}) {
+  const { tokens, segments, layers, heads } = attention;
+  const size = tokens.length;
+  const numbers = {
+    layer: useKept("layer", String(Math.min(2, layers))),
+    head: useKept("head", "1"),
+    from: useKept("from", String(Math.min(3, size))),
+    to: useKept("to", ""),
+  };
+  const [average, setAverage] = useKept("heads", ""); // as in 1.2-2.3; empty for one head
+  const special = useKept("nospecial", "");
+  const [between, setBetween] = useKept("between", "all");
+  const [zoom, setZoom] = useKept("window", "");
+  const [start, setStart] = useKept("at", "1.1");
+
+  const layer = within(Number(numbers.layer[0]) - 1, layers);
+  const head = within(Number(numbers.head[0]) - 1, heads);
+  const averaged = parseHeads(average, layers, heads);
+  const weights = useMemo(
+    () => (averaged.length ? meanOf(averaged.map(([l, h]) => attention.rows(l, h))) : attention.rows(layer, head)),
+    [attention, average, layer, head],
+  );
+  const hasPair = segments.includes(1);
+  const side = (hasPair && between in BETWEEN ? between : "all") as Between;
+  const isShown = (i: number, segment?: "a" | "b") =>
+    !(special[0] && SPECIAL.has(tokens[i])) && (!segment || segments[i] === (segment === "b" ? 1 : 0));
+  const all = tokens.map((_, i) => i);
+  const fromTokens = all.filter((i) => isShown(i, side === "all" ? undefined : (side[0] as "a" | "b")));
+  const toTokens = all.filter((i) => isShown(i, side === "all" ? undefined : (side[1] as "a" | "b")));
+  const from = nearest(fromTokens, Number(numbers.from[0]) - 1);
+  const strongest = toTokens.reduce((best, i) => (weights[from]?.[i] > weights[from]?.[best] ? i : best), toTokens[0] ?? 0);
+  const to = numbers.to[0] ? nearest(toTokens, Number(numbers.to[0]) - 1) : strongest;
+
+  const choose = (change: Partial<Cell>) => {
+    noteTyping(); // while the pointer moves over tokens, nothing is asked
+    const next = { layer, head, from, to: undefined as number | undefined, ...change };
+    setValues({
+      layer: String(next.layer + 1),
+      head: String(next.head + 1),
+      from: String(next.from + 1),
+      to: next.to === undefined ? undefined : String(next.to + 1),
+    });
+  };
+  const chooseHead = (next: { layer: number; head: number }) => {
+    if (!average) return choose(next);
+    const others = averaged.filter(([l, h]) => l !== next.layer || h !== next.head);
+    const isNew = others.length === averaged.length;
+    const kept = isNew ? [...others, [next.layer, next.head] as [number, number]] : others;
+    setAverage(formatHeads(kept.length ? kept : averaged), true);
+  };
+  const averageAll = (chosen: [number, number][]) => setAverage(formatHeads(chosen), true);
+
+  const longest = Math.max(fromTokens.length, toTokens.length);
+  const count = Math.min(longest, Number(zoom) || (window.innerWidth < NARROW ? PHONE_WINDOW : WINDOW));
+  const [rowStart, columnStart] = start.split(".").map(Number);
+  const view = {
+    rows: windowOf(fromTokens, count, rowStart - 1, from),
+    columns: windowOf(toTokens, count, columnStart - 1, to),
+  };
+  const isWindowed = longest > Math.min(longest, MIN_WINDOW);
+  const title = averaged.length
+    ? `Mean of ${averaged.length} ${averaged.length === 1 ? "head" : "heads"}`
+    : `Layer ${layer + 1}, head ${head + 1}`;
+  const file = averaged.length ? "attention-mean" : `attention-layer-${layer + 1}-head-${head + 1}`;
+  const isEmpty = !fromTokens.length || !toTokens.length;
+  return (
+    <>
+      <div class="card">
+        <h3>Attention: {title[0].toLowerCase() + title.slice(1)}</h3>
+        <p class="note">
+          Choose a head; a row of its map is a token that attends, a column a token it attends to. Then point at a token or
+          move to it with Tab: the stronger the color of another token, the larger its weight.
+        </p>
+        <div class="pieces" role="group" aria-label="Tokens">
+          {tokens.map((token, i) => (
+            <button
+              type="button"
+              class={segments[i] ? "piece second" : "piece"}
+              aria-pressed={i === from}
+              aria-label={`${token}, attention weight ${(weights[from]?.[i] ?? 0).toFixed(2)}`}
+              style={{ "--strength": `${Math.round(100 * Math.sqrt(weights[from]?.[i] ?? 0))}%` }}
+              onPointerEnter={(event) => event.pointerType === "mouse" && choose({ from: i })}
+              onFocus={() => choose({ from: i })}
+              onClick={() => choose({ from: i })}
+            >
+              {token}
+              <small>{(weights[from]?.[i] ?? 0).toFixed(2)}</small>
+            </button>
+          ))}
+        </div>
+        <div class="controls">
+          <span class="switch">
+            <input
+              type="checkbox"
+              id="average-heads"
+              checked={averaged.length > 0}
+              onChange={(event) =>
+                setAverage(event.currentTarget.checked ? formatHeads(range(heads).map((h) => [layer, h])) : "", true)
+              }
+            />
+            <label for="average-heads">Mean of several heads</label>
+          </span>
+          <Switch label="Hide [CLS] and [SEP]" kept={special} />
+          {hasPair && (
+            <select aria-label="Which tokens attend to which" value={side} onChange={(event) => setBetween(event.currentTarget.value, true)}>
+              {Object.entries(BETWEEN).map(([key, name]) => <option value={key}>{name}</option>)}
+            </select>
+          )}
+          {isWindowed && (
+            <Slider
+              label="Tokens in view"
+              min={MIN_WINDOW}
+              max={longest}
+              value={count}
+              text={`${count} of ${longest}`}
+              set={(value) => setZoom(String(value))}
+            />
+          )}
+        </div>
+        {isEmpty ? (
+          <p class="muted later">No token is left to show.</p>
+        ) : (
+          <div class="look">
+            <HeadGrid
+              attention={attention}
+              isChosen={(l, h) => (averaged.length ? averaged.some(([a, b]) => a === l && b === h) : l === layer && h === head)}
+              current={[layer, head]}
+              isAverage={averaged.length > 0}
+              choose={chooseHead}
+              average={averageAll}
+              box={longest > count ? { ...view, size } : undefined}
+              moveWindow={(row, column) => setStart(`${indexIn(fromTokens, row) - (count >> 1) + 1}.${indexIn(toTokens, column) - (count >> 1) + 1}`)}
+              weights={weights}
+            />
+            <Picture name={file}>
+              <Matrix
+                tokens={tokens}
+                weights={weights}
+                rows={view.rows}
+                columns={view.columns}
+                from={from}
+                to={to}
+                allRows={fromTokens}
+                allColumns={toTokens}
+                choose={(from, to) => choose({ from, to })}
+              />
+            </Picture>
+          </div>
+        )}
+        {!isEmpty && (
+          <>
+            <h3 class="later">As lines</h3>
+            <p class="note">
+              From each token on the left to the tokens it attends to, where the weight is at least {MIN_WEIGHT}. Point at a token
+              to see its lines in full color.
+            </p>
+            <Picture name={`${file}-lines`}>
+              <Scroll label="Attention as lines">
+                <Lines tokens={tokens} weights={weights} rows={view.rows} columns={view.columns} from={from} choose={(from) => choose({ from })} />
+              </Scroll>
+            </Picture>
+          </>
+        )}
+      </div>
+      <div class="card">
+        <h3>One attention weight, step by step</h3>
+        {averaged.length ? (
+          <p class="note">A mean of heads is not computed from one query and one key. Switch the mean off to see the steps of a head.</p>
+        ) : isEmpty ? null : (
+          <>
+            <p class="note">Choose a square of the map above, or a bar below.</p>
+            {children({ layer, head, from, to }, (to) => choose({ to }))}
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+function parseHeads(text: string, layers: number, heads: number): [number, number][] {
+  return text
+    .split("-")
+    .map((pair) => pair.split(".").map((number) => Number(number) - 1) as [number, number])
+    .filter(([layer, head]) => layer >= 0 && layer < layers && head >= 0 && head < heads);
+}
+
+function formatHeads(chosen: [number, number][]): string {
+  return chosen.map(([layer, head]) => `${layer + 1}.${head + 1}`).sort().join("-");
+}
+
+function meanOf(maps: ArrayLike<number>[][]): number[][] {
+  return maps[0].map((row, from) => Array.from(row, (_, to) => maps.reduce((sum, weights) => sum + weights[from][to], 0) / maps.length));
+}
+
+function nearest(tokens: number[], wanted: number): number {
+  return tokens.reduce((best, i) => (Math.abs(i - wanted) < Math.abs(best - wanted) ? i : best), tokens[0] ?? 0);
+}
+
+function indexIn(tokens: number[], token: number): number {
+  return Math.max(0, tokens.indexOf(nearest(tokens, token)));
+}
+
+/** So many tokens from a place on, moved so that the chosen one is among them. */
+function windowOf(tokens: number[], count: number, start: number, chosen: number): number[] {
+  const at = Math.max(0, tokens.indexOf(chosen));
+  const last = Math.max(0, tokens.length - count);
+  const clamped = Math.max(0, Math.min(last, start || 0));
+  const first = at < clamped ? at : at >= clamped + count ? at - count + 1 : clamped;
+  return tokens.slice(first, first + count);
+}
+
+interface Window {
+  rows: number[];
+  columns: number[];
+  size: number;
+}
+
+/** Small maps of all heads; numbers of layers and heads choose a whole row or column for a mean. */
+function HeadGrid(props: {
+  attention: Attention;
+  isChosen: (layer: number, head: number) => boolean;
+  current: [number, number];
+  isAverage: boolean;
+  choose: (head: { layer: number; head: number }) => void;
+  average: (heads: [number, number][]) => void;
+  box?: Window;
+  moveWindow: (row: number, column: number) => void;
+  weights: ArrayLike<number>[];
+}) {
+  const { attention, isChosen, current, choose, average, isAverage } = props;
+  const { layers, heads } = attention;
+  const grid = useRef<HTMLDivElement>(null);
+  const move = (event: KeyboardEvent, layer: number, head: number) => {
+    const [down, right] = arrow(event);
+    if (!down && !right) return;
+    const next = { layer: within(layer + down, layers), head: within(head + right, heads) };
+    if (!isAverage) choose(next);
+    grid.current!.querySelector<HTMLElement>(`[data-head="${next.layer}.${next.head}"]`)?.focus();
+  };
+  return (
+    <div>
+      <Scroll label="Layers and heads">
+        <p class="axis">Heads across, layers down{isAverage ? "; click to add or to leave out" : ""}</p>
+        <div class="heads" role="group" aria-label="Layers and heads" style={{ "--heads": heads }} ref={grid}>
+          <span />
+          {range(heads).map((head) => (
+            <button type="button" class="axis-number" aria-label={`Mean of head ${head + 1} of all layers`} title={`Mean of head ${head + 1} of all layers`} onClick={() => average(range(layers).map((layer) => [layer, head]))}>
+              {head + 1}
+            </button>
+          ))}
+          {range(layers).map((layer) => (
+            <>
+              <button type="button" class="axis-number" aria-label={`Mean of all heads of layer ${layer + 1}`} title={`Mean of all heads of layer ${layer + 1}`} onClick={() => average(range(heads).map((head) => [layer, head]))}>
+                {layer + 1}
+              </button>
+              {range(heads).map((head) => {
+                const name = `layer ${layer + 1}, head ${head + 1}`;
+                const isStop = isAverage ? layer + head === 0 : layer === current[0] && head === current[1];
+                return (
+                  <button
+                    type="button"
+                    class="head"
+                    data-head={`${layer}.${head}`}
+                    aria-label={name}
+                    title={name}
+                    aria-pressed={isChosen(layer, head)}
+                    tabIndex={isStop ? 0 : -1 /* one stop of the Tab key; arrows move on from it */}
+                    onClick={() => choose({ layer, head })}
+                    onKeyDown={(event) => move(event, layer, head)}
+                  >
+                    <Thumbnail attention={attention} layer={layer} head={head} />
+                  </button>
+                );
+              })}
+            </>
+          ))}
+        </div>
+      </Scroll>
+      {props.box && <Overview weights={props.weights} box={props.box} move={props.moveWindow} />}
+    </div>
+  );
+}
+
+/** The whole map in small; the frame is what the large map shows, and moves to where it is clicked. */
+function Overview({ weights, box, move }: { weights: ArrayLike<number>[]; box: Window; move: (row: number, column: number) => void }) {
+  const { rows, columns, size } = box;
+  const place = (event: { clientX: number; clientY: number; currentTarget: Element }) => {
+    const { left, top, width, height } = event.currentTarget.getBoundingClientRect();
+    move(Math.floor(((event.clientY - top) / height) * size), Math.floor(((event.clientX - left) / width) * size));
+  };
+  const share = (value: number) => `${(100 * value) / size}%`;
+  return (
+    <div class="later">
+      <p class="axis">All {size} tokens; click to move the frame</p>
+      <div class="overview" aria-hidden="true" onPointerDown={place} onPointerMove={(event) => event.buttons === 1 && place(event)}>
+        <Pixels rows={weights} largest={1} />
+        <span
+          style={{
+            left: share(columns[0]),
+            top: share(rows[0]),
+            width: share(columns[columns.length - 1] - columns[0] + 1),
+            height: share(rows[rows.length - 1] - rows[0] + 1),
+          }}
+        />
+      </div>
+    </div>
+  );
+}
+
+function Thumbnail({ attention, layer, head }: { attention: Attention; layer: number; head: number }) {
+  return <Pixels rows={useMemo(() => attention.rows(layer, head), [attention, layer, head])} largest={1} />;
+}
+
+const UNIT = 20;
+const LETTER = 7.2;
+const MAX_LETTERS = 14;
+
+function clipped(token: string): string {
+  return token.length > MAX_LETTERS ? `${token.slice(0, MAX_LETTERS - 1)}…` : token;
+}
+
+function marginOf(tokens: string[]): number {
+  return 9 + LETTER * Math.min(MAX_LETTERS, Math.max(...tokens.map((token) => token.length)));
+}
+
+/** The map of weights, with the names of its rows and columns. */
+function Matrix(props: {
+  tokens: string[];
+  weights: ArrayLike<number>[];
+  rows: number[];
+  columns: number[];
+  from: number;
+  to: number;
+  allRows: number[];
+  allColumns: number[];
+  choose: (from: number, to: number) => void;
+}) {
+  const { tokens, weights, rows, columns, from, to, allRows, allColumns, choose } = props;
+  const [left, top] = [marginOf(rows.map((i) => tokens[i])), marginOf(columns.map((i) => tokens[i]))];
+  const cells = useMemo(() => rows.map((i) => columns.map((j) => weights[i][j])), [weights, rows.join(), columns.join()]);
+  const [width, height] = [left + columns.length * UNIT + 2, top + rows.length * UNIT + 2];
+  const click = (event: MouseEvent & { currentTarget: Element }) => {
+    const place = event.currentTarget.getBoundingClientRect();
+    const unit = width / place.width;
+    const row = rows[Math.floor(((event.clientY - place.top) * unit - top) / UNIT)];
+    const column = columns[Math.floor(((event.clientX - place.left) * unit - left) / UNIT)];
+    if (row !== undefined && column !== undefined) choose(row, column);
+  };
+  const press = (event: KeyboardEvent) => {
+    const [down, right] = arrow(event);
+    if (!down && !right) return;
+    choose(
+      allRows[within(allRows.indexOf(from) + down, allRows.length)],
+      allColumns[within(allColumns.indexOf(to) + right, allColumns.length)],
+    );
+  };
+  return (
+    <svg
+      class="matrix"
+      viewBox={`0 0 ${width} ${height}`}
+      style={{ maxWidth: `${1.35 * width}px` }}
+      tabindex={0}
+      role="application"
+      aria-label="Map of the head: the arrow keys move from square to square"
+      onClick={click}
+      onKeyDown={press}
+    >
+      <rect class="ground" x={left} y={top} width={columns.length * UNIT} height={rows.length * UNIT} />
+      <g transform={`translate(${left} ${top}) scale(${UNIT})`}><Squares rows={cells} /></g>
+      {rows.map((i, y) => (
+        <text class={i === from ? "here" : undefined} x={left - 6} y={top + (y + 0.5) * UNIT + 4} text-anchor="end">{clipped(tokens[i])}</text>
+      ))}
+      {columns.map((i, x) => (
+        <text class={i === to ? "here" : undefined} transform={`translate(${left + (x + 0.5) * UNIT + 4} ${top - 6}) rotate(-90)`}>{clipped(tokens[i])}</text>
+      ))}
+      <rect class="chosen" width={UNIT} height={UNIT} rx={3} x={left + columns.indexOf(to) * UNIT} y={top + rows.indexOf(from) * UNIT} />
+    </svg>
+  );
+}
+
+const LINE_HEIGHT = 22;
+const LINES_WIDTH = { wide: 420, narrow: 130 };
+const NARROW = 700; // pixels of the window
+const MIN_WEIGHT = 0.02;
+
+/** Two columns of tokens, with a line from each token to those it attends to: the thicker, the larger the weight. */
+function Lines(props: { tokens: string[]; weights: ArrayLike<number>[]; rows: number[]; columns: number[]; from: number; choose: (from: number) => void }) {
+  const { tokens, weights, rows, columns, from, choose } = props;
+  const left = 4 + marginOf(rows.map((i) => tokens[i]));
+  const right = left + (window.innerWidth < NARROW ? LINES_WIDTH.narrow : LINES_WIDTH.wide);
+  const y = (i: number) => (i + 0.5) * LINE_HEIGHT;
+  const [width, height] = [right + 4 + marginOf(columns.map((i) => tokens[i])), Math.max(rows.length, columns.length) * LINE_HEIGHT];
+  const link = linkHorizontal();
+  const lines = useMemo(
+    () =>
+      rows.flatMap((i, row) =>
+        columns.flatMap((j, column) => (weights[i][j] < MIN_WEIGHT ? [] : [{ i, j, weight: weights[i][j], d: link({ source: [left, y(row)], target: [right, y(column)] }) ?? "" }])),
+      ),
+    [weights, rows.join(), columns.join()],
+  );
+  return (
+    <svg class="lines" viewBox={`0 0 ${width} ${height}`} width={width} role="img" aria-label="Lines from each token to the tokens it attends to">
+      {lines.map(({ i, weight, d }) => (
+        <path
+          class={i === from ? "line here" : "line"}
+          d={d}
+          stroke-width={(0.5 + 3.5 * weight).toFixed(2)}
+          opacity={(i === from ? 0.35 + 0.65 * weight : 0.45 * weight).toFixed(2)}
+        />
+      ))}
+      {rows.map((i, row) => (
+        <text class={i === from ? "here" : undefined} x={left - 8} y={y(row) + 4} text-anchor="end" onPointerEnter={() => choose(i)} onClick={() => choose(i)}>{clipped(tokens[i])}</text>
+      ))}
+      {columns.map((i, column) => (
+        <text class={weights[from][i] >= 0.1 ? "here" : undefined} x={right + 8} y={y(column) + 4}>{clipped(tokens[i])}</text>
+      ))}
+    </svg>
+  );
+}

@@ -1,0 +1,87 @@
+/** Entities: names of people, places and other types, marked in the text. */
+
+import { useKept } from "../address";
+import { part } from "../format";
+import { Examples, TextField } from "../parts/forms";
+import { Section, type View } from "../parts/section";
+import { Answer, useAnswer } from "../server";
+
+const EXAMPLES = [
+  ["A biography", "Marie Curie was born in Warsaw and moved to Paris, where she taught at the Sorbonne with Pierre Curie."],
+  ["Sports", "Real Madrid beat Manchester United 3 to 1 in London on Wednesday, and Zidane praised the Spanish side."],
+] as const;
+const KINDS = 6; // of colors and of lines under a name
+
+export const entitiesView: View = {
+  id: "entities",
+  title: "Entities",
+  Body: () => (
+    <Section
+      title="Named entities"
+      lead="A tagger predicts for each word whether it is part of a name, and the type of the name. Each type has its own color and its own line under the name."
+      needs="tag"
+      missing="No model here finds entities. Train one on a file of words and tags, and serve it:"
+      command="cloze finetune tagging -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"
+      Body={Entities}
+    />
+  ),
+};
+
+interface Entity {
+  type: string;
+  text: string;
+  start: number;
+  end: number;
+  probability: number;
+}
+
+function Entities({ model }: { model: string }) {
+  const text = useKept("text", EXAMPLES[0][1]);
+  const asked = useAnswer<Entity[][]>("tag", { model, inputs: [text[0]] });
+  return (
+    <>
+      <TextField label="Text" kept={text} rows={3} />
+      <Examples all={EXAMPLES} choose={(value) => text[1](value, true)} />
+      <Answer asked={asked} class="card" isLive>
+        {([found], { inputs }) => <Found text={inputs[0]} entities={found} />}
+      </Answer>
+    </>
+  );
+}
+
+function Found({ text, entities }: { text: string; entities: Entity[] }) {
+  let end = 0;
+  const types = [...new Set(entities.map(({ type }) => type))].sort();
+  const kind = (type: string) => `kind kind-${types.indexOf(type) % KINDS}`;
+  return (
+    <>
+      <p class="running entities" dir="auto">
+        {entities.map((entity) => {
+          const before = part(text, end, entity.start);
+          end = entity.end;
+          return (
+            <>
+              {before}
+              <mark class={kind(entity.type)} title={`${entity.type}, ${Math.round(100 * entity.probability)} %`}>
+                {part(text, entity.start, end)}
+                <i>{entity.type} {Math.round(100 * entity.probability)} %</i>
+              </mark>
+            </>
+          );
+        })}
+        {part(text, end)}
+      </p>
+      <p class="remark">
+        {types.length
+          ? types.map((type, i) => (
+              <>
+                {i ? ", " : "Found: "}
+                {entities.filter((entity) => entity.type === type).length} <span class={kind(type)}>{type}</span>
+              </>
+            ))
+          : "No entity found"}
+        .
+      </p>
+    </>
+  );
+}

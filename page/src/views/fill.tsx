@@ -1,0 +1,160 @@
+/** Fill: hide words of a sentence, and see what the model would put there, from both sides or from the left alone. */
+
+import { useKept, setValues } from "../address";
+import chosen from "../examples.json";
+import { percent } from "../format";
+import { Bars } from "../parts/charts";
+import { Examples, Switch, TextField } from "../parts/forms";
+import { Section, type View } from "../parts/section";
+import { Answer, useAnswer } from "../server";
+
+const MASK = "[MASK]";
+const WORD = /\[MASK\]|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/gu;
+const TOP = 8;
+const LONG = 220; // characters from which the type shrinks
+
+export const fillView: View = {
+  id: "fill",
+  title: "Fill",
+  Body: () => (
+    <Section
+      title="Fill in the blank"
+      lead="BERT was pre-trained on one task: name the hidden word from the words on both sides. Click a word to hide it, or to show it again."
+      needs="fill"
+      missing="No model here fills in words. Serve a pre-trained one:"
+      command="cloze serve -m cloze-mini"
+      Body={Fill}
+    />
+  ),
+};
+
+interface Word {
+  text: string;
+  start: number;
+  end: number;
+  isHidden: boolean;
+}
+interface Candidate {
+  token: string;
+  probability: number;
+}
+
+function Fill({ model }: { model: string }) {
+  const text = useKept("text", chosen.fill[0].text);
+  const [hide, setHide] = useKept("hide", "");
+  const left = useKept("left", "");
+  const words = wordsOf(text[0], new Set(hide ? hide.split(",").map(Number) : []));
+  const hidden = words.filter((word) => word.isHidden);
+  const inputs = [withMasks(text[0], words), ...(left[0] ? hidden.map((word) => withMasks(text[0], words, word.end)) : [])];
+  const asked = useAnswer<Candidate[][][]>("fill", hidden.length ? { model, inputs, top_k: TOP } : null);
+  const toggle = (word: Word, number: number) => {
+    if (word.text === MASK) return; // a blank has nothing to show
+    const others = words.flatMap((other, i) => (other.isHidden && other.text !== MASK && i !== number ? [i] : []));
+    setHide([...others, ...(word.isHidden ? [] : [number])].sort((a, b) => a - b).join(","), true);
+  };
+  const source = chosen.fill.find((example) => example.text === text[0]);
+  return (
+    <>
+      <Sentence text={text[0]} words={words} toggle={toggle} />
+      {source && <p class="note">{source.caption} <cite>{source.source}</cite></p>}
+      <TextField label="Your own sentence" kept={[text[0], (value) => setValues({ text: value === chosen.fill[0].text ? undefined : value, hide: undefined })]} />
+      <Examples
+        all={chosen.fill.map((example) => [example.name, example.text] as const)}
+        choose={(value) => setValues({ text: value === chosen.fill[0].text ? undefined : value, hide: undefined }, true)}
+      />
+      <p><Switch label="Also mask the words on the right of each blank" kept={left} /></p>
+      {hidden.length ? (
+        <Answer asked={asked} class="masks" isLive>
+          {([full, ...alone], body) => {
+            const shown = wordsHiddenIn(hidden, full.length);
+            return shown.map((word, i) => <Blank word={word} number={i + 1} full={full[i]} left={body.inputs.length > 1 ? alone[i]?.[i] : undefined} />);
+          }}
+        </Answer>
+      ) : (
+        <div class="masks"><p class="muted">Nothing is hidden. Click a word above.</p></div>
+      )}
+    </>
+  );
+}
+
+/** The hidden words of an answer: while a newer question is on its way it may have fewer. */
+function wordsHiddenIn(hidden: Word[], count: number): Word[] {
+  return hidden.slice(0, count);
+}
+
+function wordsOf(text: string, hidden: Set<number>): Word[] {
+  return [...text.matchAll(WORD)].map((match, i) => ({
+    text: match[0],
+    start: match.index,
+    end: match.index + match[0].length,
+    isHidden: match[0] === MASK || hidden.has(i),
+  }));
+}
+
+/** The words as buttons, with the spaces between them. */
+function Sentence({ text, words, toggle }: { text: string; words: Word[]; toggle: (word: Word, number: number) => void }) {
+  let end = 0;
+  const size = text.length > LONG ? Math.max(0.5, LONG / text.length) : 1;
+  return (
+    <div class="sentence" dir="auto" role="group" aria-label="The sentence, word by word" style={{ "--size": size }}>
+      {words.map((word, i) => {
+        const before = text.slice(end, word.start);
+        end = word.end;
+        return (
+          <>
+            {before}
+            <button
+              type="button"
+              class="word"
+              aria-pressed={word.isHidden}
+              aria-label={word.text === MASK ? "a blank" : word.text}
+              title={word.isHidden ? "Show this word" : "Hide this word"}
+              onClick={() => toggle(word, i)}
+            >
+              {word.text === MASK ? "\u2003\u2003" : word.text}
+            </button>
+          </>
+        );
+      })}
+    </div>
+  );
+}
+
+/** The sentence as the model gets it. Words from a place on are hidden, not removed: the sentence keeps its length. */
+function withMasks(text: string, words: Word[], from = text.length): string {
+  let end = 0;
+  const parts = words.map((word) => {
+    const part = text.slice(end, word.start) + (word.isHidden || word.start >= from ? MASK : word.text);
+    end = word.end;
+    return part;
+  });
+  return parts.join("") + text.slice(end);
+}
+
+/** The candidates for one blank. */
+function Blank({ word, number, full, left }: { word: Word; number: number; full: Candidate[]; left?: Candidate[] }) {
+  const title = `Blank ${number}${word.text === MASK ? "" : ` · you hid “${word.text}”`}`;
+  const rows = (candidates: Candidate[]) =>
+    candidates.map(({ token, probability }) => ({
+      label: token,
+      share: probability,
+      strong: token.toLowerCase() === word.text.toLowerCase(),
+    }));
+  if (!left) return <div class="card"><h3>{title}</h3><Bars rows={rows(full)} name={`Blank ${number}`} file={`blank-${number}`} /></div>;
+  const [both, alone] = [full[0], left[0]];
+  return (
+    <div class="card wide">
+      <h3>{title}</h3>
+      <div class="columns">
+        <div><p class="note">With the words on both sides</p><Bars rows={rows(full)} name="With the words on both sides" file={`blank-${number}`} /></div>
+        <div><p class="note">With the words on the left only</p><Bars rows={rows(left)} name="With the words on the left only" file={`blank-${number}-left`} /></div>
+      </div>
+      <p class="remark">
+        {both.token === alone.token
+          ? `“${both.token}” is first both ways: ${percent(both.probability)} with the words on the right, ${percent(alone.probability)} without.`
+          : `The words on the right change the first guess from “${alone.token}” (${percent(alone.probability)}) to “${both.token}” (${percent(both.probability)}).`}
+      </p>
+      <p class="note">Each word on the right is replaced by a mask. BERT was trained with 15% of the words masked, so a long run of masks is unusual for it.</p>
+    </div>
+  );
+}

@@ -1,0 +1,161 @@
+/** Inside: the input embeddings, the attention of each head, and how one attention weight is computed. */
+
+import { useMemo } from "preact/hooks";
+import { setValues, useKept } from "../address";
+import { fixed, floats } from "../format";
+import { Scroll, Strip } from "../parts/charts";
+import { Examples, TextField } from "../parts/forms";
+import { Section, type View } from "../parts/section";
+import { Answer, useAnswer } from "../server";
+import { AttentionExplorer } from "./attention";
+import { type Cell, type Row, RowSteps } from "./row";
+
+const EXAMPLES: readonly (readonly [string, readonly [string, string]])[] = [
+  ["A pair", ["The man went to the store.", "He bought a gallon of milk."]],
+  ["It", ["The animal did not cross the street because it was too tired.", ""]],
+  ["Bank", ["They sat on the bank of the river.", ""]],
+];
+
+export const insideView: View = {
+  id: "inside",
+  title: "Inside",
+  Body: () => (
+    <Section
+      title="Inside the encoder"
+      lead="The input embeddings, the attention of every head, and one attention weight step by step, all in the numbers that the model computes."
+      needs="encode"
+      missing="No model here has an encoder. Serve one:"
+      command="cloze serve -m cloze-mini"
+      Body={Inside}
+    />
+  ),
+};
+
+/** Rows of a table: the lengths, and the first numbers. */
+interface Rows {
+  norms: number[];
+  first: number[][];
+}
+interface Found {
+  tokens: string[];
+  input_ids: number[];
+  token_type_ids: number[];
+  embeddings: { word: Rows; segment: Rows; position: Rows; normalized: Rows };
+  layers: number;
+  heads: number;
+  /** float32 [layers, heads, T, T] in base64. */
+  weights: string;
+}
+interface Text {
+  model: string;
+  text: string;
+  pair: string | null;
+}
+
+function Inside({ model }: { model: string }) {
+  const text = useKept("text", EXAMPLES[0][1][0]);
+  const pair = useKept("pair", EXAMPLES[0][1][1]);
+  const asked = useAnswer<Found>("explore/inside", { model, text: text[0], pair: pair[0] || null });
+  return (
+    <>
+      <div class="text-and-pair">
+        <TextField label="Text" kept={text} />
+        <TextField label="Second text, if there is one" kept={pair} />
+      </div>
+      <Examples
+        all={EXAMPLES}
+        choose={([one, other]) => {
+          const [first, second] = EXAMPLES[0][1];
+          setValues({ text: one === first ? undefined : one, pair: other === second ? undefined : other, from: undefined, to: undefined }, true);
+        }}
+      />
+      <Answer asked={asked}>
+        {(found, body: Text) => (
+          <>
+            <Input found={found} />
+            <Heads found={found} text={body} />
+          </>
+        )}
+      </Answer>
+    </>
+  );
+}
+
+/** The three embeddings of each token. */
+function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { found: Found }) {
+  const largest = useMemo(
+    () => Math.max(...[embeddings.word, embeddings.segment, embeddings.position].flatMap(({ first }) => first.flat().map(Math.abs))),
+    [embeddings],
+  );
+  const after = useMemo(() => Math.max(...embeddings.normalized.first.flat().map(Math.abs)), [embeddings]);
+  const line = (name: string, rows: Rows, most: number, css = "") => (
+    <tr class={css}>
+      <th scope="row">{name}</th>
+      {tokens.map((_, i) => (
+        <td>
+          <span class="vector" title={`${rows.first[i].map((value) => fixed(value)).join("  ")} …`}>
+            <Strip values={rows.first[i]} largest={most} />
+            <small>{fixed(rows.norms[i], 2)}</small>
+          </span>
+        </td>
+      ))}
+    </tr>
+  );
+  return (
+    <div class="card">
+      <h3>Input embeddings</h3>
+      <p class="note">
+        The text is split into tokens; ## continues a word. Each token becomes the sum of three rows of tables: of the token,
+        of its segment and of its position. Colored: the first 8 numbers of each vector, <span class="key fill-key">above</span>{" "}
+        and <span class="key below-key">below</span> zero; below them the length of the vector.
+      </p>
+      <Scroll label="Tokens and their embeddings">
+        <table class="input" aria-label="Tokens and their embeddings">
+          <thead>
+            <tr>
+              <th scope="row">Token</th>
+              {tokens.map((token, i) => <th scope="col" class={token_type_ids[i] ? "second" : "first"}>{token}</th>)}
+            </tr>
+          </thead>
+          <tbody>
+            <tr class="quiet-row"><th scope="row">Token id</th>{input_ids.map((id) => <td>{id}</td>)}</tr>
+            {line("Token embedding", embeddings.word, largest)}
+            {line("+ segment embedding, A or B", embeddings.segment, largest)}
+            {line("+ position embedding", embeddings.position, largest)}
+            {line("→ LayerNorm of the sum", embeddings.normalized, after, "sum")}
+          </tbody>
+        </table>
+      </Scroll>
+    </div>
+  );
+}
+
+function Heads({ found, text }: { found: Found; text: Text }) {
+  const attention = useMemo(() => {
+    const { tokens, token_type_ids, layers, heads } = found;
+    const [size, all] = [tokens.length, floats(found.weights)];
+    const rows = (layer: number, head: number) =>
+      tokens.map((_, from) => all.subarray(((layer * heads + head) * size + from) * size).subarray(0, size));
+    return { tokens, segments: token_type_ids, layers, heads, rows };
+  }, [found]);
+  return (
+    <AttentionExplorer of={attention}>
+      {(cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />}
+    </AttentionExplorer>
+  );
+}
+
+/** The numbers of one weight, as the server computes them. */
+function Steps({ text, tokens, cell, choose }: { text: Text; tokens: string[]; cell: Cell; choose: (to: number) => void }) {
+  const { layer, head, from } = cell;
+  const asked = useAnswer<Row>("explore/row", { ...text, layer, head, piece: from });
+  return (
+    <Answer asked={asked}>
+      {(row, body) =>
+        row.weights.length === tokens.length && (
+          <RowSteps row={row} tokens={tokens} cell={{ layer: body.layer, head: body.head, from: body.piece, to: cell.to }} choose={choose} />
+        )
+      }
+    </Answer>
+  );
+}

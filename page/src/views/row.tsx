@@ -1,0 +1,139 @@
+/** One head’s output for one token: query · key, ÷ √head size, softmax, the weighted values. */
+
+import { fixed } from "../format";
+import { Bar, Scroll, Strip } from "../parts/charts";
+
+const SHOWN = 6;
+
+export interface Row {
+  query: ArrayLike<number>;
+  key: ArrayLike<number>[];
+  products: number[];
+  scores: number[];
+  weights: number[];
+  /** The values, their products with the weights, and the sum; a page without a server does not have them. */
+  value?: number[][];
+  weighted?: number[][];
+  context?: number[];
+}
+
+export interface Cell {
+  layer: number;
+  head: number;
+  from: number;
+  to: number;
+}
+
+export function RowSteps({ row, tokens, cell, choose }: { row: Row; tokens: string[]; cell: Cell; choose: (to: number) => void }) {
+  const { layer, head, from, to } = cell;
+  return (
+    <>
+      <p class="remark" aria-live="polite">
+        In layer {layer + 1}, head {head + 1}, <b>{tokens[from]}</b> attends to <b>{tokens[to]}</b> with weight {fixed(row.weights[to])}.
+      </p>
+      <ol class="steps">
+        <li><Product row={row} tokens={tokens} from={from} to={to} /></li>
+        <li><Division row={row} to={to} /></li>
+        <li><Softmax row={row} tokens={tokens} to={to} choose={choose} /></li>
+        {row.value && <li><Values row={row} tokens={tokens} to={to} /></li>}
+      </ol>
+    </>
+  );
+}
+
+function Product({ row: { query, key, products }, tokens, from, to }: { row: Row; tokens: string[]; from: number; to: number }) {
+  const [q, k] = [Array.from(query), Array.from(key[to])];
+  const largest = Math.max(...q.map(Math.abs), ...k.map(Math.abs));
+  const order = q.map((_, i) => i).sort((a, b) => Math.abs(q[b] * k[b]) - Math.abs(q[a] * k[a]));
+  const shown = order.slice(0, SHOWN);
+  const rest = order.slice(SHOWN).reduce((sum, i) => sum + q[i] * k[i], 0);
+  return (
+    <>
+      <h4>query · key</h4>
+      <p class="note">The query of {tokens[from]} and the key of {tokens[to]}: {q.length} numbers each, multiplied one by one and summed.</p>
+      <p class="strips">
+        <span>query</span><Strip values={q} largest={largest} />
+        <span>key</span><Strip values={k} largest={largest} />
+      </p>
+      <table class="numbers" aria-label="The largest products">
+        <thead><tr>{["number", "query", "key", "product"].map((name) => <th scope="col">{name}</th>)}</tr></thead>
+        <tbody>
+          {shown.map((i) => (
+            <tr><th scope="row">{i + 1}</th><td>{fixed(q[i])}</td><td>{fixed(k[i])}</td><td>{fixed(q[i] * k[i])}</td></tr>
+          ))}
+          {order.length > shown.length && <tr><th scope="row">the other {order.length - shown.length}</th><td /><td /><td>{fixed(rest)}</td></tr>}
+        </tbody>
+        <tfoot><tr><th scope="row">sum</th><td /><td /><td>{fixed(products[to])}</td></tr></tfoot>
+      </table>
+    </>
+  );
+}
+
+function Division({ row: { query, products, scores }, to }: { row: Row; to: number }) {
+  return (
+    <>
+      <h4>÷ √head size</h4>
+      <p class="note">Sums of many products are large, and softmax of large numbers puts all weight on one token.</p>
+      <p class="formula">
+        {fixed(products[to])} ÷ √{query.length} = {fixed(products[to])} ÷ {fixed(Math.sqrt(query.length), 2)} = <b>{fixed(scores[to])}</b>
+      </p>
+    </>
+  );
+}
+
+function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; tokens: string[]; to: number; choose: (to: number) => void }) {
+  const total = scores.reduce((sum, score) => sum + Math.exp(score), 0);
+  const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+  return (
+    <>
+      <h4>softmax</h4>
+      <p class="formula">
+        e^{fixed(scores[to], 2)} ÷ Σ e^score = {fixed(Math.exp(scores[to]))} ÷ {fixed(total)} = <b>{fixed(weights[to])}</b>
+      </p>
+      <Scroll label="Attention weight of each token" class="tall">
+        <table class="bars scores" aria-label="Score and attention weight of each token">
+          <tbody>
+            {order.map((i) => (
+              <tr class={i === to ? "strong" : undefined}>
+                <th scope="row"><button type="button" class="link" aria-label={`${tokens[i]}, token ${i + 1}`} onClick={() => choose(i)}>{tokens[i]}</button></th>
+                <td>{fixed(scores[i], 2)}</td>
+                <td class="bar"><Bar share={weights[i]} /></td>
+                <td>{fixed(weights[i])}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </>
+  );
+}
+
+function Values({ row, tokens, to }: { row: Row; tokens: string[]; to: number }) {
+  const [weights, value, weighted, context] = [row.weights, row.value!, row.weighted!, row.context!];
+  const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+  const shown = [...new Set([to, ...order.slice(0, SHOWN - 1)])].sort((a, b) => weights[b] - weights[a]);
+  const largest = Math.max(...shown.flatMap((i) => value[i].map(Math.abs)));
+  const few = (vector: number[]) => `${vector.slice(0, 3).map((number) => fixed(number, 2)).join("  ")} …`;
+  return (
+    <>
+      <h4>weighted values</h4>
+      <p class="note">The value of each token, {value[0].length} numbers, times its weight. Their sum is the output of the head.</p>
+      <table class="numbers values" aria-label="Values times their weights">
+        <thead><tr>{["token", "weight", "weight × value", "first numbers"].map((name) => <th scope="col">{name}</th>)}</tr></thead>
+        <tbody>
+          {shown.map((i) => (
+            <tr class={i === to ? "strong" : undefined}>
+              <th scope="row">{tokens[i]}</th>
+              <td>{fixed(weights[i])}</td>
+              <td class="bar"><Strip values={weighted[i]} largest={largest} /></td>
+              <td>{few(weighted[i])}</td>
+            </tr>
+          ))}
+        </tbody>
+        <tfoot>
+          <tr><th scope="row">sum of all</th><td>1</td><td class="bar"><Strip values={context} largest={largest} /></td><td>{few(context)}</td></tr>
+        </tfoot>
+      </table>
+    </>
+  );
+}

@@ -1,0 +1,119 @@
+/** One word in several sentences: from one row of a table to as many vectors as there are meanings. */
+
+import { scaleLinear } from "d3-scale";
+import { symbol, symbolCircle, symbolDiamond, symbolSquare, symbolStar, symbolTriangle } from "d3-shape";
+import { useState } from "preact/hooks";
+import { useKept } from "../address";
+import { percent } from "../format";
+import { HeatMap } from "../parts/charts";
+import { Slider, TextField } from "../parts/forms";
+import { Picture } from "../parts/save";
+import { Answer, useAnswer } from "../server";
+
+const SENTENCES = [
+  "They sat on the bank of the river.",
+  "The bank of the river was covered with grass.",
+  "The boat was tied to the left bank.",
+  "",
+  "She works for a bank in the city.",
+  "The bank lent him money to buy a house.",
+  "He opened an account at the bank.",
+];
+const SHAPES = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond, symbolStar];
+
+interface Found {
+  occurrences: { sentence: number; start: number; end: number }[];
+  /** Of each layer, the table first. */
+  points: [number, number][][];
+  /** Of the variance that the plane shows. */
+  shares: number[];
+  cosines: number[][][];
+}
+
+/** Sentences with the number of their sense: an empty line begins the next sense. */
+export function bySense(text: string): { sentence: string; sense: number }[] {
+  let sense = 0;
+  let isNew = false;
+  const found: { sentence: string; sense: number }[] = [];
+  for (const line of text.split("\n").map((each) => each.trim())) {
+    if (!line) isNew = found.length > 0;
+    else {
+      if (isNew) sense += 1;
+      isNew = false;
+      found.push({ sentence: line, sense });
+    }
+  }
+  return found;
+}
+
+export function WordInContext({ model }: { model: string }) {
+  const word = useKept("word", "bank");
+  const text = useKept("sentences", SENTENCES.join("\n"));
+  const sentences = bySense(text[0]);
+  const asked = useAnswer<Found>("explore/word", { model, word: word[0].trim(), sentences: sentences.map(({ sentence }) => sentence) });
+  return (
+    <>
+      <div class="word-and-sentences">
+        <TextField label="Word" kept={word} />
+        <TextField label="Sentences, one a line; an empty line begins another sense" kept={text} rows={SENTENCES.length} />
+      </div>
+      <Answer asked={asked} class="card">
+        {(found, body) => <Explorer found={found} sentences={body.sentences} senses={sentences.map(({ sense }) => sense)} />}
+      </Answer>
+    </>
+  );
+}
+
+function Explorer({ found, sentences, senses }: { found: Found; sentences: string[]; senses: number[] }) {
+  const last = found.points.length - 1;
+  const [chosen, setLayer] = useState(last);
+  const layer = Math.min(chosen, last);
+  const name = layer ? `layer ${layer} of ${last}` : "the lookup table";
+  const shown = layer ? `${name}: the plane shows ${percent(found.shares[layer])} of how they differ` : `${name}: one row, one point`;
+  const senseOf = found.occurrences.map(({ sentence }) => senses[sentence] ?? 0);
+  return (
+    <>
+      <Slider label="Layer" min={0} max={last} value={layer} text={name} shown={shown} set={setLayer} />
+      <div class="senses">
+        <Picture name="senses">
+          <Plane points={found.points[layer]} names={found.occurrences.map(({ sentence }) => sentences[sentence])} senses={senseOf} />
+        </Picture>
+        <HeatMap
+          names={found.occurrences.map(({ sentence }) => sentences[sentence])}
+          rows={found.cosines[layer]}
+          caption={`Cosines of the word’s vectors in ${name}`}
+          marks={senseOf.map((sense) => <Shape sense={sense} size={70} />)}
+        />
+      </div>
+    </>
+  );
+}
+
+function Shape({ sense, size }: { sense: number; size: number }) {
+  return (
+    <svg class="sense-mark" viewBox="-7 -7 14 14" aria-hidden="true">
+      <path class={`sense sense-${sense % SHAPES.length}`} d={symbol(SHAPES[sense % SHAPES.length], size)() ?? ""} />
+    </svg>
+  );
+}
+
+const SIZE = 340;
+const ROOM = 26; // for the numbers at the edge
+
+/** The points, which glide to where another layer has them; color and shape are those of the sense. */
+function Plane({ points, names, senses }: { points: [number, number][]; names: string[]; senses: number[] }) {
+  const reach = Math.max(1e-9, ...points.flat().map(Math.abs)); // a layer's own scale: they grow upwards
+  const place = scaleLinear([-reach, reach], [ROOM, SIZE - ROOM]);
+  return (
+    <svg class="plane" viewBox={`0 0 ${SIZE} ${SIZE}`} role="img" aria-label="The vectors of the word, in two dimensions">
+      <path class="grid" d={`M${SIZE / 2} 8V${SIZE - 8}M8 ${SIZE / 2}H${SIZE - 8}`} />
+      {points.map(([x, y], i) => (
+        <g class="point" style={{ transform: `translate(${place(x).toFixed(1)}px, ${place(y).toFixed(1)}px)` }}>
+          <title>{names[i]}</title>
+          <path class={`sense sense-${senses[i] % SHAPES.length}`} d={symbol(SHAPES[senses[i] % SHAPES.length], 420)() ?? ""} />
+          <text text-anchor="middle" y={4}>{i + 1}</text>
+        </g>
+      ))}
+    </svg>
+  );
+}

@@ -1,0 +1,67 @@
+/** Why: the contribution of each word to a classifier's prediction, by integrated gradients. */
+
+import { useKept, setValues } from "../address";
+import { fixed } from "../format";
+import { AttributionKey, type AttributedWord, Contributions, ShadedTexts } from "../parts/attribution";
+import { Examples, TextField } from "../parts/forms";
+import { Section, type View } from "../parts/section";
+import { Answer, useAnswer } from "../server";
+
+const EXAMPLES = [
+  ["Praise", "The film is not perfect, but it is warm, funny and beautifully acted."],
+  ["Blame", "A dull story that wastes a wonderful cast."],
+] as const;
+
+export const whyView: View = {
+  id: "why",
+  title: "Why",
+  Body: () => (
+    <Section
+      title="Why this prediction?"
+      lead="The contribution of each word to the score of the predicted class, by integrated gradients from a text of [MASK] tokens to yours. The contributions sum to the difference of the two scores."
+      needs="explain"
+      missing="No model here classifies texts. Train one on a table of texts and labels, and serve it:"
+      command="cloze finetune classification -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"
+      Body={Why}
+    />
+  ),
+};
+
+interface Explanation {
+  explained: string;
+  output: number;
+  baseline_output: number;
+  convergence_gap: number;
+  steps: number;
+  words: AttributedWord[];
+}
+
+function Why({ model }: { model: string }) {
+  const text = useKept("text", EXAMPLES[0][1]);
+  const pair = useKept("pair", "");
+  const asked = useAnswer<Explanation[]>("explain", { model, inputs: [pair[0] ? [text[0], pair[0]] : text[0]] });
+  return (
+    <>
+      <div class="text-and-pair">
+        <TextField label="Text" kept={text} />
+        <TextField label="Second text, if there is one" kept={pair} />
+      </div>
+      <Examples all={EXAMPLES} choose={(value) => setValues({ text: value === EXAMPLES[0][1] ? undefined : value, pair: undefined }, true)} />
+      <Answer asked={asked} class="card" isLive>
+        {([found], { inputs }) => (
+          <>
+            <p class="answer">It says “{found.explained}”</p>
+            <ShadedTexts texts={[inputs[0]].flat()} words={found.words} />
+            <AttributionKey />
+            <h3 class="later">Largest contributions</h3>
+            <Contributions words={found.words} />
+            <p class="remark">
+              A text of masks scores {fixed(found.baseline_output)}, the words add {fixed(found.output - found.baseline_output)}: {fixed(found.output)}.{" "}
+              {found.steps} steps, off by {fixed(Math.abs(found.convergence_gap), 4)}.
+            </p>
+          </>
+        )}
+      </Answer>
+    </>
+  );
+}
