@@ -55,7 +55,7 @@ SEARCHES = {
     "imbalance": "guides/imbalanced-classes",
     "early stopping": "guides/overfitting",
     "learning rate": "guides/learning-rate",
-    "domain adaptation": "your-text",
+    "domain adaptation": "guides/adapt-to-your-domain",
 }
 """Words that readers type into the site's search, and a page that it must find."""
 
