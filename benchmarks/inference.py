@@ -36,7 +36,7 @@ class Inference(Benchmark):
     """Text with one text per line."""
     model: Model
     """A directory of sentence-transformers."""
-    fill: str = "cloze-mini"
+    fill: Annotated[str, tyro.conf.arg(metavar="MODEL")] = "cloze-mini"
     """A model with a masked-word head, for the rows of whole processes."""
     mrpc: OptionalPath = None
     """Directory of MRPC: adds the rows of fine-tuning."""

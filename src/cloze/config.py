@@ -24,7 +24,7 @@ from cloze.text_encoding import how_to_convert
 Config = TypeVar("Config")
 
 _MAX_TOML_BYTES = 1 << 24
-_MAX_INTEGER = 1 << 62
+_MAX_INTEGER = 1 << 64  # thresholds of 64-bit hashes are the largest
 _TOO_LARGE = "has more digits than any setting needs"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -275,7 +275,11 @@ def fenced(language: str) -> str:
     return "\n".join(re.findall(rf"```{language}\n(.*?)```", readme, re.DOTALL))
 
 
-COMMANDS = [line for line in fenced("sh").splitlines() if line.startswith("cloze ")]
+COMMANDS = [
+    line.partition(" | ")[0]
+    for line in fenced("sh").replace("\\\n", "").splitlines()
+    if line.startswith("cloze ")
+]
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -287,7 +291,18 @@ def test_commands_of_the_readme_are_parsed(line: str) -> None:
 
 def test_the_readme_shows_the_main_verbs() -> None:
     verbs = {line.split()[1] for line in COMMANDS}
-    assert {"demo", "vocab", "corpus", "pretrain", "fill", "next", "report", "finetune", "predict"} <= verbs
+    assert {
+        "demo",
+        "vocab",
+        "corpus",
+        "pretrain",
+        "fill",
+        "report",
+        "finetune",
+        "evaluate",
+        "predict",
+        "serve",
+    } <= verbs
 
 
 def test_the_readme_uses_public_names_in_python() -> None:
