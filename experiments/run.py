@@ -32,6 +32,7 @@ from cloze.progress import SILENT, Progress
 from cloze.training.environment import ENVIRONMENT
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
+from cloze.training.run import change_settings
 from cloze.training.run_lock import file_lock
 from experiments.plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
 from experiments.record import write_study_record
@@ -130,7 +131,7 @@ def _train(run: PlannedRun, progress: Progress) -> None:
     if (settings := run.directory / artifacts.RUN_CONFIG).exists():
         started = configuration.load(PretrainConfig, settings)
         moved = replace(started, data=run.config.data)  # where they are now
-        file_io.write_text(settings, configuration.to_toml(moved))
+        change_settings(run.directory, configuration.to_toml(moved))
         resume_pretraining(run.directory, progress=progress)
     else:
         shutil.rmtree(run.directory, ignore_errors=True)

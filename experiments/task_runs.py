@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.data.files import file_version
 from cloze.errors import InputError
 from cloze.progress import Progress
@@ -24,6 +24,7 @@ from cloze.tasks.hyperparameter_search import TRIALS, extract_scores
 from cloze.tasks.registry import find_task
 from cloze.tasks.run import SCORES
 from cloze.tasks.task import AnyTask
+from cloze.training.run import change_settings
 from experiments.results import TaskScores
 
 _MAJORITY = "majority_accuracy"
@@ -147,7 +148,7 @@ class TaskRun:
             started_task, started = load_finetuning(path=settings)
             train, dev = find_files(started_task, str(self.data), None)
             moved = replace(started, model=str(model), train=train, dev=dev)  # where they are now
-            file_io.write_text(settings, to_toml(started_task, moved))
+            change_settings(self.directory, to_toml(started_task, moved))
             resume_finetuning(self.directory, progress=progress)
         else:
             shutil.rmtree(self.directory, ignore_errors=True)  # killed before it had settings

@@ -227,6 +227,10 @@ REMEDIES = {
         CHECKPOINT,
     ),
     **dict.fromkeys(("another hidden size", "more layers", "more tokens than embeddings"), OTHER_MODEL),
+    **dict.fromkeys(
+        ("a run whose best is damaged", "a run whose latest is damaged"),
+        Remedy("(Copy it again)", edit=copied("run")),
+    ),
     "a config that is not JSON": instead(A_CHECKPOINT, "{tmp}/copy", "{checkpoint}"),
     "a config too deep": instead(A_CHECKPOINT, "{tmp}/copy", "{checkpoint}"),
     "weights that are not numbers": instead(

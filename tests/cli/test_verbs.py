@@ -20,6 +20,7 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.loading import load
 from cloze.inference.next_sentence import NextSentence
+from cloze.run_files import write_run_files
 from cloze.serving.served_model import ServedModel
 from helpers import assert_help_is_complete
 
@@ -129,7 +130,7 @@ USES_OF_A_RUN = {
 @pytest.mark.parametrize("verb", USES_OF_A_RUN)
 def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze: Cloze, verb: str) -> None:
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    (run / "best").write_text("checkpoints/step-00000002\n")
+    write_run_files(run, {"best": "checkpoints/step-00000002\n"})
     shutil.rmtree(run / "checkpoints/step-00000004")
     paths = sample_paths(tmp_path, samples) | {"run": run}
     assert (
@@ -142,7 +143,7 @@ def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze
 
 def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: Path) -> None:
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    (run / "best").write_text("checkpoints/step-00000002\n")
+    write_run_files(run, {"best": "checkpoints/step-00000002\n"})
     name = "embeddings.word_embeddings.weight"
     expected = load(run / "checkpoints/step-00000002")[0].state_dict()[name]
     assert not torch.equal(expected, load(run / "checkpoints/step-00000004")[0].state_dict()[name])
@@ -156,7 +157,7 @@ def test_a_run_without_a_best_checkpoint_means_its_latest(
     samples: Samples, tmp_path: Path, cloze: Cloze
 ) -> None:
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
-    (run / "best").unlink()
+    write_run_files(run, {"best": None})
     note = f"{run}: latest checkpoint, checkpoints/step-00000004\n"
     assert cloze(f"fill -m {run} [MASK]").err == note
     assert cloze(f"fill -m {run} [MASK] --quiet").err == ""

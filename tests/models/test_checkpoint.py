@@ -90,7 +90,7 @@ def test_classifier_labels_are_saved(config, randomize, tokenizer, tmp_path):
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
     assert theirs.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
     with pytest.raises(
-        InputError, match=r"classifier\.weight has shape \[3, 44\], the config says \[2, 44\]"
+        InputError, match=r"classifier\.weight has shape \[3, 48\], the config says \[2, 48\]"
     ):
         load_model(tmp_path, functools.partial(BertForSequenceClassification, num_labels=2))
 
@@ -203,12 +203,12 @@ def test_damaged_checkpoint_without_manifest_is_refused(external, damage, messag
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden_size": 40}, "word_embeddings.weight has shape [103, 44], the config says [103, 40]"),
-        ({"vocab_size": 104}, "word_embeddings.weight has shape [103, 44], the config says [104, 44]"),
+        ({"hidden_size": 40}, "word_embeddings.weight has shape [103, 48], the config says [103, 40]"),
+        ({"vocab_size": 104}, "word_embeddings.weight has shape [103, 48], the config says [104, 48]"),
         ({"num_hidden_layers": 4}, "no weight bert.encoder.layer.3.attention.self.query.weight, "),
         ({"num_hidden_layers": 2}, "unexpected weight bert.encoder.layer.2."),
-        ({"num_attention_heads": 7}, "hidden_size = 44 is not a multiple of num_attention_heads = 7"),
-        ({"hidden_size": "44"}, "hidden_size must be of type int"),
+        ({"num_attention_heads": 7}, "hidden_size = 48 is not a multiple of num_attention_heads = 7"),
+        ({"hidden_size": "48"}, "hidden_size must be of type int"),
         ({"hidden_act": "relu"}, "hidden_act = 'relu' is not a choice"),
         ({"model_type": "electra"}, "model_type 'electra', cloze reads bert, "),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
@@ -223,7 +223,7 @@ def test_config_of_another_model_is_refused(external, changes, message):
 
 
 def test_unexpected_weight_is_named(external):
-    edit_weights(external, lambda weights: weights.update({"classifier.weight": torch.zeros(2, 44)}))
+    edit_weights(external, lambda weights: weights.update({"classifier.weight": torch.zeros(2, 48)}))
     assert load_model(external)
     with pytest.raises(InputError, match=r"unexpected weight classifier\.weight: a BertForPreTraining"):
         load_model(external, BertForPreTraining)

@@ -181,7 +181,7 @@ def test_the_printed_remedies_work(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "--missing-labels drop leaves out such rows" in capsys.readouterr().err
     assert main([*command, "--missing-labels", "drop"]) == 0
     printed = capsys.readouterr()
-    assert "classes          {'x': " in printed.out
+    assert "classes          x 1, y 1" in printed.out
     assert "warning: " in printed.err
     assert "1 of 23 rows are left out: line 3: 'label' is 'nan'" in printed.err
     assert "2 classes: x (" in printed.err

@@ -97,7 +97,7 @@ def test_json_shapes_have_the_same_words_and_tags(write, shape, form):
 
 
 def test_examples_of_the_documentation_are_read(write):
-    page = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "table-files.md").read_text("utf-8")
     section = re.split(r"\n##+ ", page.split("## Words with tags")[1])[0]
     examples = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
     read_examples = [read(write("a.txt", example)) for example in examples]

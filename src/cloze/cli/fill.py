@@ -14,7 +14,7 @@ def run(
     *,
     model: options.Model,
     top_k: Annotated[int, arg(aliases=["-k"])] = 5,
-    long_texts: Literal["windows"] | None = None,
+    long_texts: Annotated[Literal["windows"] | None, arg(metavar="windows", help_behavior_hint="")] = None,
     device: options.Device = "auto",
     precision: options.Precision = None,
     flags: options.Flags,

@@ -169,7 +169,7 @@ def is_int8_directory(directory: Path) -> bool:
     config = directory / CONFIG
     if not config.is_file():
         return False
-    model_type = read_json(config).get("model_type")
+    model_type = read_json(config, remedy="Give the directory of a checkpoint").get("model_type")
     return isinstance(model_type, str) and model_type.startswith(INT8_PREFIX)
 
 

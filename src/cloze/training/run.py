@@ -12,7 +12,7 @@ from torch import nn
 from cloze import artifacts
 from cloze.callbacks import Callback
 from cloze.config import read_toml
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError
 from cloze.memory_file import MemoryFile
 from cloze.progress import Progress
 from cloze.run_files import METRICS, verify_run_files, write_run_files
@@ -154,6 +154,7 @@ def create_run_directory(run: Path, settings: str, data: Iterable[MemoryFile] = 
 
     Raises:
         InputError: another process uses the existing run, or a setting is not Unicode text.
+        RunError: the disk is full or cannot be written; no file is left.
     """
     check_not_locked(run)
     artifacts.clear_directory(run)
@@ -162,7 +163,11 @@ def create_run_directory(run: Path, settings: str, data: Iterable[MemoryFile] = 
         for file in data
         if Path(file).is_relative_to(run)
     }
-    write_run_files(run, {artifacts.RUN_CONFIG: settings, **files})
+    try:
+        write_run_files(run, {artifacts.RUN_CONFIG: settings, **files})
+    except RunError:
+        artifacts.clear_directory(run)
+        raise
 
 
 def is_changeable(setting: str) -> bool:
