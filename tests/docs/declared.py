@@ -76,6 +76,7 @@ PAGES = {
     "docs/your-data.md": Page(
         inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt",
     ),
+    "docs/reference/table-files.md": Page(inputs="MODEL=run films.csv"),
     "docs/guides/messy-csv.md": Page(inputs="tickets.csv=text:0"),
     "docs/guides/imbalanced-classes.md": Page(inputs="examples", is_long=True),
     "docs/guides/learning-rate.md": Page(inputs="examples", is_long=True),
