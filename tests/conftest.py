@@ -203,7 +203,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         counts, failed = 0, 0
         for outcome in ("passed", "failed", "error"):
             for report in terminalreporter.getreports(outcome):
-                count = dict(report.user_properties).get(f"trials: {kind}", 0)
+                # a file that cannot be collected has no properties
+                count = dict(getattr(report, "user_properties", ())).get(f"trials: {kind}", 0)
                 counts += count
                 failed += outcome != "passed" and count > 0
         if counts:

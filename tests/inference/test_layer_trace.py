@@ -8,7 +8,7 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
-from cloze.inference.layer_trace import LayerSteps, predictions_by_layer, trace_token
+from cloze.inference.layer_trace import LayerSteps, trace_masked_lm, trace_token
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMaskedLM
@@ -65,15 +65,21 @@ def test_movement_is_the_change_of_direction(model: BertForMaskedLM, tokenizer: 
         torch.testing.assert_close(trace.movements[:, token], 1 - cosines, rtol=1e-4, atol=1e-5)
 
 
+@torch.no_grad()
 def test_the_last_layer_predicts_as_fill_mask_does(model: BertForMaskedLM, tokenizer: Tokenizer) -> None:
     trace = trace_token(model.bert, tokenizer, TEXT, token=MASKED)
-    predictions = predictions_by_layer(model, tokenizer, trace.hidden_states, top_k=4)
+    embeddings = model.bert.embeddings.word_embeddings.weight
+    predicted = trace_masked_lm(model.masked_lm, embeddings, tokenizer, trace.hidden_states, top_k=4)
     (expected,) = FillMask(model, tokenizer)(TEXT, top_k=4)
-    assert [each.token for each in predictions[-1]] == [each.token for each in expected]
-    assert [each.probability for each in predictions[-1]] == pytest.approx(
+    assert [each.token for each in predicted.candidates[-1]] == [each.token for each in expected]
+    assert [each.probability for each in predicted.candidates[-1]] == pytest.approx(
         [each.probability for each in expected]
     )
-    assert len(predictions) == 4
+    assert len(predicted.candidates) == 4
+    for candidate, logit in zip(expected, predicted.logits, strict=True):
+        token_id = TOKENS.index(candidate.token)
+        product = predicted.transformed @ embeddings[token_id] + model.masked_lm.bias[token_id]
+        assert logit == pytest.approx(product.item(), abs=1e-5)
 
 
 def test_hooks_are_removed_and_wrong_tokens_refused(model: BertForMaskedLM, tokenizer: Tokenizer) -> None:
