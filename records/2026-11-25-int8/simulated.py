@@ -1,4 +1,4 @@
-"""What each choice of rounding costs, computed in float32: cosines of vectors with those of float32.
+"""Simulate choices of rounding in float32, and print the cosines of vectors with those of float32.
 
     python simulated.py MODEL LINES
 
