@@ -30,6 +30,7 @@ from cloze.training.config import TrainingConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
+from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
 from cloze.training.precision import resolve_dtype
@@ -103,6 +104,8 @@ class TrainingRun:
         checkpoint = newest_checkpoint(self.path, self.progress)
         changes = check_settings(self.path, None if checkpoint is None else checkpoint / SETTINGS_FILE)
         verify_run_files(self.path, names=(METRICS,))
+        if (self.path / METRICS).exists():
+            read_metrics(self.path)
         return checkpoint, changes
 
     def _initial_state(self) -> TrainingState:
