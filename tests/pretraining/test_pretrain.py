@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import DistilBertConfig, DistilBertForMaskedLM
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
@@ -206,6 +207,20 @@ def test_masked_lm_checkpoint_continues_without_pairs(pretrained, tmp_path):
     assert FillMask.load(
         pretrained("second", steps=2, init=str(masked), pairs=PairsConfig(next_sentence=False))
     )
+
+
+def test_run_from_a_published_distilbert_resumes(nano, pretrained, tmp_path):
+    vocabulary = Tokenizer.load(nano.data)
+    config = DistilBertConfig(
+        vocab_size=vocabulary.vocab_size, dim=32, n_layers=2, n_heads=2, hidden_dim=48, pad_token_id=0
+    )
+    DistilBertForMaskedLM(config).save_pretrained(tmp_path / "published")
+    vocabulary.save(tmp_path / "published")
+    run = pretrained(steps=2, init=str(tmp_path / "published"), pairs=PairsConfig(next_sentence=False))
+    resume_pretraining(run)
+    change_settings(run, "model.num_hidden_layers=1")
+    with pytest.raises(InputError, match=r"run\.toml: model differs from the start of the run"):
+        resume_pretraining(run)
 
 
 def change_settings(run: Path, *overrides: str) -> None:

@@ -175,9 +175,8 @@ def _is_run_of(config: PretrainConfig, run: Path) -> bool:
 def _has_architecture(settings: ModelConfig, encoder: BertConfig) -> bool:
     """Return whether an encoder has the architecture of the settings, and otherwise that of any checkpoint."""
     expected = settings.encoder(vocab_size=encoder.vocab_size)
-    known = {field.name for field in fields(settings)}
-    unset = {field.name: getattr(encoder, field.name) for field in fields(encoder) if field.name not in known}
-    return replace(expected, **unset) == encoder
+    names = {field.name for field in fields(settings)} & {field.name for field in fields(encoder)}
+    return all(getattr(expected, name, None) == getattr(encoder, name) for name in names)
 
 
 def _training_run(
