@@ -25,7 +25,7 @@ from cloze.cli.options import OptionalPath
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.errors import InputError
 from cloze.pretraining.config import Size
-from cloze.reports.plots import BASELINE, TRAIN, draw_svg
+from cloze.reports.plots import ACCENT, MUTED, draw_svg
 from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import configure_process_memory
@@ -211,10 +211,10 @@ def _plot(part: str, points: Sequence[Point], quantity: str) -> Callable[[Axes],
     def plot(axes: Axes) -> None:
         places = [point.at for point in points]
         values = [median(p.seconds) if quantity == "seconds" else p.peak_bytes / 1e6 for p in points]
-        axes.plot(places, values, marker="o", color=TRAIN)
+        axes.plot(places, values, marker="o", color=ACCENT)
         if part in ("batches", "corpus"):
             line = [values[0] * place / places[0] for place in places]
-            axes.plot(places, line, color=BASELINE, linestyle="dashed")
+            axes.plot(places, line, color=MUTED, linestyle="dashed")
         axes.set_xticks(places, [point.label for point in points])
         axes.set_ylim(bottom=0)
         axes.set_xlabel(_TITLES[part].partition(",")[0])

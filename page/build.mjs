@@ -20,6 +20,7 @@ const BUNDLES = [
   ["src/styles/explorer.css", join(PAGE, "style.css"), undefined],
   ["src/attention-file.tsx", join(REPORTS, "attention.js"), "iife"],
   ["src/explanations-file.tsx", join(REPORTS, "explanations.js"), "iife"],
+  ["src/report-file.tsx", join(REPORTS, "report.js"), "iife"],
   ["src/styles/report.css", join(REPORTS, "page.css"), undefined],
 ];
 

@@ -39,7 +39,7 @@ def test_a_record_has_plots_of_time_and_memory_of_each_part(tmp_path: Path) -> N
     for name in ("lengths-seconds", "lengths-memory", "corpus-seconds", "corpus-memory"):
         picture = (tmp_path / "record" / f"{name}.svg").read_text()
         assert picture.startswith("<svg")
-        assert "stroke: var(--train, #" in picture  # works without a page that sets the variable
+        assert "stroke: var(--accent, #" in picture  # works without a page that sets the variable
         assert not re.search(r"var\([^,)]*\)", picture)
         assert f"({name}.svg)" in page
     assert json.loads((tmp_path / "record" / "record.json").read_text())["parts"]["lengths"][0]["at"] == 32.0

@@ -15,7 +15,10 @@ from cloze.serving.explorer_routes import PAGE
 
 SOURCES = Path(__file__).resolve().parents[2] / "page"
 REPORTS = Path(attention_page.__file__).parent
-BUILT = [*PAGE.iterdir(), REPORTS / "attention.js", REPORTS / "explanations.js", REPORTS / "page.css"]
+BUILT = [
+    *PAGE.iterdir(),
+    *(REPORTS / name for name in ("attention.js", "explanations.js", "report.js", "page.css")),
+]
 MAX_BYTES = 300_000
 
 

@@ -126,17 +126,36 @@ export interface Line {
   curve: Curve;
 }
 
+export interface Mark {
+  step: number;
+  label: string;
+}
+
 const WIDTH = 400;
 const HEIGHT = 190;
 const EDGE = { left: 46, right: 8, top: 8, bottom: 22 };
+const TIMES_HEIGHT = 16;
 const MAX_DOTS = 30;
 
+interface CurvesOptions {
+  lines: Line[];
+  end: number;
+  label: string;
+  /** The kind of the lines whose points are shown, if they are few. */
+  dotted?: string;
+  /** Steps with a dotted vertical line. */
+  phases?: number[];
+  /** A second scale above. */
+  times?: Mark[];
+}
+
 /** Curves over steps from 0 to `end`. */
-export function Curves({ lines, end, label, dotted = "held-out" }: { lines: Line[]; end: number; label: string; dotted?: string }) {
+export function Curves({ lines, end, label, dotted = "held-out", phases = [], times = [] }: CurvesOptions) {
+  const top = times.length ? EDGE.top + TIMES_HEIGHT : EDGE.top;
   const [low = 0, high = 1] = extent(lines.flatMap((line) => line.curve.values));
   const room = high > low ? [low, high] : high ? [Math.min(0, 2 * high), Math.max(0, 2 * high)] : [-1, 1];
   const x = scaleLinear([0, end || 1], [EDGE.left, WIDTH - EDGE.right]);
-  const y = scaleLinear(room, [HEIGHT - EDGE.bottom, EDGE.top]).nice(4);
+  const y = scaleLinear(room, [HEIGHT - EDGE.bottom, top]).nice(4);
   const path = linePath<number>();
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
@@ -149,6 +168,13 @@ export function Curves({ lines, end, label, dotted = "held-out" }: { lines: Line
       {x.ticks(4).filter((tick) => Number.isInteger(tick)).map((tick) => (
         <text class="tick" x={x(tick)} y={HEIGHT - 5} text-anchor={tick ? (tick === end ? "end" : "middle") : "start"}>{short(tick)}</text>
       ))}
+      {times.map((time) => (
+        <>
+          <line class="grid" x1={x(time.step)} x2={x(time.step)} y1={top - 4} y2={top} />
+          <text class="tick" x={x(time.step)} y={12} text-anchor={x(time.step) > WIDTH - 40 ? "end" : "middle"}>{time.label}</text>
+        </>
+      ))}
+      {phases.map((step) => <line class="phase" x1={x(step)} x2={x(step)} y1={top} y2={HEIGHT - EDGE.bottom} />)}
       {lines.map(({ kind, name, curve }) => {
         path.x((i) => x(curve.steps[i])).y((i) => y(curve.values[i]));
         const d = path(curve.steps.map((_, i) => i)) ?? "";

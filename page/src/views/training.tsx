@@ -3,8 +3,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useKept } from "../address";
 import { clock, percent, short } from "../format";
-import { type Curve, Curves, type Line, Scroll } from "../parts/charts";
-import { Picture } from "../parts/save";
+import { type Curve, type Line, Scroll } from "../parts/charts";
+import { type Measure, Measures } from "../parts/measures";
 import { Head, type View } from "../parts/section";
 import { Command } from "../parts/share";
 import { ask, Refusal } from "../server";
@@ -131,20 +131,7 @@ function Run({ rows, status }: { rows: Row[]; status: Status }) {
       )}
       <Samples rows={rows} />
       <div class="figures">
-        {measures(rows).map(({ name, lines }) => {
-          const values = lines.map((line) => `${line.name} ${short(line.curve.values[line.curve.values.length - 1])}`);
-          return (
-            <figure class="card" key={name}>
-              <figcaption>
-                <b>{words(name)}</b>
-                <span class="legend">{lines.map((line, i) => <span class={line.kind}>{values[i]}</span>)}</span>
-              </figcaption>
-              <Picture name={name}>
-                <Curves lines={lines} end={end} label={`${words(name)} over ${end} steps: ${values.join(", ")}`} />
-              </Picture>
-            </figure>
-          );
-        })}
+        <Measures of={measures(rows)} end={end} />
       </div>
     </>
   );
@@ -184,7 +171,7 @@ function Samples({ rows }: { rows: Row[] }) {
 }
 
 /** The curves of a run: losses first, then scores, then how the training went. */
-function measures(rows: Row[]): { name: string; lines: Line[] }[] {
+function measures(rows: Row[]): Measure[] {
   const names = new Set(rows.flatMap((row) => Object.keys(row).filter((name) => !BOOKKEEPING.has(name) && typeof row[name] === "number")));
   const rank = (name: string) =>
     name === "loss" ? 0 : name.endsWith("loss") ? 1 : ["learning_rate", "gradient_norm", "tokens_per_second"].includes(name) ? 3 : 2;
@@ -200,7 +187,7 @@ function measures(rows: Row[]): { name: string; lines: Line[] }[] {
         { kind: "train", name: "training", curve: curveOf(rows, "train", name) },
         { kind: "held-out", name: "held out", curve: curveOf(rows, "validation", name) },
       ];
-      return { name, lines: lines.filter((line) => line.curve.values.length) };
+      return { name, title: words(name), lines: lines.filter((line) => line.curve.values.length) };
     })
     .filter(({ lines }) => lines.length);
 }

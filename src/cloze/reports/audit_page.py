@@ -24,7 +24,7 @@ from cloze.reports.page import (
     render_page,
     section,
 )
-from cloze.reports.plots import TRAIN, draw_svg
+from cloze.reports.plots import ACCENT, draw_svg
 from cloze.tables import text_table
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -248,7 +248,7 @@ def _figures(audit: Audit) -> str:
 
 def _plot_bars(lengths: Distribution, axes: Axes) -> None:
     positions = range(len(lengths.bin_starts))
-    axes.bar(positions, lengths.bin_counts, width=0.86, color=TRAIN)
+    axes.bar(positions, lengths.bin_counts, width=0.86, color=ACCENT)
     step = -(-len(positions) // _MAX_TICKS)
     axes.set_xticks(positions[::step], [f"{start:,}" for start in lengths.bin_starts[::step]])
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
@@ -257,7 +257,7 @@ def _plot_bars(lengths: Distribution, axes: Axes) -> None:
 
 def _plot_ranks(audit: Audit, axes: Axes) -> None:
     ranks, counts = zip(*audit.counts_at_ranks, strict=True)
-    axes.loglog(ranks, counts, color=TRAIN, marker="o")
+    axes.loglog(ranks, counts, color=ACCENT, marker="o")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=6))
         axis.set_minor_locator(NullLocator())

@@ -70,7 +70,7 @@ def confusion_matrix_svg(matrix: Sequence[Sequence[int]], names: Sequence[str]) 
             title = f"{names[i]} predicted as {names[j]}: {count:,} of {total:,}"
             parts.append(
                 f'<g><title>{escape(title)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{_CELL - 2}" '
-                f'height="{_CELL - 2}" rx="3" fill="var(--train, #3b6fb6)" fill-opacity="{0.06 + 0.94 * share:.3f}"/>'
+                f'height="{_CELL - 2}" rx="3" fill="var(--accent, #3b6fb6)" fill-opacity="{0.06 + 0.94 * share:.3f}"/>'
             )
             if count:
                 color = "var(--card, #ffffff)" if share > _DARK else "var(--ink, #1d1f24)"

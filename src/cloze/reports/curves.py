@@ -1,24 +1,20 @@
-"""Metrics of a run over its steps, and their plots."""
+"""Metrics of a run over its steps, and what the figures of its report show."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from cloze.progress import format_duration
-from cloze.reports.plots import BASELINE, HELD_OUT, TRAIN, draw_svg
 
 _NOT_METRICS = frozenset({"kind", "step", "phase", "epoch", "tokens", "seconds"})
 _OPTIMIZATION = ("learning_rate", "gradient_norm", "tokens_per_second")
 _BASELINES = ("unigram", "majority")
-_ROUND_STEPS = (1, 2, 2.5, 5, 10)
-_MAX_MARKERS = 30
+_MAX_POINTS = 160
 _TIME_TICKS = 6
 _ROUND_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800)
 
@@ -111,56 +107,47 @@ def _split_baseline(name: str) -> tuple[str, str] | None:
     return None
 
 
-def draw_metric(metric: Metric, rows: Sequence[Mapping[str, Any]], *, wide: bool) -> str:
-    """Draw a metric over the steps as an SVG element; the same rows give the same bytes.
+def describe_curves(metrics: Sequence[Metric], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what `report.js` draws: the lines of each metric, the last step, the starts of phases, and times.
 
     Args:
-        metric: the metric.
-        rows: all rows of the run, for the starts of phases and, in a wide plot, the time axis.
-        wide: span the page and show the time.
+        metrics: those of `collect_metrics`.
+        rows: all rows of the run.
     """
-
-    def plot(axes: Axes) -> None:
-        max_points = 300 if wide else 150
-        _plot(axes, metric.train.downsample(max_points), TRAIN, "-")
-        _plot(axes, metric.baseline.downsample(max_points), BASELINE, "--")
-        _plot(axes, metric.held_out.downsample(max_points), HELD_OUT, "-")
-        axes.set_xlabel("step")
-        axes.xaxis.set_major_locator(
-            MaxNLocator(nbins=8 if wide else 5, steps=_ROUND_STEPS, integer=True, min_n_ticks=1)
-        )
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=_ROUND_STEPS))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-        end = max(row["step"] for row in rows)
-        axes.set_xlim(-0.015 * end, 1.015 * end + 1)  # the same in all plots of a run
-        training = [row for row in rows if row["kind"] == "train" and "phase" in row]
-        for before, after in pairwise(training):
-            if after["phase"] != before["phase"]:
-                axes.axvline(before["step"], color=BASELINE, linewidth=0.8, linestyle=":")
-        if wide:
-            _add_time_axis(axes, rows)
-
-    return draw_svg(metric.name, plot, wide=wide)
+    training = [row for row in rows if row["kind"] == "train" and "phase" in row]
+    starts = [before["step"] for before, after in pairwise(training) if after["phase"] != before["phase"]]
+    return {
+        "measures": [_describe(metric) for metric in metrics],
+        "end": max(row["step"] for row in rows),
+        "phases": starts,
+        "times": _times(rows),
+    }
 
 
-def _plot(axes: Axes, curve: Curve, color: str, line: str) -> None:
-    if len(curve.values) == 1 and color == BASELINE:
-        axes.axhline(curve.values[0], color=color, linestyle=line)
-    marker = "o" if len(curve.steps) <= _MAX_MARKERS and line == "-" else ""
-    axes.plot(curve.steps, curve.values, color=color, linestyle=line, marker=marker)
+def _describe(metric: Metric) -> dict[str, Any]:
+    lines = (
+        ("baseline", metric.baseline_name, metric.baseline),
+        ("train", "training", metric.train),
+        ("held-out", "held out", metric.held_out),
+    )
+    shown = [
+        {"kind": kind, "name": name, "curve": asdict(curve.downsample(_MAX_POINTS))}
+        for kind, name, curve in lines
+        if curve.values
+    ]
+    return {"name": metric.name, "title": metric.label, "lines": shown}
 
 
-def _add_time_axis(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+def _times(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return round times since the start, with the steps at which they were."""
     timed = [(row["seconds"], row["step"]) for row in rows if "seconds" in row]
     if not timed:
-        return
+        return []
     seconds, steps = zip(*sorted(timed), strict=True)
     interval = next((t for t in _ROUND_TIMES if seconds[-1] / t <= _TIME_TICKS), _ROUND_TIMES[-1])
-    times = np.arange(0, seconds[-1] + 1e-9, interval)
-    top = axes.twiny()
-    top.set_xlim(axes.get_xlim())
-    top.set_xticks(np.interp(times, (0.0, *seconds), (0, *steps)), [format_duration(time) for time in times])
-    top.set_xlabel("time since the start")
-    top.spines[["left", "right", "bottom"]].set_visible(False)
-    top.grid(visible=False)
+    times = np.arange(interval, seconds[-1] + 1e-9, interval)
+    at = np.interp(times, (0.0, *seconds), (0, *steps))
+    return [
+        {"step": round(float(step), 1), "label": format_duration(float(time))}
+        for step, time in zip(at, times, strict=True)
+    ]

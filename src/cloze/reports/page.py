@@ -72,6 +72,10 @@ APP = """<noscript><p class="warning">This page needs JavaScript; its script is 
 <div id="app"></div>
 """
 """The place that a script fills."""
+APP_OF_FIGURES = """<noscript><p class="warning">The curves need JavaScript, which is in the file.</p></noscript>
+<div id="app" class="figures"></div>
+"""
+"""The same, with figures side by side."""
 
 
 def render_script(path: Path, data: object) -> str:

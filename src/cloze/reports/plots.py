@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 
 # Colors that matplotlib writes nowhere else, replaced by CSS variables so that one plot fits light and dark pages.
 # The fallbacks are for a plot without a page.
-_INK, _GRID, TRAIN, HELD_OUT, BASELINE = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
+_INK, _GRID, ACCENT, MUTED = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04"
 _CSS_COLORS = {
     _INK: "var(--muted, #5c6270)",
     _GRID: "var(--grid, #e3e2de)",
-    TRAIN: "var(--train, #3b6fb6)",
-    HELD_OUT: "var(--held-out, #c8501e)",
-    BASELINE: "var(--baseline, #8a8f99)",
+    ACCENT: "var(--accent, #3b6fb6)",
+    MUTED: "var(--muted, #8a8f99)",
 }
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -46,16 +45,15 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def draw_svg(name: str, plot: Callable[[Axes], None], *, wide: bool = False) -> str:
+def draw_svg(name: str, plot: Callable[[Axes], None]) -> str:
     """Draw an SVG element; equal plots give equal bytes.
 
     Args:
         name: unique on the page; the caption has the id `caption_id(name)`.
-        plot: function that draws on the axes in the colors `TRAIN`, `HELD_OUT` and `BASELINE`.
-        wide: span the page.
+        plot: function that draws on the axes in the colors `ACCENT` and `MUTED`.
     """
     with rc_context(_STYLE):
-        figure = Figure(figsize=(9.4, 3.5) if wide else (4.6, 2.7), layout="constrained")
+        figure = Figure(figsize=(4.6, 2.7), layout="constrained")
         plot(figure.add_subplot())
         stream = io.StringIO()
         figure.savefig(

@@ -1,7 +1,6 @@
 """HTML report of a run: scores, curves, settings, machine and versions."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,14 +14,15 @@ from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
 from cloze.progress import format_duration
 from cloze.reports.class_scores import class_scores_section
-from cloze.reports.curves import Metric, collect_metrics, draw_metric, metric_label
+from cloze.reports.curves import Metric, collect_metrics, describe_curves, metric_label
 from cloze.reports.page import (
+    APP_OF_FIGURES,
     details,
-    figure,
     format_value,
     html_table,
     key_value_table,
     render_page,
+    render_script,
     section,
     settings_section,
 )
@@ -33,6 +33,7 @@ from cloze.training.environment import ENVIRONMENT
 from cloze.training.metrics_log import read_metrics
 
 REPORT = "report.html"
+_SCRIPT = Path(__file__).with_name("report.js")
 
 _MAX_TABLE_ROWS = 40
 _WITHOUT_TILE = ("learning_rate", "gradient_norm")
@@ -85,7 +86,7 @@ def _render(run: Path, rows: Rows) -> str:
     )
     kind = "pre-training run" if "masking" in settings else "run"
     metrics = collect_metrics(rows)
-    body = [_figures(metrics, rows), _tables(rows), _skipped(rows)]
+    body = [_curves(metrics, rows), _tables(rows), _skipped(rows)]
     if scores:
         values = [
             (metric_label(name), format_value(value))
@@ -106,6 +107,7 @@ def _render(run: Path, rows: Rows) -> str:
         extent=_extent(rows),
         tiles=_tiles(metrics),
         body="".join(body),
+        script=render_script(_SCRIPT, describe_curves(metrics, rows)) if metrics else "",
         footer=f"Written by <code>cloze report</code> from the run's {METRICS}, {RUN_CONFIG} and {ENVIRONMENT}.",
     )
 
@@ -137,7 +139,7 @@ def _tiles(metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
     return tiles
 
 
-def _figures(metrics: Sequence[Metric], rows: Rows) -> str:
+def _curves(metrics: Sequence[Metric], rows: Rows) -> str:
     if not metrics:
         return section("Curves", note="No metrics yet; the first logged steps add them.")
     note = (
@@ -145,22 +147,7 @@ def _figures(metrics: Sequence[Metric], rows: Rows) -> str:
     )
     if any(row.get("phase", 0) != 0 for row in rows):
         note += " A dotted vertical line marks the start of a phase."
-    figures = (_figure(metric, rows, wide=number == 0) for number, metric in enumerate(metrics))
-    return section("Curves", *figures, note=note, css="figures")
-
-
-def _figure(metric: Metric, rows: Rows, *, wide: bool) -> str:
-    curves = (
-        ("train", "training", metric.train),
-        ("held-out", "held-out", metric.held_out),
-        ("baseline", metric.baseline_name or "", metric.baseline),
-    )
-    key = "".join(
-        f'<span class="{css}">{escape(f"{name} {format_value(curve.last)}")}</span>'
-        for css, name, curve in curves
-        if curve.values
-    )
-    return figure(metric.name, metric.label, draw_metric(metric, rows, wide=wide), key=key, wide=wide)
+    return section("Curves", APP_OF_FIGURES, note=note)
 
 
 def _tables(rows: Rows) -> str:
