@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from cloze.inference.fill_mask import FillMask as FillMask
     from cloze.inference.loading import load as load
     from cloze.inference.next_sentence import NextSentence as NextSentence
-    from cloze.inference.predictor import EntityTagger as EntityTagger
     from cloze.inference.predictor import Predictor as Predictor
-    from cloze.inference.predictor import QuestionAnswerer as QuestionAnswerer
-    from cloze.inference.predictor import TextClassifier as TextClassifier
     from cloze.inference.sentence_scorer import SentenceScorer as SentenceScorer
+    from cloze.inference.text_predictors import EntityTagger as EntityTagger
+    from cloze.inference.text_predictors import QuestionAnswerer as QuestionAnswerer
+    from cloze.inference.text_predictors import TextClassifier as TextClassifier
     from cloze.models.bert import BertConfig as BertConfig
     from cloze.models.bert import BertModel as Bert  # noqa: F401 (its public name)
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
@@ -58,17 +58,17 @@ _LOCATIONS = {
     "Callback": "cloze.callbacks:Callback",
     "Embedder": "cloze.inference.embedder:Embedder",
     "EmbeddingConfig": "cloze.inference.embedder:EmbeddingConfig",
-    "EntityTagger": "cloze.inference.predictor:EntityTagger",
+    "EntityTagger": "cloze.inference.text_predictors:EntityTagger",
     "FillMask": "cloze.inference.fill_mask:FillMask",
     "FinetuneConfig": "cloze.tasks.config:FinetuneConfig",
     "InputError": "cloze.errors:InputError",
     "NextSentence": "cloze.inference.next_sentence:NextSentence",
     "Predictor": "cloze.inference.predictor:Predictor",
     "PretrainConfig": "cloze.pretraining.config:PretrainConfig",
-    "QuestionAnswerer": "cloze.inference.predictor:QuestionAnswerer",
+    "QuestionAnswerer": "cloze.inference.text_predictors:QuestionAnswerer",
     "RunError": "cloze.errors:RunError",
     "SentenceScorer": "cloze.inference.sentence_scorer:SentenceScorer",
-    "TextClassifier": "cloze.inference.predictor:TextClassifier",
+    "TextClassifier": "cloze.inference.text_predictors:TextClassifier",
     "Tokenizer": "cloze.tokenization.tokenizer:Tokenizer",
     "attention": "cloze.api.models:attention",
     "audit": "cloze.api.pretraining:audit",

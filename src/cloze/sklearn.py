@@ -20,7 +20,7 @@ import numpy.typing as npt
 from cloze.api.finetuning import finetune
 from cloze.arguments import check_texts, iterate
 from cloze.inference.embedder import Embedder, EmbeddingConfig, EmbeddingPooling
-from cloze.inference.predictor import load_predictor
+from cloze.inference.text_predictors import load_predictor
 from cloze.optional_dependencies import require
 
 require(["sklearn"], extra="sklearn", where="cloze.sklearn")

@@ -11,8 +11,9 @@ import torch
 import transformers
 
 from cloze.errors import InputError
-from cloze.inference.predictor import EntityTagger, Predictor, QuestionAnswerer, TextClassifier
+from cloze.inference.predictor import Predictor
 from cloze.inference.span_scores import span_scores
+from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer, TextClassifier
 from cloze.models import heads
 from cloze.models.batch import pack_padded, to_device
 from cloze.models.bert import BertConfig, BertModel

@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from cloze.inference.explain import ExplainConfig
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence
-from cloze.inference.predictor import EntityTagger, QuestionAnswerer
 from cloze.inference.sentence_scorer import SentenceScorer
+from cloze.inference.text_predictors import EntityTagger, QuestionAnswerer
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel

@@ -16,7 +16,7 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.errors import InputError
-from cloze.inference.predictor import TextClassifier
+from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel

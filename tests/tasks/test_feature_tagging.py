@@ -9,7 +9,7 @@ import torch
 from families import columns
 
 from cloze.errors import InputError, RunError
-from cloze.inference.predictor import EntityTagger
+from cloze.inference.text_predictors import EntityTagger
 from cloze.model_paths import follow_pointer
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model

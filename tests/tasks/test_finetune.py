@@ -15,7 +15,7 @@ from torch import nn
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError
-from cloze.inference.predictor import TextClassifier
+from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import batch_by_length, held_out_mask, shuffled_indices

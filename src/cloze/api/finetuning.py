@@ -13,7 +13,8 @@ from cloze.callbacks import Callback
 from cloze.data.files import file_sha256
 from cloze.errors import InputError
 from cloze.inference.ensemble import load_ensemble
-from cloze.inference.predictor import Predictor, load_predictor
+from cloze.inference.predictor import Predictor
+from cloze.inference.text_predictors import load_predictor
 from cloze.metrics.breakdown import Breakdown
 from cloze.optional_dependencies import require
 from cloze.parallel_map import Workers

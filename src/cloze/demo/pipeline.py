@@ -19,7 +19,7 @@ from cloze.data.vocabulary import train_vocabulary
 from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence
-from cloze.inference.predictor import TextClassifier
+from cloze.inference.text_predictors import TextClassifier
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
 from cloze.progress import SILENT, Progress
