@@ -28,7 +28,8 @@ from benchmarks.machine import describe_machine, dtype_name, matrix_product_rate
 from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
 from cloze.cli.options import Device, OptionalPath
 from cloze.data.batch import DataPosition, PretrainingBatch
-from cloze.data.dataset import Dataset, Documents, Shard, write_shard
+from cloze.data.dataset import Dataset, Documents
+from cloze.data.shards import Shard, write_shard
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from cloze.data.batch import PretrainingBatch
-from cloze.data.dataset import Documents, Shard
+from cloze.data.dataset import Documents
+from cloze.data.shards import Shard
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
 

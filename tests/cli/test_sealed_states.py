@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from samples import Cloze, Samples
 
 from cloze import artifacts
-from cloze.data.dataset import Shard, write_shard
+from cloze.data.shards import Shard, write_shard
 from helpers import read_tree
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("corruption")]

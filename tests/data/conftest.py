@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloze.data.dataset import Documents, write_shard
+from cloze.data.dataset import Documents
+from cloze.data.shards import write_shard
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
 from corpora import Rows, shard_of

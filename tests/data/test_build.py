@@ -11,9 +11,10 @@ import pytest
 from cloze.data import parts
 from cloze.data.build import BuildConfig, build_array_task, build_dataset, merge_array_tasks
 from cloze.data.build_state import ArrayTask
-from cloze.data.dataset import Dataset, write_shard
+from cloze.data.dataset import Dataset
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.parts import BuildSummary
+from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError
 from cloze.tokenization.tokenizer import Tokenizer
 from corpora import rows_of, save_vocabulary

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from cloze import artifacts, file_io
-from cloze.data.dataset import Dataset, DatasetInfo, dataset_fingerprint, shard_name, write_shard
+from cloze.data.dataset import Dataset, DatasetInfo, dataset_fingerprint
+from cloze.data.shards import shard_name, write_shard
 from cloze.errors import InputError
 from corpora import rows_of, shard_of
 from helpers import flip_bit

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloze.data.dataset import Shard, to_offsets
 from cloze.data.duplicates import DuplicateCounts, drop_from_shard, find_duplicates, text_digest
+from cloze.data.shards import Shard, to_offsets
 
 FEW_TEXTS = st.lists(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), max_size=5)
 

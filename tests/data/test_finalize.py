@@ -15,8 +15,9 @@ from cloze.data import build_state
 from cloze.data.build import BuildConfig, build_array_task, build_dataset, merge_array_tasks
 from cloze.data.build_state import ArrayTask
 from cloze.data.cleaning import CleaningConfig
-from cloze.data.dataset import Dataset, DatasetInfo, choose_held_out_threshold
+from cloze.data.dataset import Dataset, DatasetInfo
 from cloze.data.finalize import read_summary
+from cloze.data.held_out import choose_held_out_threshold
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.parts import BuildSummary
 from cloze.errors import InputError

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cloze.data.dataset import Digests, Documents, Integers
+from cloze.data.dataset import Documents
 from cloze.data.hashing import mix
+from cloze.data.shards import Digests, Integers
 from cloze.progress import Progress
 from cloze.tokenization.tokenizer import Tokenizer
 

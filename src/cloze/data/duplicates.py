@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze.data.counts import Counts
-from cloze.data.dataset import Digests, Shard, to_offsets
+from cloze.data.shards import Digests, Shard, to_offsets
 
 LONG_PARAGRAPH_CHARACTERS = 100
 """About twenty words. Shorter paragraphs repeat by nature: headings, "He said nothing."."""

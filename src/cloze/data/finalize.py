@@ -22,22 +22,11 @@ from cloze import artifacts
 from cloze.data.build_state import BuildState, Part
 from cloze.data.cleaning import Step
 from cloze.data.counts import MAX_EXAMPLES
-from cloze.data.dataset import (
-    KIND,
-    REPORT_FILE,
-    Dataset,
-    DatasetInfo,
-    Digests,
-    Offsets,
-    Shard,
-    choose_held_out_threshold,
-    choose_validation_fraction,
-    shard_name,
-    without_words,
-    write_shard,
-)
+from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, without_words
 from cloze.data.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
+from cloze.data.held_out import choose_held_out_threshold, choose_validation_fraction
 from cloze.data.parts import BuildSummary, count_shard
+from cloze.data.shards import Digests, Offsets, Shard, shard_name, write_shard
 from cloze.errors import InputError
 from cloze.tokenization.tokenizer import Tokenizer
 

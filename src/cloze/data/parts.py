@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from cloze.data.cleaning import CleaningConfig, CleaningCounts, clean_all
 from cloze.data.counts import Counts
-from cloze.data.dataset import Integers, Shard, rename_keys, to_offsets, without_words, write_shard
+from cloze.data.dataset import rename_keys, without_words
 from cloze.data.documents import Document
 from cloze.data.duplicates import LONG_PARAGRAPH_CHARACTERS, DuplicateCounts, text_digests
+from cloze.data.shards import Integers, Shard, to_offsets, write_shard
 from cloze.errors import InputError
 from cloze.tokenization.custom_splitter import split_with_function
 from cloze.tokenization.sentences import split_sentences

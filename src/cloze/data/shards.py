@@ -1,0 +1,169 @@
+"""The shards of a data set: Arrow files whose rows are documents."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cloze.data.arrow_files import map_record_batch, write_record_batch
+from cloze.errors import InputError
+
+Integers = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Digests = npt.NDArray[np.uint64]
+TokenIds = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+_NOTHING = np.zeros(0, np.int64)
+_COLUMNS = ("sentences", "digest", "long_paragraphs")
+_PARAGRAPH_FIELDS = ("digest", "start", "end")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """The documents of one file. Long paragraphs do not overlap and need not cover all sentences.
+
+    Shapes: T tokens, S sentences, D documents, Q long paragraphs. Offsets are the start of each, and the total.
+    """
+
+    token_ids: npt.NDArray[Any]
+    """[T]."""
+    sentence_offsets: Offsets
+    """[S+1], in tokens."""
+    document_offsets: Offsets
+    """[D+1], in sentences."""
+    document_digests: Digests
+    """[D], of the text."""
+    paragraph_offsets: Offsets
+    """[D+1], in long paragraphs."""
+    paragraph_digests: Digests
+    """[Q], of the text."""
+    paragraph_starts: Offsets
+    """[Q], the first sentence of each."""
+    paragraph_ends: Offsets
+    """[Q], the sentence after the last."""
+
+    @classmethod
+    def without_paragraphs(
+        cls,
+        token_ids: npt.NDArray[Any],
+        sentence_lengths: npt.ArrayLike,
+        document_lengths: npt.ArrayLike,
+        document_digests: npt.ArrayLike,
+    ) -> "Shard":
+        """Return the shard of these documents, whose paragraphs are not searched for duplicates."""
+        digests = np.asarray(document_digests, np.uint64)
+        return cls(
+            token_ids=token_ids,
+            sentence_offsets=to_offsets(sentence_lengths),
+            document_offsets=to_offsets(document_lengths),
+            document_digests=digests,
+            paragraph_offsets=np.zeros(len(digests) + 1, np.int64),
+            paragraph_digests=_NOTHING.astype(np.uint64),
+            paragraph_starts=_NOTHING,
+            paragraph_ends=_NOTHING,
+        )
+
+    @property
+    def sentences_per_document(self) -> Integers:
+        """Number of sentences of each document [D]."""
+        return np.diff(self.document_offsets).astype(np.int64)
+
+    @property
+    def multi_sentence_digests(self) -> Digests:
+        """Digests of the documents of two sentences or more, which may be held out."""
+        return self.document_digests[self.sentences_per_document >= 2]
+
+    @property
+    def multi_sentence_lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens of these documents."""
+        lengths = np.diff(self.sentence_offsets[self.document_offsets]).astype(np.int64)
+        return lengths[self.sentences_per_document >= 2]
+
+    @classmethod
+    def open(cls, path: Path) -> "Shard":
+        """Map a file that `write_shard` wrote."""
+        remedy = "The file is damaged: copy or build the data set again"
+        sentences, digests, paragraphs = map_record_batch(path, _COLUMNS, remedy=remedy).columns
+        if not _has_types(sentences, digests, paragraphs):
+            raise InputError(
+                "its columns have other types than those of a data set", where=path, remedy=remedy
+            )
+        paragraph_digests, starts, ends = (paragraphs.values.field(name) for name in _PARAGRAPH_FIELDS)
+        shard = cls(
+            token_ids=sentences.values.values.to_numpy(),
+            sentence_offsets=sentences.values.offsets.to_numpy(),
+            document_offsets=sentences.offsets.to_numpy(),
+            document_digests=digests.to_numpy(),
+            paragraph_offsets=paragraphs.offsets.to_numpy(),
+            paragraph_digests=paragraph_digests.to_numpy(),
+            paragraph_starts=starts.to_numpy(),
+            paragraph_ends=ends.to_numpy(),
+        )
+        if not shard.is_consistent:
+            raise InputError("its documents and sentences do not cover its tokens", where=path, remedy=remedy)
+        return shard
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether documents cover all sentences, sentences all tokens, and paragraphs are within."""
+        num_sentences = len(self.sentence_offsets) - 1
+        covers = [
+            (self.sentence_offsets, len(self.token_ids)),
+            (self.document_offsets, num_sentences),
+            (self.paragraph_offsets, len(self.paragraph_digests)),
+        ]
+        ends_D = self.document_offsets[1:]
+        return (
+            all(offsets[0] == 0 and offsets[-1] == total for offsets, total in covers)
+            and bool((np.diff(self.document_offsets) > 0).all())
+            and bool((self.paragraph_starts < self.paragraph_ends).all())
+            and int(self.paragraph_starts.min(initial=0)) >= 0
+            and int(self.paragraph_ends.max(initial=0)) <= (int(ends_D[-1]) if len(ends_D) else 0)
+        )
+
+
+def _has_types(sentences: pa.Array, digests: pa.Array, paragraphs: pa.Array) -> bool:
+    """Return whether columns have the types of a shard, and no nulls."""
+    is_list, is_struct = pa.types.is_list, pa.types.is_struct
+    return (
+        is_list(sentences.type)
+        and is_list(sentences.type.value_type)
+        and sentences.type.value_type.value_type in (pa.uint16(), pa.uint32())
+        and digests.type == pa.uint64()
+        and is_list(paragraphs.type)
+        and is_struct(paragraphs.type.value_type)
+        and {*_PARAGRAPH_FIELDS} <= {field.name for field in paragraphs.type.value_type}
+        and not any(column.null_count for column in (sentences, sentences.values, digests, paragraphs))
+    )
+
+
+def write_shard(path: Path, shard: Shard, *, vocab_size: int) -> None:
+    """Write documents as one Arrow file; `vocab_size` and the largest ID decide the width of a token ID."""
+    num_ids = max(vocab_size, int(shard.token_ids.max(initial=0)) + 1)
+    id_type = pa.uint16() if num_ids <= 2**16 else pa.uint32()
+    token_ids = pa.array(shard.token_ids.astype(id_type.to_pandas_dtype(), copy=False))
+    sentences = pa.ListArray.from_arrays(_int32(shard.sentence_offsets), token_ids)
+    fields = [pa.array(shard.paragraph_digests), _int32(shard.paragraph_starts), _int32(shard.paragraph_ends)]
+    paragraphs = pa.StructArray.from_arrays(fields, names=list(_PARAGRAPH_FIELDS))
+    columns = (
+        pa.ListArray.from_arrays(_int32(shard.document_offsets), sentences),
+        pa.array(shard.document_digests),
+        pa.ListArray.from_arrays(_int32(shard.paragraph_offsets), paragraphs),
+    )
+    write_record_batch(path, dict(zip(_COLUMNS, columns, strict=True)))
+
+
+def to_offsets(lengths: npt.ArrayLike) -> Integers:
+    """Return the start of each of consecutive runs of these lengths, and the end of the last."""
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(lengths, np.int64)]))
+
+
+def shard_name(number: int) -> str:
+    """Return the file name of a shard."""
+    return f"documents-{number:05}.arrow"
+
+
+def _int32(values: Offsets) -> Any:
+    return pa.array(values, pa.int32())
