@@ -24,6 +24,7 @@ from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_config
 from cloze.models.encoder import build_encoder
+from cloze.models.modern_bert import ModernBertConfig
 from cloze.optional_dependencies import require
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
@@ -152,9 +153,13 @@ def measure_held_out(
 
     The curve of a run uses instances made with its own settings; these are made with the paper's. A causal encoder
     predicts neighbors, another question, which may be easier or harder. Next sentences are left out for an encoder
-    that was not trained on them.
+    that was not trained on them, and pairs for ModernBERT, whose published files have no head for them.
     """
-    kinds = {"pairs": True, "segments": False} if config.model.attends_to == "all" else {NEIGHBORS: False}
+    kinds = {"pairs": True, "segments": False}
+    if config.model.attends_to != "all":
+        kinds = {NEIGHBORS: False}
+    elif isinstance(config.model.encoder(vocab_size=1), ModernBertConfig):
+        kinds = {"segments": False}
     for name, next_sentence in kinds.items():
         settings = PretrainingEvaluationConfig(
             max_seq_length=config.phases[-1].max_seq_length,
