@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from onnx import TensorProto
 from torch import nn
 
-from cloze.models.modern_bert import ModernBertConfig, ModernBertModel, rotation_rates
+from cloze.models.modern_bert import ModernBertConfig, ModernBertModel
+from cloze.models.rotary import rotation_rates
 
 if TYPE_CHECKING:
     from cloze.export.graph import GraphBuilder

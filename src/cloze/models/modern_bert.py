@@ -5,9 +5,8 @@ Shapes: T tokens in the packed batch, B sequences, D hidden, N heads, H head siz
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +19,8 @@ from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder
 from cloze.models.local_attention import local_attention
 from cloze.models.pooling import pool
+from cloze.models.rotary import Rotation, angles, rotate
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
-
-Rotation: TypeAlias = tuple[Tensor, Tensor]
-"""Cosine and sine of the angles of each token, [T, 1, H / 2] each."""
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _FIXED: Mapping[str, Any] = MappingProxyType(
@@ -259,7 +256,7 @@ class ModernBertLayer(nn.Module):
         query_key_TMH, value_TNH = qkv_TD.unflatten(-1, (3 * self.num_heads, -1)).split(
             (2 * self.num_heads, self.num_heads), 1
         )
-        query_TNH, key_TNH = _rotate(query_key_TMH, rotation).chunk(2, 1)
+        query_TNH, key_TNH = rotate(query_key_TMH, rotation).chunk(2, 1)
         return query_TNH, key_TNH, value_TNH
 
 
@@ -387,7 +384,7 @@ class ModernBertModel(Encoder):
         config = self.config
         theta = config.global_rope_theta if is_global else config.local_rope_theta
         head_size = config.hidden_size // config.num_attention_heads
-        table_2PH = _angles(theta, head_size, self._num_positions(batch))
+        table_2PH = angles(theta, head_size, self._num_positions(batch))
         cosine, sine = table_2PH.to(batch.position_ids.device).index_select(1, batch.position_ids)[:, :, None]
         return cosine, sine
 
@@ -400,31 +397,6 @@ class ModernBertModel(Encoder):
 
 def _layer_norm(config: ModernBertConfig) -> nn.LayerNorm:
     return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=False)
-
-
-def rotation_rates(theta: float, head_size: int) -> Tensor:
-    """Return the angle between two neighbors for each pair of numbers of a head, [H / 2], in float32 as elsewhere."""
-    rates_H: Tensor = 1.0 / theta ** (torch.arange(0, head_size, 2).float() / head_size)
-    return rates_H
-
-
-@lru_cache(maxsize=8)
-def _angles(theta: float, head_size: int, num_positions: int) -> Tensor:
-    """Return cosine and sine of each position times each rate, [2, P, H / 2]."""
-    # outside of inference mode and the device meta, since training may use the table, too
-    with torch.inference_mode(mode=False), torch.device("cpu"):
-        angles_PH = torch.arange(num_positions).float()[:, None] * rotation_rates(theta, head_size)
-        return torch.stack([angles_PH.cos(), angles_PH.sin()])
-
-
-def _rotate(values_TNH: Tensor, rotation: Rotation) -> Tensor:
-    """Rotate each pair of numbers, one of either half of a head, by the angle of the token's position and the pair."""
-    cosine_T1H, sine_T1H = rotation
-    first, second = values_TNH.chunk(2, -1)
-    rotated = torch.cat(
-        [first * cosine_T1H - second * sine_T1H, second * cosine_T1H + first * sine_T1H], dim=-1
-    )
-    return rotated.to(values_TNH.dtype)
 
 
 MODERN_SIZES: Mapping[str, ModernBertConfig] = MappingProxyType(
