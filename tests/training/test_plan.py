@@ -14,7 +14,9 @@ from torch.profiler import ProfilerActivity, profile
 from cloze.data.batch import PretrainingBatch, collate
 from cloze.models.batch import to_device
 from cloze.models.bert import SIZES, BertModel
+from cloze.models.encoder import build_encoder
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
+from cloze.models.modern_bert import MODERN_SIZES
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.training.memory import available_memory
 from cloze.training.muon import MuonConfig
@@ -37,11 +39,15 @@ CASES = [
     ("tiny", torch.float32, 0.1, [512, 400]),
     ("mini", torch.float32, 0.1, [128] * 2 + [90, 64, 31]),
     ("mini", torch.bfloat16, 0.0, [512, 300]),
+    ("modern-tiny", torch.float32, 0.1, [128] * 4 + [100, 90, 64, 31, 7]),
+    ("modern-mini", torch.float32, 0.0, [2048]),
 ]
 
 
 def _step(size: str, dropout: float, lengths: list[int]) -> tuple[BertForPreTraining, Any, Workload]:
-    config = replace(SIZES[size], hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    config = replace(
+        {**SIZES, **MODERN_SIZES}[size], hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
+    )
     random = np.random.default_rng(1)
     packed = to_device(collate([random.integers(5, 30000, length).tolist() for length in lengths]))
     masked = torch.arange(0, packed.num_tokens, 7)
@@ -51,7 +57,7 @@ def _step(size: str, dropout: float, lengths: list[int]) -> tuple[BertForPreTrai
         masked_lm_ids=packed.input_ids[masked],
         next_sentence_labels=torch.zeros(len(lengths), dtype=torch.int64),
     )
-    model = BertForPreTraining(BertModel(config))
+    model = BertForPreTraining(build_encoder(config))
     objective = Workload(packed.num_tokens, sum(length**2 for length in lengths), len(masked))
 
     def loss() -> torch.Tensor:

@@ -16,7 +16,7 @@ AttendsTo: TypeAlias = Literal["all", "left", "right"]
 """The tokens to which a token attends: all of its sequence, or itself and those to its left, or to its right."""
 
 
-_MAX_LENGTH_OF_SCORES = 1024
+MAX_LENGTH_OF_SCORES = 1024
 """Longer sequences are attended to by blocks: all scores of one with 8,192 tokens take 256 MB a head."""
 
 AttentionBackend: TypeAlias = Callable[[Tensor, Tensor, Tensor, PackedBatch, float, AttendsTo], Tensor]
@@ -91,7 +91,7 @@ def _attend_group(
     def by_head(values_RNH: Tensor) -> Tensor:
         return values_RNH.view(group.count, group.length, *values_RNH.shape[1:]).transpose(1, 2)
 
-    if group.length > _MAX_LENGTH_OF_SCORES and attends_to == "all" and not dropout_prob:
+    if group.length > MAX_LENGTH_OF_SCORES and attends_to == "all" and not dropout_prob:
         context_CNLH = torch.nn.functional.scaled_dot_product_attention(
             by_head(scaled_query_RNH), by_head(key_RNH), by_head(value_RNH), scale=1.0
         )

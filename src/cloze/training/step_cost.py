@@ -6,7 +6,9 @@ import torch
 from torch import nn
 
 from cloze.data.batch import PackedBatch, PretrainingBatch
+from cloze.models.attention import MAX_LENGTH_OF_SCORES
 from cloze.models.bert import BertConfig
+from cloze.models.modern_bert import ModernBertConfig
 from cloze.training.muon import MuonAdamW
 
 _FLOAT32, _MASK = 4, 2  # bytes of a weight, and of a random number of dropout
@@ -40,13 +42,13 @@ class Workload:
 def pretraining_step_flops(config: BertConfig, workload: Workload) -> int:
     """Return the operations of forward and backward: matrix products only, a multiply-add counted as two.
 
-    A layer has four products with weights and two within attention; the masked-word head applies to the masked
-    positions only; the pooler, for one token in a hundred, is left out. Backward takes twice as many as forward.
+    A layer has four products with weights, or five if it is gated, and two within attention; the masked-word head
+    applies to the masked positions only; the pooler, for one token in a hundred, is left out. Backward takes twice as
+    many as forward.
     """
-    hidden, layers = config.hidden_size, config.num_hidden_layers
-    weights = layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
-    encoder = 2 * weights * workload.num_tokens
-    attention = 4 * layers * hidden * workload.sum_of_squared_lengths
+    hidden = config.hidden_size
+    encoder = 2 * config.num_hidden_layers * _layer_weights(config) * workload.num_tokens
+    attention = 4 * hidden * sum(_attention_pairs(config, workload))
     head = 2 * (hidden**2 + hidden * config.vocab_size) * workload.num_predictions
     return 3 * (encoder + attention + head)
 
@@ -58,24 +60,51 @@ def activation_bytes(config: BertConfig, workload: Workload, compute_dtype: torc
 
     A layer keeps eleven vectors of the hidden size per token (its input; query, key and value, and again as attention
     groups them by length; the context; the sum before either LayerNorm, and the first one's output), two of the
-    intermediate size (before and after GELU) and the random numbers of dropout. Under autocast it also keeps its
-    weights in that format. The masked-word head keeps four vectors per masked position, and the logits, whose memory
-    their gradient takes over.
+    intermediate size (before and after GELU) and the random numbers of dropout. One of ModernBERT keeps about ten (the
+    rotated query and key besides, its inputs after LayerNorm, no sum) and four (both factors of the gate, GELU, their
+    product). Under autocast it also keeps its weights in that format. The masked-word head keeps four vectors per
+    masked position, and the logits, whose memory their gradient takes over.
     """
     element = compute_dtype.itemsize
     drops_hidden, drops_weights = config.hidden_dropout_prob > 0, config.attention_probs_dropout_prob > 0
     hidden, intermediate, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
 
-    token = element * (11 * hidden + 2 * intermediate) + 2 * _MASK * hidden * drops_hidden
+    vectors, intermediate_vectors = (10, 4) if isinstance(config, ModernBertConfig) else (11, 2)
+    token = (
+        element * (vectors * hidden + intermediate_vectors * intermediate) + 2 * _MASK * hidden * drops_hidden
+    )
     pair = (2 * element + _MASK if drops_weights else element) * config.num_attention_heads
     converted = 0 if compute_dtype == torch.float32 else element
-    weights = converted * (4 * hidden**2 + 2 * hidden * intermediate)
-    layer = token * workload.num_tokens + pair * workload.sum_of_squared_lengths + weights
+    all_layers = layers * (token * workload.num_tokens + converted * _layer_weights(config))
+    global_pairs, local_pairs = _attention_pairs(config, workload)
+    if workload.sum_of_squared_lengths > MAX_LENGTH_OF_SCORES * workload.num_tokens and not drops_weights:
+        global_pairs = 0  # sequences this long are attended to by blocks
+    attention = pair * (global_pairs + local_pairs)
 
     embeddings = (_FLOAT32 + _MASK * drops_hidden + element) * hidden * workload.num_tokens
     head = element * (4 * hidden + config.vocab_size) * workload.num_predictions
     table = converted * hidden * config.vocab_size if workload.num_predictions else 0
-    return layers * layer + embeddings + head + table
+    return all_layers + attention + embeddings + head + table
+
+
+def _layer_weights(config: BertConfig) -> int:
+    """Return the weights of a layer's matrices."""
+    hidden = config.hidden_size
+    matrices = 3 if isinstance(config, ModernBertConfig) else 2
+    return 4 * hidden**2 + matrices * hidden * config.intermediate_size
+
+
+def _attention_pairs(config: BertConfig, workload: Workload) -> tuple[int, int]:
+    """Return the attention weights of one head in all global and all local layers.
+
+    A local layer computes those of three half windows for each token.
+    """
+    layers, all_pairs = config.num_hidden_layers, workload.sum_of_squared_lengths
+    if not isinstance(config, ModernBertConfig):
+        return layers * all_pairs, 0
+    num_global = sum(map(config.is_global, range(layers)))
+    in_windows = min(all_pairs, 3 * (config.local_attention // 2) * workload.num_tokens)
+    return num_global * all_pairs, (layers - num_global) * in_windows
 
 
 def transient_bytes(config: BertConfig, workload: Workload, compute_dtype: torch.dtype) -> int:
