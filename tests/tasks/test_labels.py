@@ -114,10 +114,21 @@ def test_similar_classes_are_warned_of(tmp_path: Path) -> None:
     with pytest.warns(DataWarning) as warned:
         task, train, _ = read_examples(Classification(), tmp_path / "a.tsv", tmp_path / "a.tsv")
     assert [str(warning.message).partition(": ")[2] for warning in warned] == [
-        "the classes '01' and '1' differ only in spelling",
-        "the classes 'POS' and 'Pos' and 'pos' differ only in spelling",
+        f"the classes '01' and '1' differ only in spelling. If they are one class, write '1' for '01' "
+        f"(first {tmp_path / 'a.tsv'}:5)",
+        "the classes 'POS' and 'Pos' and 'pos' differ only in spelling. If they are one class, write 'POS' for "
+        f"'Pos' (first {tmp_path / 'a.tsv'}:2) and 'pos' (first {tmp_path / 'a.tsv'}:3)",
     ]
     assert task.count_classes(train) == {"01": 1, "1": 2, "POS": 1, "Pos": 1, "pos": 1}
+
+
+def test_similar_labels_of_one_text_name_the_spelling_to_keep(tmp_path: Path) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("text\tlabels\na\tBill\nb\tbill,new\nc\tbill\n")
+    with pytest.warns(DataWarning, match=rf"write 'bill' for 'Bill' \(first {file}:2\)$"):
+        MultiLabel().fit_labels(list(MultiLabel().examples(file)))
+    file.write_text(file.read_text().replace("Bill", "bill"))
+    MultiLabel().fit_labels(list(MultiLabel().examples(file)))  # warnings are errors
 
 
 @pytest.mark.parametrize(

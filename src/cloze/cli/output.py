@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.cli import options
 from cloze.progress import format_duration
+from cloze.tables import format_count
 
 if TYPE_CHECKING:
     from cloze.api.finetuning import EvaluationResult
@@ -48,9 +49,9 @@ def print_evaluation(
     print_scores(flags, result, examples=examples, data=result.data, breakdown=result.breakdown)
 
 
-def note_written(flags: options.CommonOptions, count: int, output: str) -> None:
+def note_written(flags: options.CommonOptions, count: int, output: str, *, of: str = "row") -> None:
     """Say on stderr what was written."""
-    flags.progress.note(f"wrote {output}: {count:,} {'row' if count == 1 else 'rows'}")
+    flags.progress.note(f"wrote {output}: {format_count(count, of)}")
 
 
 def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:

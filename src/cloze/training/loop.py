@@ -257,7 +257,8 @@ class Trainer:
         share = times * (used - used_before) / self.budget.total
         if share > self.config.max_evaluation_share:
             self.progress.note(
-                f"warning: {times} evaluations like this one take {share:.0%} of the run: make them fewer or smaller"
+                f"warning: {times} evaluations like this one take {share:.0%} of the run. "
+                "--set evaluation.times=N makes them fewer"
             )
 
     def _step(self, progress: float, stop: StopRequest) -> None:
