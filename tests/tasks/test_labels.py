@@ -203,6 +203,18 @@ def test_the_printed_remedies_work(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "2 of 24 rows are left out: line 3: " in capsys.readouterr().err
 
 
+def test_few_examples_to_score_on_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(f"{number}", "xy"[number % 2]) for number in range(250)]
+    _lines(",")(tmp_path / "a.csv", rows)
+    _lines(",")(tmp_path / "dev.csv", rows[:100])
+    command = ["finetune", "classification", "-m", "cloze-mini", "-d", str(tmp_path / "a.csv"), "--validate"]
+    assert main(command) == 0
+    warning = "warning: 25 examples to score on: scores are uncertain by up to ±0.20 (95%)."
+    assert warning in capsys.readouterr().err
+    assert main([*command, "--dev", str(tmp_path / "dev.csv")]) == 0
+    assert "uncertain" not in capsys.readouterr().err
+
+
 SETS = [["neg", "film"], ["pos"], []]
 FLAGS = [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
 NAMES = ("film", "neg", "pos")
