@@ -178,7 +178,7 @@ class Trainer:
             # Weights that cause skipped steps may be corrupt: they must not displace the checkpoints before them.
             if is_over or not self._num_skipped:
                 if due > evaluations:
-                    bar.show(evaluating="held-out data", **self._shown)
+                    bar.show(evaluating="…", **self._shown)
                     metrics = self._evaluate(stop)
                     bar.show(**self._shown)
                     if not evaluations:
