@@ -57,7 +57,7 @@ def note_written(flags: options.CommonOptions, count: int, output: str, *, of: s
 def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:
     """Return a line for each score, and a line with the data."""
     lines = [f"  {name:<17} {value:.4f}" for name, value in scores.items()]
-    return [*lines, f"  on {examples:,} examples: {data}"]
+    return [*lines, f"  on {format_count(examples, 'example')}: {data}"]
 
 
 def format_trials(summary: Mapping[str, Any]) -> list[str]:
