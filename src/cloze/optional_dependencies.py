@@ -1,10 +1,15 @@
 """Check that the packages of an extra are installed, and import them without their telemetry."""
 
+import json
 import os
 from collections.abc import Iterable
-from importlib import import_module
+from contextlib import suppress
+from importlib import import_module, metadata
 from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType, ModuleType
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from cloze.errors import InputError
 
@@ -22,8 +27,19 @@ def require(packages: Iterable[str], *, extra: str, where: object) -> None:
     """
     for package in packages:
         if find_spec(package) is None:
-            remedy = f"Run pip install 'cloze-bert[{extra}]'"
+            remedy = f"Run pip install '{_installed_from()}[{extra}]'"
             raise InputError(f"needs the package {package}", where=where, remedy=remedy)
+
+
+def _installed_from() -> str:
+    """Return the directory that pip installed this package from, else its name in a package index."""
+    name = "cloze-bert"
+    with suppress(metadata.PackageNotFoundError):
+        record = json.loads(metadata.distribution(name).read_text("direct_url.json") or "{}")  # PEP 610
+        directory = url2pathname(urlsplit(record.get("url", "")).path)
+        if "dir_info" in record and Path(directory, "pyproject.toml").exists():
+            return directory
+    return name
 
 
 _HUB_SWITCHES = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_UPDATE_CHECK": "1"}

@@ -16,6 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from cloze.tables import fit_terminal
+
 _LOG_INTERVAL_SECONDS = 10.0
 _MIN_BAR_WIDTH, _MAX_BAR_WIDTH = 5, 40
 _TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -47,7 +49,7 @@ class Progress:
     def note(self, text: str) -> None:
         """Print one line."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)  # noqa: T201
+            print(fit_terminal(text, sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
 
     @contextmanager
     def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:

@@ -3,7 +3,9 @@
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 MIN_COLUMNS = 20
 """Narrower terminals get lines of this width, which they wrap themselves."""
@@ -14,6 +16,39 @@ def terminal_width() -> int | None:
     if not (os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty()):
         return None
     return max(shutil.get_terminal_size().columns, MIN_COLUMNS)
+
+
+def fit_terminal(text: str, stream: TextIO) -> str:
+    """Break long lines between words if a stream is a terminal, which would break them within words.
+
+    A command after "$ " stays one line, since a copy of two would be two commands.
+    """
+    if not stream.isatty():
+        return text
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdigit() else os.get_terminal_size(stream.fileno()).columns
+    width = max(width or 80, MIN_COLUMNS)  # 0 is unknown
+    return "\n".join(
+        line if len(line) <= width or line.lstrip().startswith("$ ") else _break_line(line, width)
+        for line in text.split("\n")
+    )
+
+
+def _break_line(line: str, width: int) -> str:
+    indent = len(line) - len(line.lstrip())
+    indent = min(indent + 2, width // 2) if indent else 0
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> format_count(1, "row"), format_count(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -105,7 +105,7 @@ def test_append_adds_only_new_documents(samples: Samples, tmp_path: Path, cloze:
     printed = cloze(f"corpus {tmp_path}/both -o {data} --append --format paragraphs --workers 1 --json")
     counts = printed.json["documents"], printed.json["duplicate_documents"]["dropped"]
     assert counts == (1, before.info.documents)
-    assert f"{before.info.documents:,} duplicate documents were dropped" in printed.err
+    assert f"dropped {before.info.documents:,} duplicate documents" in printed.err
     after = Dataset.open(data)
     assert after.info.documents == before.info.documents + 1
     assert after.info.held_out_below == before.info.held_out_below

@@ -33,7 +33,7 @@ def test_dry_run_shows_the_input_and_writes_nothing(
     lines = [
         f"{tales}/a.jsonl: JSON lines",
         f"{tales}/b.parquet: Parquet",
-        f"1 input shards, {size:,} bytes on disk",
+        f"1 input shard, {size:,} bytes on disk",
         f"first document, at {tales}/a.jsonl:1, 2 paragraphs:",
         "    0. A king had three daughters. The youngest was fair.",
         "    She had a ball of gold.",

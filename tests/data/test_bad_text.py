@@ -273,9 +273,7 @@ CASES = {
     "text outside of <doc>": of_wiki("B\n", "{tmp}/wiki_00:6: text outside <doc …>"),
     "a </doc> too many": of_wiki("</doc>\n", "{tmp}/wiki_00:6: text outside <doc …>"),
     # other sources
-    "the hub without its package": Case(
-        {}, ("hf:imdb: needs the package datasets", "cloze-bert[hub]"), ("hf:imdb",)
-    ),
+    "the hub without its package": Case({}, ("hf:imdb: needs the package datasets", "[hub]'."), ("hf:imdb",)),
 }
 
 

@@ -82,7 +82,7 @@ def test_duplicate_documents_are_dropped(tmp_path, vocabulary, config, capsys):
     assert paragraph(1).lower().startswith(repeats.examples[0].text)
     assert len(repeats.examples[0].text) > 30
     assert summary.duplicate_paragraphs.dropped == 0
-    assert "3 duplicate documents were dropped (176 tokens)" in capsys.readouterr().err
+    assert "dropped 3 duplicate documents (176 tokens)" in capsys.readouterr().err
 
 
 def test_duplicate_paragraphs_are_dropped(tmp_path, vocabulary, config):

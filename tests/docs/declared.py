@@ -51,11 +51,13 @@ PAGES = {
     "docs/start.md": Page(
         inputs="examples demo-run novel.txt=text.txt",
         replaced={
-            'data="novel-data", budget="60m"': (
+            'data="novel-data", budget="10m", progress=True': (
                 'data="novel-data", steps=2, phases=[{"max_seq_length": 32, "fraction": 1, "batch_size": 4}], '
                 'evaluation={"times": 1, "max_instances": 8}, device="cpu"'
             ),
             "'src/cloze/demo/data/*.xz'": "novel.txt",
+            '"src/cloze/demo/data/*.xz"': '"novel.txt"',
+            "size=8000": "size=400",
             "--budget 10m": "--steps 2",
         },
         not_run={

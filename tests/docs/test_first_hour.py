@@ -120,7 +120,8 @@ def clean_the_table(hospital: Path, shell: Cloze) -> None:
 
     printed = shell(f"{command} --missing-labels drop")
     assert "2 of 96 rows are left out" in printed.err
-    assert "the classes 'Urgent' and 'urgent' differ only in spelling" in printed.err
+    remedy = "If they are one class, write 'urgent' for 'Urgent' (first notes.csv:6)"
+    assert f"the classes 'Urgent' and 'urgent' differ only in spelling. {remedy}" in printed.err
     notes = (hospital / "notes.csv").read_text("utf-8").replace(";Urgent", ";urgent")
     (hospital / "notes.csv").write_text(notes, "utf-8", newline="")
     printed = shell(f"{command} --missing-labels drop")

@@ -114,10 +114,21 @@ def test_similar_classes_are_warned_of(tmp_path: Path) -> None:
     with pytest.warns(DataWarning) as warned:
         task, train, _ = read_examples(Classification(), tmp_path / "a.tsv", tmp_path / "a.tsv")
     assert [str(warning.message).partition(": ")[2] for warning in warned] == [
-        "the classes '01' and '1' differ only in spelling",
-        "the classes 'POS' and 'Pos' and 'pos' differ only in spelling",
+        f"the classes '01' and '1' differ only in spelling. If they are one class, write '1' for '01' "
+        f"(first {tmp_path / 'a.tsv'}:5)",
+        "the classes 'POS' and 'Pos' and 'pos' differ only in spelling. If they are one class, write 'POS' for "
+        f"'Pos' (first {tmp_path / 'a.tsv'}:2) and 'pos' (first {tmp_path / 'a.tsv'}:3)",
     ]
     assert task.count_classes(train) == {"01": 1, "1": 2, "POS": 1, "Pos": 1, "pos": 1}
+
+
+def test_similar_labels_of_one_text_name_the_spelling_to_keep(tmp_path: Path) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("text\tlabels\na\tBill\nb\tbill,new\nc\tbill\n")
+    with pytest.warns(DataWarning, match=rf"write 'bill' for 'Bill' \(first {file}:2\)$"):
+        MultiLabel().fit_labels(list(MultiLabel().examples(file)))
+    file.write_text(file.read_text().replace("Bill", "bill"))
+    MultiLabel().fit_labels(list(MultiLabel().examples(file)))  # warnings are errors
 
 
 @pytest.mark.parametrize(
@@ -190,6 +201,18 @@ def test_the_printed_remedies_work(tmp_path: Path, capsys: pytest.CaptureFixture
         stream.write("e\n")
     assert main([*command, "--skip-bad-rows", "--quiet"]) == 0
     assert "2 of 24 rows are left out: line 3: " in capsys.readouterr().err
+
+
+def test_few_examples_to_score_on_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(f"{number}", "xy"[number % 2]) for number in range(250)]
+    _lines(",")(tmp_path / "a.csv", rows)
+    _lines(",")(tmp_path / "dev.csv", rows[:100])
+    command = ["finetune", "classification", "-m", "cloze-mini", "-d", str(tmp_path / "a.csv"), "--validate"]
+    assert main(command) == 0
+    warning = "warning: 25 examples to score on: scores are uncertain by up to ±0.20 (95%)."
+    assert warning in capsys.readouterr().err
+    assert main([*command, "--dev", str(tmp_path / "dev.csv")]) == 0
+    assert "uncertain" not in capsys.readouterr().err
 
 
 SETS = [["neg", "film"], ["pos"], []]

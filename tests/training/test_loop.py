@@ -5,6 +5,7 @@ import math
 import os
 import signal
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from cloze import artifacts
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
-from cloze.progress import SILENT, Progress
+from cloze.progress import SILENT, Bar, Progress
 from cloze.training.budget import Budget, parse_duration
 from cloze.training.checkpoints import CheckpointConfig, TrainingState, newest_checkpoint, read_state
 from cloze.training.config import EvaluationConfig, TrainingConfig
@@ -409,6 +410,28 @@ def test_long_evaluations_of_a_timed_run_are_warned_of(tmp_path, capsys, budget,
 
     _train(tmp_path, SlowEvaluation(), budget=budget, progress=Progress(clock=clock))
     assert capsys.readouterr().err.count("warning: 3 evaluations like this one take") == warned
+
+
+def test_the_bar_says_when_the_model_is_evaluated(tmp_path):
+    shown = []
+
+    class Recorded(Progress):
+        @contextmanager
+        def bar(self, label: str, **_: object) -> Iterator[Bar]:
+            bar = Bar()
+            bar.show = lambda **values: shown.append(values)
+            yield bar
+
+    class Noted(LineObjective):
+        def evaluate(self) -> Iterator[MetricSums]:
+            shown.append("evaluate")
+            yield from super().evaluate()
+
+    _train(tmp_path, Noted(), budget=Budget(6), progress=Recorded(quiet=True))
+    places = [number for number, values in enumerate(shown) if values == "evaluate"]
+    assert len(places) == 3
+    for place in places:
+        assert shown[place - 1] == {"evaluating": "…", **shown[place + 1]}
 
 
 def test_time_budget_includes_time_before_resume(tmp_path):

@@ -163,6 +163,7 @@ def run_command(command: str, module: str, arguments: list[str]) -> int:
 def _report(error: Exception) -> int:
     """Print an error and return the exit code."""
     from cloze.errors import ClozeError
+    from cloze.tables import fit_terminal
 
     is_left = isinstance(error, BrokenPipeError) and _is_closed_pipe(sys.stdout)  # as after `| head`
     _flush_or_discard_stdout()
@@ -170,7 +171,7 @@ def _report(error: Exception) -> int:
         return 0
     reported = error if isinstance(error, ClozeError) else _to_cloze_error(error)
     with suppress(OSError):  # stderr may be closed, too
-        print(f"error: {reported}", file=sys.stderr)
+        print(fit_terminal(f"error: {reported}", sys.stderr), file=sys.stderr)
     return reported.exit_code
 
 
@@ -206,8 +207,9 @@ def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
 def _print_data_warnings() -> Iterator[None]:
     """Print warnings about files of data as one line each, also with --quiet: rows are not left out unsaid."""
     from cloze.errors import handle_data_warnings
+    from cloze.progress import Progress
 
-    with handle_data_warnings(lambda warning: print(f"warning: {warning}", file=sys.stderr)):
+    with handle_data_warnings(lambda warning: Progress().note(f"warning: {warning}")):
         yield
 
 

@@ -1,6 +1,5 @@
 """`cloze corpus`: tokenize text into a data set on disk."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -140,8 +139,6 @@ def print_warnings(directory: Path, flags: options.Flags) -> None:
 
 def print_summary(output: str | Path, summary: "BuildSummary", flags: options.Flags) -> None:
     """Print the counts of a new data set."""
-    counts = asdict(summary).items()
-    text = ", ".join(
-        f"{value:,} {name.replace('_', ' ')}" for name, value in counts if isinstance(value, int)
-    )
+    names = ("documents", "sentences", "tokens", "unknown_tokens")
+    text = ", ".join(f"{getattr(summary, name):,} {name.replace('_', ' ')}" for name in names)
     flags.print({"directory": str(output), **summary.as_dict()}, f"wrote {output}: {text}")

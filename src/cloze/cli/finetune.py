@@ -175,7 +175,7 @@ def run(
     elif validate:
         summary = finetuning.validate(*resolved, progress=flags.progress)
         rows = {name: _as_text(value) for name, value in summary.items()}
-        lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in rows.items())]
+        lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in rows.items() if text)]
         flags.print(summary, "\n".join(lines))
     else:
         output = options.required(output, "--output", verb="finetune")

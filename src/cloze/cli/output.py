@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.cli import options
 from cloze.progress import format_duration
+from cloze.tables import format_count
 
 if TYPE_CHECKING:
     from cloze.api.finetuning import EvaluationResult
@@ -48,15 +49,15 @@ def print_evaluation(
     print_scores(flags, result, examples=examples, data=result.data, breakdown=result.breakdown)
 
 
-def note_written(flags: options.CommonOptions, count: int, output: str) -> None:
+def note_written(flags: options.CommonOptions, count: int, output: str, *, of: str = "row") -> None:
     """Say on stderr what was written."""
-    flags.progress.note(f"wrote {output}: {count:,} {'row' if count == 1 else 'rows'}")
+    flags.progress.note(f"wrote {output}: {format_count(count, of)}")
 
 
 def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:
     """Return a line for each score, and a line with the data."""
     lines = [f"  {name:<17} {value:.4f}" for name, value in scores.items()]
-    return [*lines, f"  on {examples:,} examples: {data}"]
+    return [*lines, f"  on {format_count(examples, 'example')}: {data}"]
 
 
 def format_trials(summary: Mapping[str, Any]) -> list[str]:

@@ -115,7 +115,7 @@ def run(
     if page is not None:
         deque(rows(), maxlen=0)  # those that are not written yet
         write_explanation_page(page, explained, task=configured.name, model=str(model[0]))
-        flags.progress.note(f"wrote {page}: {len(explained):,} texts")
+        note_written(flags, len(explained), str(page), of="text")
 
 
 def _check_page(page: Path, output: str | None, *, explain: bool, overwrite: bool, source: str) -> None:

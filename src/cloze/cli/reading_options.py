@@ -9,6 +9,7 @@ from tyro.conf import UseAppendAction, arg
 from cloze.cli import options
 from cloze.data.cleaning import STEPS, CleaningConfig, Step
 from cloze.data.formats import format_names
+from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.input_shards import ReadingConfig
@@ -84,7 +85,7 @@ def preview(
     size = total_bytes(input_shards)
     result: dict[str, object] = {"formats": formats, "bytes": size, "stretches": len(input_shards)}
     on_disk = "" if size is None else f", {size:,} bytes on disk"
-    lines = [*formats, f"{len(input_shards):,} input shards{on_disk}"]
+    lines = [*formats, f"{format_count(len(input_shards), 'input shard')}{on_disk}"]
     if reading.validate:
         survey = check_inputs(input_shards, config.cleaning, workers=workers, progress=flags.progress)
         result |= asdict(survey)
@@ -97,5 +98,9 @@ def preview(
             lines.append("no text in the input")
         else:
             lines.append(f"first document, at {document.where}, {len(document.lines):,} {document.kind}:")
-            lines += [f"    {line[:_PREVIEW_CHARACTERS]}" for line in document.lines[:_PREVIEW_LINES]]
+            lines += [f"    {_shorten(line)}" for line in document.lines[:_PREVIEW_LINES]]
     flags.print(result, "\n".join(lines))
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= _PREVIEW_CHARACTERS else f"{line[:_PREVIEW_CHARACTERS]} …"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from cloze.data.counts import Counts
 from cloze.data.shards import Digests, Shard, to_offsets
+from cloze.tables import format_count
 
 LONG_PARAGRAPH_CHARACTERS = 100
 """About twenty words. Shorter paragraphs repeat by nature: headings, "He said nothing."."""
@@ -59,11 +60,12 @@ class DuplicateCounts(Counts):
     examples: tuple[Duplicate, ...] = ()
 
     def describe(self, unit: str) -> Iterator[str]:
-        """Yield a line each for dropped and kept duplicates, if any; `unit` is the plural of what they are."""
+        """Yield a line each for dropped and kept duplicates, if any; `unit` is what one of them is."""
         if self.dropped:
-            yield f"{self.dropped:,} duplicate {unit} were dropped ({self.tokens:,} tokens)"
+            duplicates = format_count(self.dropped, f"duplicate {unit}")
+            yield f"dropped {duplicates} ({format_count(self.tokens, 'token')})"
         if self.kept:
-            yield f"{self.kept:,} duplicate {unit} were kept"
+            yield f"kept {format_count(self.kept, f'duplicate {unit}')}"
 
 
 def find_duplicates(

@@ -19,6 +19,7 @@ from cloze.data.documents import Document
 from cloze.data.duplicates import LONG_PARAGRAPH_CHARACTERS, DuplicateCounts, text_digests
 from cloze.data.shards import Integers, Shard, to_offsets, write_shard
 from cloze.errors import InputError
+from cloze.tables import format_count
 from cloze.tokenization.custom_splitter import split_with_function
 from cloze.tokenization.sentences import split_sentences
 from cloze.tokenization.tokenizer import Tokenizer
@@ -55,12 +56,12 @@ class BuildSummary(Counts):
     def describe(self) -> Iterator[str]:
         """Yield lines about text that was changed or left out, and a warning of many unknown tokens."""
         yield from self.cleaning.describe()
-        yield from self.duplicate_documents.describe("documents")
-        yield from self.duplicate_paragraphs.describe("long paragraphs")
+        yield from self.duplicate_documents.describe("document")
+        yield from self.duplicate_paragraphs.describe("long paragraph")
         if count := self.single_sentence_documents:
-            yield f"{count:,} documents of one sentence make no pair for next-sentence prediction"
+            yield f"{format_count(count, 'document')} of one sentence, without a pair for next-sentence prediction"
         if self.empty_documents:
-            yield f"{self.empty_documents:,} documents without any token were left out"
+            yield f"left out {format_count(self.empty_documents, 'document')} without any token"
         if self.unknown_tokens > _UNKNOWN_SHARE * self.tokens:
             share = self.unknown_tokens / self.tokens
             yield f"warning: {share:.1%} of the tokens are [UNK]: is this the vocabulary of this language?"

@@ -207,9 +207,9 @@ class _Stages:
         train, test = self._at("passages/learned.tsv"), self._at("passages/tested.tsv")
         run, size = self._at("novelist"), self.size
         self._note(
-            "4. Fine-tuning: cloze-mini, the bundled model, learns to name the author of a passage. It is\n"
-            "   tested on the other novel of each author. All twelve were in its pre-training text, without\n"
-            "   their authors.",
+            "4. Fine-tuning: cloze-mini, the bundled model, learns to name the author of a passage. It is "
+            "tested on the other novel of each author. All twelve were in its pre-training text, without "
+            "their authors.",
             [
                 *("finetune", "classification", "-m", BUNDLED_MODEL, "-o", run, "-d", train, "--dev", test),
                 *("--text-column", "passage", "--label-column", "novelist"),

@@ -75,7 +75,7 @@ def export_card(
         [
             *front_matter({"license": base.license or "unknown", "base_model": base.name}),
             "",
-            f"# {base.name} as an ONNX graph",
+            f"# {Path(model).name} as an ONNX graph",
             "",
             *(f"- {name}: {text}" for name, text in facts.items()),
             "",

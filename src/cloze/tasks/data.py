@@ -1,6 +1,7 @@
 """The data of a fine-tuning run: finding files, reading, splitting and tokenizing them."""
 
 import hashlib
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -10,6 +11,7 @@ from cloze.data.files import file_sha256
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
+from cloze.tables import format_count
 from cloze.tasks.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
 from cloze.tasks.features import count_truncated, featurize
@@ -20,6 +22,8 @@ from cloze.tokenization.tokenizer import Tokenizer
 Features: TypeAlias = list[list[Any]]
 """The features of each example."""
 
+MIN_DEV_EXAMPLES = 100
+"""With fewer a warning is given: an accuracy is uncertain by more than 0.1."""
 _SUBSET_SEED = 0  # the same samples for every baseline and model, so that scores compare
 _SPLIT_SEED = 0  # the same dev examples for every seed of a run, so that scores compare
 
@@ -124,6 +128,10 @@ def load_data(
         train = sample_examples(train, config.train_examples, where=config.train)
     if counts := task.count_classes(train):
         progress.note(describe_classes(counts))
+        if len(dev) < MIN_DEV_EXAMPLES:
+            interval = 1.96 * math.sqrt(0.25 / len(dev))
+            what = f"{format_count(len(dev), 'example')} to score on: scores are uncertain by up to ±{interval:.2f}"
+            progress.note(f"warning: {what} (95%). Label more, or give a larger file with --dev")
     for note in task.notes(train, tokenizer):
         progress.note(note)
     unlabeled = _read_unlabeled(task, config.distillation.unlabeled)

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
@@ -89,11 +90,28 @@ def similar_classes(classes: Iterable[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def warn_of_similar_classes(classes: Iterable[str], where: str) -> None:
-    """Warn of classes that differ only in spelling, each group once."""
-    for group in similar_classes(classes):
+def warn_of_similar_classes(classes: Iterable[str], rows: Iterable[tuple[str, str]], where: str) -> None:
+    """Warn of classes that differ only in spelling, each group once.
+
+    Args:
+        classes: names of the classes.
+        rows: class and place of each row of it.
+        where: the file.
+    """
+    groups = similar_classes(classes)
+    if not groups:
+        return
+    counts: Counter[str] = Counter()
+    places: dict[str, str] = {}
+    for name, place in rows:
+        counts[name] += 1
+        places.setdefault(name, place)
+    for group in groups:
         what = f"the classes {' and '.join(map(repr, group))} differ only in spelling"
-        warnings.warn(DataWarning(f"{where}: {what}"), stacklevel=2)
+        kept = max(group, key=counts.__getitem__)
+        others = [f"{name!r} (first {places[name]})" for name in group if name != kept and name in places]
+        remedy = f". If they are one class, write {kept!r} for {' and '.join(others)}" if others else ""
+        warnings.warn(DataWarning(f"{where}: {what}{remedy}"), stacklevel=2)
 
 
 def describe_classes(counts: Mapping[str, int]) -> str:

@@ -144,7 +144,8 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         where = source_of(examples[0].where)
         if not labels:
             raise InputError("no row has a label", where=where)
-        warn_of_similar_classes(labels, where)
+        rows = ((label, example.where) for example in examples for label in self._split_labels(example))
+        warn_of_similar_classes(labels, rows, where)
         self._warn_of_another_separator(labels, where)
         return replace(self, labels=labels)
 

@@ -92,7 +92,8 @@ class SequenceClassification(TextTask[ClassPrediction]):
             what = f"every row has the label {labels[0]!r}" if labels else "no row has a label"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
         where = source_of(examples[0].where)
-        warn_of_similar_classes(labels, where)
+        rows = ((names[example.label], example.where) for example in examples if example.label is not None)
+        warn_of_similar_classes(labels, rows, where)
         if not self.labels and len(labels) > max(_MANY_CLASSES, len(examples) / 2):
             what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
             remedy = "Numbers are learned by the task regression; --label-column names another column"

@@ -9,6 +9,7 @@ from pathlib import Path
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
 from cloze.progress import SILENT, Bar, Progress
+from cloze.tables import format_count
 from cloze.text_encoding import ends_lines_in_cr, how_to_convert, refuse_non_text
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, UNUSED
 from cloze.tokenization.wordpiece_trainer import MIN_COUNT, Words, learn_tokens
@@ -167,7 +168,7 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
     num_ignored = sum(word_counts.values()) - sum(usable[word] for word in words)
     if num_ignored:
         reason = f"over {MAX_WORD_CHARS} characters long or with characters too rare for the alphabet"
-        progress.note(f"vocabulary: {num_ignored:,} words ignored, {reason}")
+        progress.note(f"vocabulary: ignored {format_count(num_ignored, 'word')}, {reason}")
     if not words:
         raise InputError("no words to learn a vocabulary from", remedy="Give more text")
     letters = [*alphabet, *(CONTINUATION + letter for letter in alphabet)]

@@ -100,6 +100,8 @@ class Trainer:
     _started_at: float = field(init=False)
     _num_skipped: int = field(init=False, default=0)
     """Steps skipped in a row."""
+    _shown: dict[str, str] = field(init=False, default_factory=dict)
+    """Values of the last log below the bar."""
 
     def train(self, *, resume_from: Path | None = None) -> dict[str, float]:
         """Train until the budget is used up; return the metrics of the last evaluation.
@@ -129,6 +131,7 @@ class Trainer:
             try:
                 last_metrics, evaluations = self.context.run_on_rank_zero(self._last_evaluation)
                 if self.config.evaluate_first and not self.state.step and not last_metrics:
+                    self.progress.note("evaluating before the first step")
                     last_metrics = self._evaluate(stop)
                 with bar as shown:
                     metrics = self._run_steps(stop, shown, last_metrics, evaluations)
@@ -175,7 +178,9 @@ class Trainer:
             # Weights that cause skipped steps may be corrupt: they must not displace the checkpoints before them.
             if is_over or not self._num_skipped:
                 if due > evaluations:
+                    bar.show(evaluating="…", **self._shown)
                     metrics = self._evaluate(stop)
+                    bar.show(**self._shown)
                     if not evaluations:
                         self._warn_of_long_evaluations(used)
                     evaluations = due
@@ -257,7 +262,8 @@ class Trainer:
         share = times * (used - used_before) / self.budget.total
         if share > self.config.max_evaluation_share:
             self.progress.note(
-                f"warning: {times} evaluations like this one take {share:.0%} of the run: make them fewer or smaller"
+                f"warning: {times} evaluations like this one take {share:.0%} of the run. "
+                "--set evaluation.times=N makes them fewer"
             )
 
     def _step(self, progress: float, stop: StopRequest) -> None:
@@ -367,13 +373,14 @@ class Trainer:
         where = {"phase": state.position.phase, "epoch": state.position.epoch, "tokens": state.tokens}
         self._callbacks.on_step(state.step, {**values, **where, "seconds": round(state.elapsed_seconds, 3)})
         counted = {} if self.budget.unit == "steps" else {"step": f"{state.step:,}"}
-        bar.show(
+        self._shown = {
             **counted,
-            loss=f"{values['loss']:.3f}",
-            **{"tokens/s": f"{values['tokens_per_second']:,.0f}"},
-            lr=f"{values['learning_rate']:.1e}",
-            norm=f"{values['gradient_norm']:.2f}",
-        )
+            "loss": f"{values['loss']:.3f}",
+            "tokens/s": f"{values['tokens_per_second']:,.0f}",
+            "lr": f"{values['learning_rate']:.1e}",
+            "norm": f"{values['gradient_norm']:.2f}",
+        }
+        bar.show(**self._shown)
         self._window = LogWindow()
 
     def _evaluate(self, stop: StopRequest) -> dict[str, float]:
