@@ -22,7 +22,7 @@ parser.add_argument("text", type=Path)
 parser.add_argument("-o", type=Path, required=True)
 arguments = parser.parse_args()
 
-losses: dict[str, dict[str, dict[str, float]]] = {}
+losses: dict[str, dict[str, dict[str, float]]] = {}  # by variant, length and seed, in nats
 with tempfile.TemporaryDirectory() as folder:
     sample = Path(folder) / "held-out.txt"
     with lzma.open(arguments.text, "rt", encoding="utf-8") as stream:
@@ -36,6 +36,6 @@ with tempfile.TemporaryDirectory() as folder:
                 max_seq_length=length, max_instances=TOKENS // length, pairs=PairsConfig(next_sentence=False)
             )
             measured = evaluate_pretrained(run, [sample], config, device="cpu").masked_lm
-            losses.setdefault(run.parent.name, {}).setdefault(str(length), {})[run.name] = measured
+            losses.setdefault(run.parent.name, {}).setdefault(str(length), {})[run.name] = round(measured["masked_lm_loss"], 4)
             print(run.parent.name, run.name, length, measured, flush=True)
 arguments.o.write_text(json.dumps(losses, indent=1) + "\n")
