@@ -22,7 +22,10 @@ CHECKED = (
     *("page/src", "page/static", "page/build.mjs", "page/choose_examples.py", "page/measure.py"),
 )
 SUFFIXES = (".py", ".md", ".ipynb", ".toml", ".html", ".js", ".mjs", ".ts", ".tsx")
-BUILT = ("src/cloze/serving/page/", "src/cloze/reports/attention.js", "src/cloze/reports/explanations.js")
+BUILT = (
+    "src/cloze/serving/page/",
+    *(f"src/cloze/reports/{name}.js" for name in ("attention", "explanations", "report")),
+)
 """By make page, from page/src."""
 SKIPPED = tuple(
     f"{ROOT}/{name}" for name in ("src/cloze/pretrained/", "src/cloze/demo/data/", "docs/records/", *BUILT)
