@@ -10,6 +10,7 @@ import difflib
 import json
 import math
 import re
+import sys
 import tomllib
 import types
 import typing
@@ -205,9 +206,18 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
         return float(_convert(int, value, key, where))
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise InputError(f"{key} must be of type {hint.__name__}, not {value!r}", where=where)
+    if isinstance(value, (int, float)):
+        _check_number(value, key, where)
+    return value
+
+
+def _check_number(value: float, key: str, where: str) -> None:
     if isinstance(value, int) and abs(value) > _MAX_INTEGER:
         raise InputError(f"{key} {_TOO_LARGE}", where=where)
-    return value
+    if math.isnan(value):
+        raise InputError(f"{key} is nan", where=where, remedy="Give a number")
+    if 0 < abs(value) < sys.float_info.min:  # such numbers are 0 during training
+        raise InputError(f"{key} is {value}, too close to 0", where=where)
 
 
 def _convert_items(hint: Any, value: Any, key: str, where: str) -> Any:
