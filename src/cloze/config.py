@@ -25,6 +25,7 @@ from cloze.text_encoding import how_to_convert
 Config = TypeVar("Config")
 
 _MAX_TOML_BYTES = 1 << 24
+_MAX_SECTIONS = 1000
 _MAX_INTEGER = 1 << 64  # thresholds of 64-bit hashes are the largest
 _TOO_LARGE = "has more digits than any setting needs"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -61,7 +62,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     content = b""
     try:
         content = read_file(Path(path), max_bytes=_MAX_TOML_BYTES)
-        return tomllib.loads(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        if any(line.partition("=")[0].count(".") > _MAX_SECTIONS for line in text.splitlines()):
+            raise ValueError(f"a key has more than {_MAX_SECTIONS:,} parts")  # tomllib takes minutes for many
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
     except UnicodeDecodeError as error:

@@ -213,14 +213,15 @@ def _print_data_warnings() -> Iterator[None]:
 
 def _to_cloze_error(error: Exception) -> "ClozeError":
     """Return a one-line error for an exception of the system or for a bug."""
-    from cloze.errors import RunError
+    from cloze.errors import InputError, RunError
 
     if _is_out_of_memory(error):
         return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
     if isinstance(error, OSError):
         if error.errno == errno.EBADF and error.filename is None:
             return RunError("cannot be written: it is closed", where="stdout", remedy="Redirect it to a file")
-        return RunError(error.strerror or str(error), where=error.filename)
+        kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+        return kind(error.strerror or str(error), where=error.filename)
     remedy = "This is a bug in cloze: --debug shows where"
     return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
 
