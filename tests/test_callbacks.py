@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import cloze
-from cloze.callbacks import Callback, MLflowWriter
+from cloze.callbacks import Callback, MLflowWriter, TensorBoardWriter
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
@@ -161,6 +161,21 @@ def test_tensorboard_has_the_numbers_of_the_log(model: str, tmp_path: Path) -> N
                 accuracies[event.step] = value.simple_value
         start += size + 16
     assert accuracies == pytest.approx(values_of(tmp_path / "run", "validation", "accuracy"))
+
+
+@pytest.mark.timeout(60)
+def test_a_clock_that_is_set_back_does_not_stop_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboardX")
+    writer = TensorBoardWriter()
+    writer.on_start(tmp_path, {}, 0)
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    for step in range(50):
+        writer.on_step(step, {"loss": 1.0})
+    writer.on_end(completed=True)
+    [file] = (tmp_path / "tensorboard").iterdir()
+    assert file.read_bytes().count(b"train/loss") == 50
 
 
 def test_mlflow_has_the_numbers_of_the_log(

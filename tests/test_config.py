@@ -93,6 +93,9 @@ def test_missing_keys_and_files_are_errors(tmp_path):
     (tmp_path / "bad.toml").write_text("a = = b")
     with pytest.raises(InputError, match="not a TOML file"):
         config.load(Outer, tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_text(".".join(["a"] * 100_000) + " = 1")
+    with pytest.raises(InputError, match="a key has more than 1,000 parts"):
+        config.load(Outer, tmp_path / "bad.toml")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,8 @@ from cloze.errors import InputError
 from cloze.parallel_map import map_ordered
 from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
 from cloze.pretraining.data import steps_per_phase
-from cloze.tasks.config import FinetuneConfig, finetuning_from_dict
+from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, with_task_settings
+from cloze.tasks.registry import find_task, tasks
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 
@@ -26,6 +27,8 @@ WITHOUT_LIMIT = {
     "distillation.student_layers",
 }  # fmt: skip
 """Larger numbers than a run has steps, examples or layers mean no limit, or are refused once these are known."""
+
+COUNTED_BACKWARDS = {"word_column", "tag_column", "layer"}
 
 
 def number_settings(config: type[Any], prefix: str = "") -> Iterator[tuple[str, type[Any], bool]]:
@@ -66,6 +69,20 @@ def test_every_number_has_a_limit(config: type[Any], key: str, kind: type[Any], 
         override = f"{key}=[{value}]" if is_list else f"{key}={value}"
         with pytest.raises(InputError) as refused:
             load(config, override)
+        assert len(str(refused.value)) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("task", "key", "kind", "is_list"),
+    [(task, *setting) for task in tasks() for setting in number_settings(find_task(task))],
+)
+def test_every_number_of_a_task_has_a_limit(task: str, key: str, kind: type[Any], is_list: bool) -> None:
+    values = ["1" + "0" * 30, "9" * 5000, "nan", "1e-320"]
+    values += ["-1"] if kind is int and key not in COUNTED_BACKWARDS else []
+    for value in values:
+        override = f"{task}.{key}=[{value}, 1]" if is_list else f"{task}.{key}={value}"
+        with pytest.raises(InputError) as refused:
+            with_task_settings(find_task(task)(), [override])
         assert len(str(refused.value)) <= 2000
 
 

@@ -4,6 +4,7 @@
 """
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -81,14 +82,23 @@ class Callbacks(Callback):
 
 
 class TensorBoardWriter(Callback):
-    """Writes the folder `tensorboard` of a run with tensorboardX; by default if it is installed."""
+    """Writes the folder `tensorboard` of a run with tensorboardX; by default if it is installed.
+
+    Events are written at once. The thread of tensorboardX's SummaryWriter ends where the clock is set back by weeks or
+    a write fails, and a run then waits for it without end.
+    """
 
     def on_start(self, run: Path, settings: Mapping[str, Any], step: int) -> None:
         """Open the folder; events after `step` are not shown any more."""
         require(["tensorboardX"], extra="tensorboard", where="TensorBoardWriter")
-        from tensorboardX import SummaryWriter
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import SessionLog
 
-        self._writer: Any = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
+        self._folder = run / "tensorboard"
+        with file_io.disk_errors(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._writer: Any = EventsWriter(str(self._folder / "events"))
+        self._add_event(step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars under train/."""
@@ -103,9 +113,18 @@ class TensorBoardWriter(Callback):
         self._writer.close()
 
     def _write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        from tensorboardX.summary import scalar
+
         for name, value in values.items():
             if isinstance(value, (int, float)):
-                self._writer.add_scalar(f"{kind}/{name}", value, step)
+                self._add_event(step, summary=scalar(f"{kind}/{name}", value))
+
+    def _add_event(self, step: int, **content: Any) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+
+        with file_io.disk_errors(self._folder):
+            self._writer.write_event(Event(wall_time=time.time(), step=step, **content))
+            self._writer.flush()
 
 
 class WandbWriter(Callback):

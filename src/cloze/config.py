@@ -10,6 +10,7 @@ import difflib
 import json
 import math
 import re
+import sys
 import tomllib
 import types
 import typing
@@ -24,6 +25,7 @@ from cloze.text_encoding import how_to_convert
 Config = TypeVar("Config")
 
 _MAX_TOML_BYTES = 1 << 24
+_MAX_SECTIONS = 1000
 _MAX_INTEGER = 1 << 64  # thresholds of 64-bit hashes are the largest
 _TOO_LARGE = "has more digits than any setting needs"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -60,7 +62,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     content = b""
     try:
         content = read_file(Path(path), max_bytes=_MAX_TOML_BYTES)
-        return tomllib.loads(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        if any(line.partition("=")[0].count(".") > _MAX_SECTIONS for line in text.splitlines()):
+            raise ValueError(f"a key has more than {_MAX_SECTIONS:,} parts")  # tomllib takes minutes for many
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
     except UnicodeDecodeError as error:
@@ -205,9 +210,18 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
         return float(_convert(int, value, key, where))
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise InputError(f"{key} must be of type {hint.__name__}, not {value!r}", where=where)
+    if isinstance(value, (int, float)):
+        _check_number(value, key, where)
+    return value
+
+
+def _check_number(value: float, key: str, where: str) -> None:
     if isinstance(value, int) and abs(value) > _MAX_INTEGER:
         raise InputError(f"{key} {_TOO_LARGE}", where=where)
-    return value
+    if math.isnan(value):
+        raise InputError(f"{key} is nan", where=where, remedy="Give a number")
+    if 0 < abs(value) < sys.float_info.min:  # such numbers are 0 during training
+        raise InputError(f"{key} is {value}, too close to 0", where=where)
 
 
 def _convert_items(hint: Any, value: Any, key: str, where: str) -> Any:

@@ -1,6 +1,7 @@
 """Find the directory of a model: a checkpoint, a run, a bundled model, or a model of the Hugging Face Hub."""
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -106,12 +107,13 @@ def resolve_checkpoint(
     """
     path = find_model_directory(path, files, commit=commit)
     pointers: tuple[Pointer, ...] = ("best", "latest") if prefer == "best" else ("latest",)
+    is_run = (path / artifacts.RUN_CONFIG).is_file()
     for pointer in pointers:
-        if (path / pointer).is_file():
+        if (path / pointer).is_file() or (is_run and os.path.lexists(path / pointer)):
             checkpoint = follow_pointer(path, pointer)
             LOG.info("%s: %s checkpoint, %s", path, pointer, checkpoint.relative_to(path))
             return checkpoint
-    if (path / artifacts.RUN_CONFIG).is_file():
+    if is_run:
         raise InputError("is a run without a checkpoint", where=path, remedy="Continue it with --resume")
     return path
 
@@ -128,6 +130,8 @@ def follow_pointer(run: Path, pointer: Pointer) -> Path:
     Raises:
         InputError: the checkpoint does not exist, or the file is damaged.
     """
+    if not (run / pointer).is_file():
+        raise InputError("is not a file", where=run / pointer, remedy="Copy the run again")
     verify_run_files(run, names=(pointer,))
     text = file_io.read_file(run / pointer, max_bytes=_MAX_POINTER_BYTES)
     name = text.decode(errors="replace").strip()

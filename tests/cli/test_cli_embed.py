@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +191,12 @@ def enlarge_embeddings(tmp: Path, samples: Samples) -> None:
     save_file(weights | {name: torch.full_like(weights[name], 1e6)}, copy / "model.safetensors")
 
 
+def write_header(shape: str) -> Callable[[Path, Samples], object]:
+    """Write an .npy file of a shape without its values."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    return write("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+
+
 EMBED = "embed -m {run} {lines} -o {out}.npy "
 NEAR = "neighbors night -m {run} --among {tmp}/x.npy --texts {lines}"
 CASES = {
@@ -254,6 +261,14 @@ CASES = {
         save("x.npy", np.ones((2, WIDTH))),
     ),
     "damaged .npy": Case(NEAR, "x.npy: not an .npy file", write("x.npy", b"\x93NUMPY")),
+    "a .npy of negative length": Case(NEAR, "x.npy: not an .npy file", write_header("(-3, 16)")),
+    "a .npy larger than any disk": Case(NEAR, "x.npy: not an .npy file", write_header(f"({1 << 60}, 16)")),
+    "a .npy whose head never ends": Case(
+        NEAR, "x.npy: not an .npy file", write("x.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{")
+    ),
+    "an archive called .npy": Case(
+        NEAR, "x.npy: not an .npy file", write("x.npy", b"PK\x05\x06" + b"\0" * 18)
+    ),
     "an array of objects": Case(NEAR, "x.npy: not an .npy file", save("x.npy", np.array([{}]))),
     "one vector": Case(NEAR, "x.npy: float64 of shape [16], not vectors", save("x.npy", np.ones(16))),
     "an empty array": Case(NEAR, "x.npy: contains no vectors", save("x.npy", np.ones((0, WIDTH)))),

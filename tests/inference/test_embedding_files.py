@@ -1,5 +1,7 @@
 """Files of vectors: parts, workers and chunks do not change their content."""
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,12 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, EmbeddingConfig
-from cloze.inference.embedding_files import EmbeddingFileConfig, EmbeddingFileSummary, embed_file
+from cloze.inference.embedding_files import (
+    EmbeddingFileConfig,
+    EmbeddingFileSummary,
+    check_vectors,
+    embed_file,
+)
 from cloze.inference.neighbors import VectorFile, neighbors_in_file
 from cloze.models.bert import BertModel
 from tiny_models import tiny_config, write_checkpoint
@@ -99,3 +106,13 @@ def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path
     expected = neighbors_in_file(embedder, VectorFile(path, source), LINES[3], plus=[LINES[9]], top_k=5)
     file = VectorFile(path, source, chunk_size=7)
     assert neighbors_in_file(embedder, file, LINES[3], plus=[LINES[9]], top_k=5) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in Unicode")
+def test_an_output_whose_name_is_not_unicode_gets_its_checksum(
+    model: Path, lines: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / os.fsdecode(b"caf\xe9.npy")
+    embed(model, lines, output)
+    assert Path(f"{output}.sha256").read_bytes().endswith(b"  caf\xe9.npy\n")
+    check_vectors(output)

@@ -35,6 +35,7 @@ from cloze.models.sentence_transformers import (
 )
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.metrics_log import read_metrics
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
 
@@ -421,6 +422,25 @@ def test_run_pointer_cannot_lead_outside(model: Path, tmp_path: Path) -> None:
     os.truncate(run / "latest", 1 << 40)
     with pytest.raises(InputError, match="bytes, at most"):
         resolve_checkpoint(run)
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "pipe"])
+def test_a_pointer_that_is_no_file_is_refused_and_not_passed_over(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").touch()
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "latest").write_text("checkpoint")
+    best = tmp_path / "best"
+    {"directory": best.mkdir, "link": lambda: best.symlink_to("none"), "pipe": lambda: os.mkfifo(best)}[
+        kind
+    ]()
+    with pytest.raises(InputError, match="is not a file"):
+        resolve_checkpoint(tmp_path)
+
+
+def test_metrics_without_end_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="not a regular file"):
+        read_metrics(tmp_path)
 
 
 MODULES = {

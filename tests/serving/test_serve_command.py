@@ -45,8 +45,22 @@ def test_a_model_of_the_hub_is_served_by_its_name(start: Callable[..., ServerPro
     assert served.post("/fill", model="mini", inputs="She closed the [MASK].").status_code == 200
 
 
+def compute_threads(served: ServerProcess) -> int:
+    """Return how many threads the first computation starts, besides the one that runs it."""
+    before = served.state()[1]
+    assert served.post("/embed", inputs=["She closed the door. " * 30] * 8).status_code == 200
+    return served.state()[1] - before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_number_of_threads_is_that_of_the_flag(start: Callable[..., ServerProcess]) -> None:
+    assert compute_threads(start("--threads", "3")) == 2
+
+
 def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) -> None:
     served = start()
+    if sys.platform == "linux":
+        assert compute_threads(served) == 0, "OMP_NUM_THREADS=1 is set"
     assert served.told.startswith("serving cloze-mini at http://127.0.0.1:")
     (masks,) = served.post("/fill", inputs="She closed the [MASK].").json()
     assert len(masks[0]) == 5

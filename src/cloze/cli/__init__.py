@@ -75,6 +75,8 @@ def _run(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"cloze {metadata.version('cloze-bert')}")
         return 0
+    # of a home that cannot be written, as in many containers: plots do not need it
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     verb, rest = split_verb(arguments)
     return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)
@@ -215,14 +217,15 @@ def _print_data_warnings() -> Iterator[None]:
 
 def _to_cloze_error(error: Exception) -> "ClozeError":
     """Return a one-line error for an exception of the system or for a bug."""
-    from cloze.errors import RunError
+    from cloze.errors import InputError, RunError
 
     if _is_out_of_memory(error):
         return RunError("out of memory", remedy="Use a smaller model, shorter texts or fewer --workers")
     if isinstance(error, OSError):
         if error.errno == errno.EBADF and error.filename is None:
             return RunError("cannot be written: it is closed", where="stdout", remedy="Redirect it to a file")
-        return RunError(error.strerror or str(error), where=error.filename)
+        kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+        return kind(error.strerror or str(error), where=error.filename)
     remedy = "This is a bug in cloze: --debug shows where"
     return RunError(f"{type(error).__name__}: {error}", remedy=remedy)
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,14 @@ _DECORATION = re.compile("\x1b\\[[0-9;]*m|[╭╮╰╯│]")
 _RULE = re.compile("[─-]{3,}")  # hyphens if stdout is not UTF-8
 _HINT_LINES = 2
 _UNKNOWN = re.compile(r"Unrecognized options: (--[\w-]+)")
+_NO_NUMBER = re.compile(
+    r"Error parsing (?:-\w/)?(?P<flag>--[\w-]+): .*"
+    r"(?:literal for int\(\) with base 10|(?P<float>string to float)|valid parse for arguments): (?P<value>.{,40})"
+)
+_LONG_NUMBER = re.compile(r"Error parsing (?:-\w/)?(?P<flag>--[\w-]+): .*Exceeds the limit \(")
+_TOO_LONG = "the number has more than 18 digits"
+_MAX_INTEGER = 10**18
+"""Libraries count in 64 bits."""
 _ENTRY = re.compile(r"\n {1,2}(?=--?[a-z])")
 _SETTINGS = {
     "cloze finetune": ("cloze.tasks.config", "FinetuneConfig"),
@@ -74,13 +82,30 @@ def parse(run: Callable[..., None], command: str, arguments: list[str]) -> Calla
             has_hint = "Perhaps you meant" in error
             if suggestion := suggest(unknown[1], run, command, is_exact=has_hint):
                 error, remedy = f"no flag {unknown[1]}", f"Did you mean {suggestion}? {remedy}"
+        if number := _LONG_NUMBER.match(error):
+            raise InputError(_TOO_LONG, where=number["flag"], remedy="Give a smaller one") from None
+        if number := _NO_NUMBER.match(error):
+            what = f"{number['value'].rstrip('. -')} is not a {'' if number['float'] else 'whole '}number"
+            raise InputError(what, where=number["flag"], remedy=remedy) from None
         raise InputError(error, remedy=remedy) from None
+    _check_integers(call.keywords)
     for value in (*call.args, *call.keywords.values()):
         for path in value if isinstance(value, tuple) else (value,):
             if isinstance(path, Path) and _URL.match(str(path)):
                 url = str(path).replace(":/", "://", 1)
                 raise InputError("this flag takes a local path", where=url, remedy="Copy the files first")
     return call
+
+
+def _check_integers(values: Mapping[str, object]) -> None:
+    """Refuse integers that libraries cannot count with."""
+    for name, value in values.items():
+        if dataclasses.is_dataclass(value):
+            _check_integers(vars(value))
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and abs(number) > _MAX_INTEGER:
+                where = f"--{name.replace('_', '-')}"
+                raise InputError(_TOO_LONG, where=where, remedy="Give a smaller one")
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`cloze serve`: serve models over HTTP, with an explorer page."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,8 @@ from tyro.conf import arg
 
 from cloze.cli import options
 from cloze.errors import InputError
+
+_MAX_THREADS = 1024
 
 
 def run(
@@ -22,6 +25,10 @@ def run(
     api_key_file: options.OptionalPath = None,
     open: options.Switch = False,
     top_k: options.TopK = None,
+    threads: Annotated[
+        int | None,
+        arg(metavar="INT", help_behavior_hint="(default: OMP_NUM_THREADS, else the number of cores)"),
+    ] = None,
     device: options.Device = "auto",
     precision: options.Precision = None,
     flags: options.Flags,
@@ -37,6 +44,7 @@ def run(
         api_key_file: File whose first line is the key that requests must send, as Authorization: Bearer KEY.
         open: Answer requests from other machines without a key.
         top_k: Maximum number of classes that /predict returns, the most probable first; by default all.
+        threads: Number of threads that compute; fewer where other programs use the cores, too.
     """
     from cloze.arguments import check_integer
     from cloze.optional_dependencies import require
@@ -57,7 +65,7 @@ def run(
         Limits(classes=None if top_k is None else check_integer(top_k, "--top-k")),
         host=host,
         port=port,
-        threads=options.default_workers(),
+        threads=_number_of_threads(threads),
         api_key=None if api_key_file is None else read_api_key(api_key_file),
         device=device,
         precision=precision,
@@ -65,6 +73,17 @@ def run(
             f"serving {', '.join(directories)} at {address}", file=sys.stderr, flush=True
         ),
     )
+
+
+def _number_of_threads(threads: int | None) -> int:
+    """Return the number of the flag, else that of OpenMP's environment variable, else that of the cores."""
+    import torch
+
+    from cloze.arguments import check_integer
+
+    if threads is None:
+        return torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else options.default_workers()
+    return check_integer(threads, "--threads", maximum=_MAX_THREADS)
 
 
 def _parse_names(arguments: tuple[str, ...], *, flag: str) -> dict[str, Path]:

@@ -101,14 +101,9 @@ def rows_per_batch(parquet: pq.ParquetFile, *, max_rows: int, max_bytes: int) ->
 
 
 def longest_cell(batch: pa.RecordBatch) -> int:
-    """Return the bytes of the longest text of a batch, also within lists of texts.
-
-    Raises:
-        pa.ArrowInvalid: the batch is damaged.
-    """
+    """Return the bytes of the longest text of a batch, also within lists of texts."""
     longest = 0
     for column in batch.columns:
-        _check_offsets(column)
         while pa.types.is_dictionary(column.type) or _is_list(column.type):
             column = column.dictionary if pa.types.is_dictionary(column.type) else column.flatten()
         if is_text_type(column.type):
@@ -207,19 +202,26 @@ def read_batches(
         columns: their names.
         max_rows: rows of a batch.
         max_bytes: of a batch of Parquet, estimated from the mean size of a row.
+
+    Raises:
+        InputError: the file is damaged, or several columns have one of the names.
     """
     if file.lower().endswith(".parquet"):
         with open_parquet(file) as parquet:
             schema = parquet.schema_arrow
             batch_rows = rows_per_batch(parquet, max_rows=max_rows, max_bytes=max_bytes)
+        _check_unique(schema, columns, file)
         texts = [name for name in columns if is_text_type(schema.field(name).type)]
         with open_parquet(file, dictionaries=texts) as parquet:
-            yield from parquet.iter_batches(batch_rows, columns=columns)
+            yield from map(_check_batch, parquet.iter_batches(batch_rows, columns=columns))
         return
     with open_arrow_source(file) as source:
-        for batch in _arrow_batches(source)[1]:
+        schema, batches = _arrow_batches(source)
+        _check_unique(schema, columns, file)
+        for batch in batches:
+            selected = _check_batch(batch.select(columns))
             for start in range(0, batch.num_rows, max_rows):
-                yield batch.slice(start, max_rows).select(columns)
+                yield selected.slice(start, max_rows)
 
 
 def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
@@ -251,9 +253,7 @@ def _column_path(schema: pa.Schema, text_field: str) -> list[str]:
 
 def _check_column(schema: pa.Schema, text_field: str, file: str) -> None:
     path = _column_path(schema, text_field)
-    if schema.names.count(path[0]) > 1:
-        remedy = "Write it again with another name for each"
-        raise InputError(f"several columns are called {path[0]!r}", where=file, remedy=remedy)
+    _check_unique(schema, path[:1], file)
     fields: Iterable[pa.Field] = schema
     for name in path:
         kind = next((field.type for field in fields if field.name == name), None)
@@ -264,6 +264,13 @@ def _check_column(schema: pa.Schema, text_field: str, file: str) -> None:
     if not _is_text(kind):
         remedy = "Choose a column of text: --text-field"
         raise InputError(f"the column {text_field!r} is {kind}, not a text", where=file, remedy=remedy)
+
+
+def _check_unique(schema: pa.Schema, columns: Iterable[str], file: str) -> None:
+    for name in columns:
+        if schema.names.count(name) > 1:
+            remedy = "Write it again with another name for each"
+            raise InputError(f"several columns are called {name!r}", where=file, remedy=remedy)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -282,6 +289,13 @@ def _documents(batch: pa.RecordBatch, text_field: str, file: str, rows_before: i
     for row, text in enumerate(_texts(column, file, rows_before), rows_before + 1):
         if text and (document := _document(text, f"{file}:row {row}")) is not None:
             yield document
+
+
+def _check_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose offsets are right, or raise ArrowInvalid."""
+    for column in batch.columns:
+        _check_offsets(column)
+    return batch
 
 
 def _check_offsets(column: pa.Array) -> None:

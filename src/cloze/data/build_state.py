@@ -15,6 +15,7 @@ again.
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -35,6 +36,8 @@ from cloze.parallel_map import Workers, map_unordered, num_workers
 from cloze.progress import SILENT_BAR, Bar, Progress
 
 _PLAN = "build.json"
+_TASK = re.compile("([0-9]{1,9})/([0-9]{1,9})")
+_MAX_TASKS = 100_000
 _WRITE_OPTIONS = {"sync": False, "make_parents": False}
 
 Record: TypeAlias = dict[str, Any]
@@ -50,16 +53,16 @@ class ArrayTask:
     count: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.number <= self.count:
+        if not 1 <= self.number <= self.count <= _MAX_TASKS:
             raise _invalid_task(f"{self.number}/{self.count}")
 
     @classmethod
     def parse(cls, text: str) -> "ArrayTask":
         """Parse a task such as "3/8"."""
-        number, _, count = text.partition("/")
-        if not (number.isdecimal() and count.isdecimal()):
+        numbers = _TASK.fullmatch(text)
+        if numbers is None:
             raise _invalid_task(text)
-        return cls(int(number), int(count))
+        return cls(int(numbers[1]), int(numbers[2]))
 
 
 SINGLE_TASK = ArrayTask(1, 1)
@@ -67,7 +70,7 @@ SINGLE_TASK = ArrayTask(1, 1)
 
 def _invalid_task(text: str) -> InputError:
     remedy = "Write --task 3/8 for the third of eight"
-    return InputError(f"{text!r} is not a task", where="--task", remedy=remedy)
+    return InputError(f"{text[:40]!r} is not a task", where="--task", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)

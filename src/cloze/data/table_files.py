@@ -160,14 +160,16 @@ def _arrow_rows(
 
 
 def _check_header(names: list[str], where: str) -> list[str]:
+    known: set[str] = set()
     for number, name in enumerate(names, 1):
         refuse_carriage_return(name, where=where, what=f"the name of column {number}")
         if not name.strip() and number > 1:  # pandas gives the numbers of its rows no name
             what = f"column {number} has no name"
             remedy = "Name it in the first line, or remove the separators at the ends of all lines"
             raise InputError(what, where=where, remedy=remedy)
-        if name in names[: number - 1]:
+        if name in known:
             raise InputError(f"two columns are called {name!r}", where=where, remedy="Rename one of them")
+        known.add(name)
     return names
 
 

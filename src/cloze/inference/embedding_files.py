@@ -6,6 +6,7 @@
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -153,7 +154,7 @@ def embed_file(
             Path(checksum_path(output)).unlink(missing_ok=True)
     if str(output).endswith(".npy"):
         with write_file_to(checksum_path(output)) as temporary:
-            temporary.write_text(f"{checksum}  {Path(str(output)).name}\n", "utf-8")
+            temporary.write_bytes(f"{checksum}  ".encode() + os.fsencode(Path(str(output)).name) + b"\n")
     texts, vectors, truncated, empty = counts.tolist()
     return EmbeddingFileSummary(texts, vectors, embedder.width, truncated, empty)
 

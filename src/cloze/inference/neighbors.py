@@ -77,8 +77,9 @@ class VectorFile:
         """
         if self.path.suffix == ".npy":
             try:
-                rows: npt.NDArray[Any] = np.load(self.path, mmap_mode="r", allow_pickle=False)
-            except (ValueError, OSError, EOFError) as error:
+                with np.errstate(over="ignore"):
+                    rows: npt.NDArray[Any] = np.lib.format.open_memmap(self.path, mode="r")
+            except (ValueError, OverflowError, MemoryError, OSError) as error:  # the head may claim any size
                 raise InputError(f"not an .npy file: {error}", where=self.path) from error
             if rows.ndim != 2 or rows.dtype.kind != "f":
                 what = f"{rows.dtype} of shape {list(rows.shape)}, not vectors [rows, width]"

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, distributed
 
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
+_OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "could not create a primitive",
+)  # the last: of oneDNN
 _LOST_CONNECTION = ("gloo", "connection closed", "connection reset", "broken pipe")
 
 

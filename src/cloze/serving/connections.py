@@ -51,6 +51,21 @@ def max_connections() -> int:
     return _MAX_CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(_MAX_CONNECTIONS, files // 2))
 
 
+class OncePerMessage(logging.Filter):
+    """Passes each message once: a client could fill a disk with lines about its bad requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._messages: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record has a new message, or one with a traceback."""
+        message = str(record.msg)
+        is_new = record.exc_info is not None or message not in self._messages
+        self._messages.add(message)
+        return is_new
+
+
 def log_lack_of_files_once(loop: asyncio.AbstractEventLoop) -> None:
     """Report once that connections cannot be accepted for lack of file descriptors; asyncio does so for each try."""
     is_reported = False

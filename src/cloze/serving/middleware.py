@@ -98,6 +98,10 @@ class RequestMiddleware:
             if scheme.lower() != "bearer" or not is_right:
                 what = "give the key of this server: Authorization: Bearer KEY"
                 raise Refused(error_response(401, what, {"WWW-Authenticate": "Bearer"}))
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # a proxy may take the other one for the end of the body, and what follows for another client's request
+            what = "both Content-Length and Transfer-Encoding"
+            raise Refused(error_response(400, what, {"Connection": "close"}))
         if scope["method"] != "POST":
             return
         if not self._batcher.is_alive:

@@ -1,6 +1,7 @@
 """Run the server: bind the address, load the models, listen, and stop on SIGTERM or Ctrl-C."""
 
 import gc
+import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from cloze.errors import InputError, RunError
 from cloze.run_files import METRICS
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
-from cloze.serving.connections import LimitedProtocol
+from cloze.serving.connections import LimitedProtocol, OncePerMessage
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 from cloze.training.precision import InferencePrecision
@@ -69,12 +70,14 @@ def serve(  # noqa: PLR0913 (as many as the verb has flags)
             app,
             http=LimitedProtocol,  # of h11: httptools, which is faster, reads heads of any length into memory
             backlog=_BACKLOG,
+            ws="none",
             loop="asyncio",  # uvloop prints a traceback when a client disconnects
             access_log=False,
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=int(limits.drain_seconds),
         )
+        logging.getLogger("uvicorn.error").addFilter(OncePerMessage())
         server = _Server(config, app.state.batcher)
         # Set before uvicorn does, so that no signal is lost. A handler that raises would not do: an exception in a
         # finalizer, and the collection below runs many, is dropped.

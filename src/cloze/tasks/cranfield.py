@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
+from cloze.config import check_positive
 from cloze.data.files import read_lines
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl, join_path, parent_of
@@ -27,6 +28,9 @@ class Cranfield(PassageRanking):
 
     candidates: int = 50
     """Number of abstracts ranked for each query."""
+
+    def __post_init__(self) -> None:
+        check_positive(self, "candidates")
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[RankedText]:
         """Read judgments, and yield the candidates of each judged query in BM25's order."""

@@ -5,6 +5,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from cloze.config import check_positive
 from cloze.models.encoder import Encoder
 from cloze.models.frozen_encoder import BertBiLSTMForTokenClassification, FrozenLayers, frozen_states
 from cloze.tasks.registry import register_task
@@ -40,8 +41,7 @@ class FeatureTagging(Tagging):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.lstm_size < 1:
-            raise ValueError(f"lstm_size {self.lstm_size} is not positive")
+        check_positive(self, lstm_size=10_000)
 
     def head(self, bert: Encoder, *, generator: torch.Generator | None = None) -> nn.Module:
         """Return the frozen encoder with a BiLSTM."""

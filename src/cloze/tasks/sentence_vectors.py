@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForFeatureExtraction
@@ -55,6 +56,9 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
     """Text before each text; None: the default prompt of sentence-transformers in the checkpoint, else no prompt."""
     truncate_dim: int | None = None
     """Number of dimensions compared; None: as in the checkpoint, else all."""
+
+    def __post_init__(self) -> None:
+        check_positive(self, "truncate_dim")
 
     def split_group(self, example: LabeledText) -> Hashable:
         """Return both texts, so that duplicates are all in the training or all in the dev data."""
@@ -143,6 +147,10 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
     value_answers = ("cosine",)
     min_spread = MIN_COSINE_SPREAD
     defaults: ClassVar[tuple[str, ...]] = ("batch_size=16", "epochs=4", "optimizer.learning_rate=2e-5")
+
+    def __post_init__(self) -> None:
+        ScoreScale.__post_init__(self)
+        VectorTask.__post_init__(self)
 
     def target(self, example: LabeledText) -> float | None:
         """Return the score on a scale from 0 to 1, where it is known."""

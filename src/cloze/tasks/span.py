@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.config import check_positive
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.metrics.squad import exact_score
@@ -117,9 +118,7 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
     """Tokenize word by word and search for the text of an answer as Google's code does, without offsets."""
 
     def __post_init__(self) -> None:
-        for name in ("doc_stride", "max_query_length", "max_answer_length", "n_best_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)} is not positive")
+        check_positive(self, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
     def split_group(self, example: SpanQuestion) -> str:
         """Return the paragraph."""

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.config import check_positive
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown, class_breakdown, counted_scores
@@ -66,6 +67,7 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
+        check_positive(self, "columns")
         invalid = [label for label in self.labels if not is_tag(label)]
         if invalid and self.scheme != "plain":
             raise ValueError(f"labels holds {invalid[0]!r}, which is not a tag such as B-PER")

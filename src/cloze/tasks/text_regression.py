@@ -3,6 +3,7 @@
 Shapes: B sequences.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +50,8 @@ class ScoreScale:
     """Decimal mark of the scores in files; None: a point, or a comma where all scores of a file show it."""
 
     def __post_init__(self) -> None:
+        if not all(math.isfinite(end) for end in (self.minimum, self.maximum) if end is not None):
+            raise ValueError(f"minimum {self.minimum} and maximum {self.maximum} must be finite")
         if self.minimum is not None and self.maximum is not None and self.minimum >= self.maximum:
             raise ValueError(f"minimum {self.minimum} is not less than maximum {self.maximum}")
 

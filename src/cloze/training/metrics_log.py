@@ -17,6 +17,7 @@ FILLS = "fills"
 """The kind of the lines with words that the model filled in at an evaluation."""
 END = "end"
 """The kind of the last line of a run that has used up its budget, or stopped early as configured."""
+_MAX_BYTES = 1 << 30
 
 
 class MetricsLog(Callback):
@@ -69,7 +70,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     """
     path = Path(run) / METRICS
     try:
-        lines = path.read_bytes().splitlines()
+        lines = file_io.read_file(path, max_bytes=_MAX_BYTES).splitlines()
     except FileNotFoundError:
         what, remedy = "not a run: it has no metrics.jsonl", "Give the directory of a run"
         raise InputError(what, where=run, remedy=remedy) from None

@@ -1,0 +1,156 @@
+"""Each number on the command line: a value beyond reason is refused in one line, before any work."""
+
+import dataclasses
+import resource
+import shlex
+import shutil
+import time
+import types
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import NANO, NANO_TASK, Samples, fill_in, sample_paths
+
+from cloze.cli import VERBS, main, module_name
+
+pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
+
+COMMANDS = {
+    "vocab": "vocab {text} -o {out} --size 500 --workers 1",
+    "vocab extend": "vocab extend {vocab} {text} -o {out} --add 5 --workers 1",
+    "vocab inspect": "vocab inspect {vocab} {text} --workers 1",
+    "corpus": "corpus {text} --vocab {vocab} -o {out} --workers 1 --validation-fraction 0.1",
+    "corpus audit": "corpus audit {data}",
+    "pretrain": f"pretrain --data {{data}} -o {{out}} --steps 2 {shlex.join(NANO)}",
+    "finetune": f"finetune classification -m {{run}} -d {{table}} -o {{out}} {' '.join(NANO_TASK)}",
+    "predict": "predict {table} -m {classifier}",
+    "fill": "fill 'a [MASK] .' -m {run}",
+    "embed": "embed {text} -m {run} -o {out}.npy",
+    "neighbors": "neighbors night -m {run}",
+    "serve": "serve -m {run}",
+}
+"""A small use of each verb that has numbers."""
+
+
+def kinds(hint: Any) -> Iterator[Any]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType, tuple):
+        for inner in typing.get_args(hint):
+            yield from kinds(inner)
+    else:
+        yield hint
+
+
+def number_flags(owner: Any) -> Iterator[tuple[str, type]]:
+    """Yield the flags that are numbers, of a verb or of options that verbs share."""
+    for name, hint in typing.get_type_hints(owner).items():
+        for kind in kinds(hint):
+            if dataclasses.is_dataclass(kind):
+                yield from number_flags(kind)
+            elif kind in (int, float):
+                yield f"--{name.replace('_', '-')}", kind
+
+
+FLAGS = [(verb, *flag) for verb in VERBS for flag in number_flags(import_module(module_name(verb)).run)]
+TEXT_FLAGS = [
+    ("corpus", "--task", ("0/3", "4/3", "1/0", "-1/3", f"1/{'9' * 30}", f"{'9' * 5000}/3", "nan/3", "1")),
+    ("pretrain", "--budget", ("0s", "-1h", "nanh", f"{'9' * 5000}h", "1e400h", "infm", "m")),
+    ("embed", "--layers", ("", "9" * 30, "0:99999999999", "nan", "5")),
+    ("predict", "--device", ("cuda:99999999999", f"cuda:{'9' * 5000}", "cpu:nan", "cuda:-1")),
+    ("finetune", "--student-layers", ("0:99999999999", "nan", "9" * 30)),
+]
+"""Flags whose text has numbers, with values that are refused."""
+MAY_BE_ZERO = {("pretrain", "--seed"), ("serve", "--port")}
+TOO_LONG = (str(10**30), "9" * 5000)
+BEYOND_REASON = {
+    int: (*TOO_LONG, "nan", "inf", "1e5", "1.5", "", "-1"),
+    float: ("nan", "inf", "9" * 5000, "-1"),
+}
+LARGE = {int: (str(10**12), str(10**18)), float: ("1e308", "1e-308")}
+SECONDS, BYTES = 5, 2 << 30
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Let a command have a few seconds of the processor and two gigabytes."""
+    memory = Path("/proc/self/statm")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if memory.exists():
+        limit = int(memory.read_text("ascii").split()[0]) * resource.getpagesize() + BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    started = time.process_time()
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert time.process_time() - started < SECONDS
+
+
+def run(
+    verb: str, flag: str, value: str, samples: Samples, tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> int:
+    """Run a verb with a flag, check what it says if that is refused, and return the exit code."""
+    command = fill_in(COMMANDS[verb], sample_paths(tmp, samples))
+    capsys.readouterr()
+    with limited():
+        code = main([*shlex.split(command), f"{flag}={value}", "--quiet"])
+    printed = capsys.readouterr()
+    if code == 0:
+        assert printed.err == ""
+        return code
+    assert printed.err.startswith("error: "), printed.err
+    assert printed.err.count("\n") == 1, printed.err
+    assert "bug in cloze" not in printed.err
+    assert len(printed.err) <= 2020
+    assert {*tmp.iterdir()} <= ({tmp / "out.parts"} if verb == "vocab" else set())  # for another size
+    return code
+
+
+@pytest.mark.parametrize(("verb", "flag", "kind"), FLAGS)
+def test_number_beyond_reason_is_refused(
+    verb: str,
+    flag: str,
+    kind: type,
+    samples: Samples,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    zero = () if (verb, flag) in MAY_BE_ZERO else ("0",)
+    for value in (*BEYOND_REASON[kind], *zero):
+        assert run(verb, flag, value, samples, tmp_path, capsys) == 2, value
+
+
+@pytest.mark.parametrize(("verb", "flag", "kind"), [flag for flag in FLAGS if flag[0] != "serve"])
+def test_large_number_is_refused_or_means_all(
+    verb: str,
+    flag: str,
+    kind: type,
+    samples: Samples,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for value in LARGE[kind]:
+        assert run(verb, flag, value, samples, tmp_path, capsys) in (0, 2), value
+        for output in tmp_path.iterdir():
+            shutil.rmtree(output) if output.is_dir() else output.unlink()
+
+
+@pytest.mark.parametrize(("verb", "flag", "values"), TEXT_FLAGS)
+def test_numbers_in_text_are_refused(
+    verb: str,
+    flag: str,
+    values: tuple[str, ...],
+    samples: Samples,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for value in values:
+        assert run(verb, flag, value, samples, tmp_path, capsys) == 2, value
+
+
+def test_every_verb_with_numbers_is_tried() -> None:
+    assert {verb for verb, *_ in FLAGS} == {*COMMANDS}
