@@ -162,7 +162,7 @@ def test_notes_report_text_that_was_left_out(tmp_path, vocabulary, capsys):
     (tmp_path / "text").write_text("the zebra\n\n\u200d\n\nthe cat\nsat")
     build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", progress=Progress())
     told = capsys.readouterr().err
-    assert "1 documents of one sentence" in told
+    assert "1 document of one sentence" in told
     assert "left out 1 document without any token" in told
     assert "20.0% of the tokens are [UNK]" in told
 

@@ -37,7 +37,7 @@ def test_parameter_counts(size, millions):
         ({"vocab_size": 0}, "vocab_size = 0 must be at least 1"),
         ({"hidden_act": "relu"}, "hidden_act = 'relu' is not a choice. Did you mean gelu"),
         ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob = 1.0 must be"),
-        ({"attention_probs_dropout_prob": float("nan")}, "attention_probs_dropout_prob = nan"),
+        ({"attention_probs_dropout_prob": float("nan")}, "attention_probs_dropout_prob is nan"),
         ({"initializer_range": 0.0}, "initializer_range = 0.0 must be more than 0"),
     ],
 )
