@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from cloze import artifacts, file_io
-from cloze.tables import markdown_table
+from cloze.markdown import markdown_table
 from cloze.training.environment import ENVIRONMENT
 from experiments.adaptation import OUTCOME, TASK_DOMAIN, Adaptation, AdaptationRun
 from experiments.differences import PairedDifference, paired_difference

@@ -9,7 +9,7 @@ from typing import Any
 
 from cloze import artifacts
 from cloze.config import to_toml
-from cloze.tables import markdown_table
+from cloze.markdown import markdown_table
 from experiments.plots import Plot, plot_differences, plot_losses, plot_scores, plot_scores_over_perplexity
 from experiments.results import NEIGHBORS, NEXT_SENTENCE, PERPLEXITY, ByVariant, RunResult, group_by_variant
 from experiments.score_tables import ScoreTable, describe_published, describe_scores, score_rows, score_tables

@@ -51,18 +51,6 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; a pipe within a cell is written as an HTML entity.
-
-    >>> print(markdown_table(["task", "score"], [["MRPC", "88.9"]]))
-    | task | score |
-    | --- | --- |
-    | MRPC | 88.9 |
-    """
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
-
-
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Align a table: its first column to the left, all others to the right.
 

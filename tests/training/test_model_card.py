@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from cloze.markdown import code_block, code_span, front_matter
 from cloze.training.checkpoints import TrainingState
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, check_license, model_card
 
@@ -111,3 +112,15 @@ def test_the_published_model_behind_a_run_is_its_base(tmp_path):
 def test_a_license_is_an_identifier(name):
     with pytest.raises(ValueError, match="is not an identifier such as apache"):
         check_license(name)
+
+
+def test_names_cannot_change_the_markdown_around_them():
+    hostile = "a`</code>\n---\n# b: ```c"
+    assert front_matter({"base_model": hostile, "license": "no"}) == [
+        "---",
+        'base_model: "a`</code>\\n---\\n# b: ```c"',
+        'license: "no"',
+        "---",
+    ]
+    assert code_span(hostile) == "````a`</code> --- # b: ```c````"
+    assert code_block(hostile, "sh") == f"````sh\n{hostile}\n````"

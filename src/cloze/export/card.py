@@ -5,8 +5,9 @@ from pathlib import Path
 
 from cloze.artifacts import CARD_FILE
 from cloze.file_io import read_json
+from cloze.markdown import code_block, code_span, front_matter
 from cloze.models.checkpoint import CONFIG_FILE, load_labels
-from cloze.training.model_card import BaseModel, front_matter
+from cloze.training.model_card import BaseModel
 
 _MAX_LABELS = 50
 _SNIPPET = """\
@@ -59,7 +60,7 @@ def export_card(
     """
     base = BaseModel.read(model, checkpoint)
     labels = load_labels(checkpoint) if "logits" in outputs else ()
-    shown = [f"`{label}`" for label in labels[:_MAX_LABELS]]
+    shown = [code_span(label) for label in labels[:_MAX_LABELS]]
     more = [f"… ({len(labels):,} in `config.json`)"] if len(labels) > _MAX_LABELS else []
     facts = {
         "Head": f"`{head}`, outputs {', '.join(f'`{name}`' for name in outputs)}",
@@ -67,7 +68,7 @@ def export_card(
         "Length": f"at most {max_length:,} tokens, [CLS] and [SEP] included",
         "Precision": precision,
         "License": "unknown; that of the model applies" if base.license is None else f"`{base.license}`",
-        "Model": f"`{base.name}`",
+        "Model": code_span(base.name),
     }
     problem_type = read_json(checkpoint / CONFIG_FILE).get("problem_type")
     snippet = _SNIPPET.format(length=max_length) + _last_lines(head, labels, problem_type)
@@ -75,13 +76,13 @@ def export_card(
         [
             *front_matter({"license": base.license or "unknown", "base_model": base.name}),
             "",
-            f"# {Path(model).name} as an ONNX graph",
+            f"# {' '.join(Path(model).name.split())} as an ONNX graph",
             "",
             *(f"- {name}: {text}" for name, text in facts.items()),
             "",
             "Run this in the directory of this file (`pip install numpy onnxruntime tokenizers`):",
             "",
-            f"```python\n{snippet}```",
+            code_block(snippet.rstrip("\n"), "python"),
             "",
             f"Written by cloze; `{CARD_FILE}` of the model describes its data and its limits.",
             "",

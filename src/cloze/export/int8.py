@@ -11,6 +11,7 @@ from torch import Tensor
 from cloze import artifacts
 from cloze.file_io import read_json
 from cloze.hub import model_files, weight_names
+from cloze.markdown import code_span, front_matter
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import CONFIG_FILE, load_config, mapping_of, save_weights, verify_checkpoint
 from cloze.models.encoder import Encoder, build_encoder
@@ -23,12 +24,12 @@ from cloze.models.quantization import (
     refuse_int8,
 )
 from cloze.models.weight_files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, load_weights
-from cloze.training.model_card import BaseModel, front_matter
+from cloze.training.model_card import BaseModel
 
 _CARD = """\
 # {name} in int8, for cloze
 
-The dense layers and embeddings of `{name}`, with 8 bits for each weight and a scale for each row. Only cloze reads this
+The dense layers and embeddings of {span}, with 8 bits for each weight and a scale for each row. Only cloze reads this
 directory (`cloze embed -m DIR`, `cloze predict -m DIR`, ...): `model_type` in `config.json` is `{model_type}`, which
 other programs refuse. It cannot be trained; train the model that it was exported from.
 """
@@ -78,7 +79,7 @@ def export_int8(source: Path | str, output: Path, *, overwrite: bool = False) ->
         (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
         base = BaseModel.read(str(source), checkpoint)
         header = front_matter({"license": base.license or "unknown", "base_model": base.name})
-        card = _CARD.format(name=base.name, model_type=table["model_type"])
+        card = _CARD.format(name=base.name, span=code_span(base.name), model_type=table["model_type"])
         (directory / artifacts.CARD_FILE).write_text("\n".join([*header, "", card]), "utf-8")
         save_weights(quantized, directory / WEIGHTS_FILE)
     architectures = table.get("architectures")

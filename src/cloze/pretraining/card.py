@@ -1,6 +1,7 @@
 """The model card's facts about a pre-training run."""
 
 from cloze import config as configuration
+from cloze.markdown import code_span
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
@@ -14,7 +15,7 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
     initial = (
         "random weights"
         if config.init is None
-        else f"the weights of `{config.init}`{describe_commit(config.init_commit)}"
+        else f"the weights of {code_span(config.init)}{describe_commit(config.init_commit)}"
     )
     causal = config.model.attends_to != "all"
     head = f"{TARGETS_BY_ATTENTION[config.model.attends_to]}-token" if causal else "masked-word"
@@ -46,7 +47,7 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
         else f'cloze fill -m DIR "Some text with a [MASK]."\n{_FINETUNE}\n'
         "# transformers: AutoModelForPreTraining.from_pretrained(DIR)",
         data=references,
-        measured_on=f"documents held out of `{config.data}`",
+        measured_on=f"documents held out of {code_span(config.data)}",
         intended_use="To be fine-tuned for a task on texts like those it learned from, and to study."
         if causal
         else "To be fine-tuned for a task on texts like those it learned from, to fill in masked words, and to "

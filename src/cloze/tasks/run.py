@@ -9,6 +9,7 @@ from torch import nn
 
 from cloze.callbacks import Callback
 from cloze.errors import InputError
+from cloze.markdown import code_span
 from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
@@ -319,14 +320,14 @@ def _summary(prepared: PreparedData, config: FinetuneConfig) -> str:
     """Return what the model is and where it comes from, in Markdown."""
     task, settings = prepared.task, config.distillation
     layers = f", layers {', '.join(map(str, settings.student_layers))}" if settings.student_layers else ""
-    start = f"`{config.model}`{describe_commit(config.model_commit)}{layers}"
+    start = f"{code_span(config.model)}{describe_commit(config.model_commit)}{layers}"
     text = f"From {start}, for the task {task.name} ({task.source})."
     if prepared.teacher is None:
         return text
     license_name = prepared.teacher.license
     named = "unknown" if license_name == UNKNOWN_LICENSE else f"`{license_name}`"
     return (
-        f"{text} It learned the outputs of the teacher `{settings.teacher}` "
+        f"{text} It learned the outputs of the teacher {code_span(str(settings.teacher))} "
         f"(license: {named}; SHA-256 `{prepared.teacher.sha256}`), temperature {settings.temperature:g}, "
         f"weight {settings.weight:g}."
     )
@@ -342,9 +343,9 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
 
     references = [reference("learned from", config.train, len(data.train))]
     if config.dev is None:
-        measured_on = f"{len(data.dev):,} examples held out of `{config.train}`"
+        measured_on = f"{len(data.dev):,} examples held out of {code_span(config.train)}"
     else:
-        measured_on = f"the {len(data.dev):,} examples of `{config.dev}`"
+        measured_on = f"the {len(data.dev):,} examples of {code_span(config.dev)}"
         references.append(reference("scored on", config.dev, len(data.dev)))
     if config.distillation.unlabeled is not None:
         references.append(reference("unlabeled", config.distillation.unlabeled, len(data.unlabeled)))

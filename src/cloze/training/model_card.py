@@ -14,7 +14,7 @@ from torch import nn
 from cloze.artifacts import CARD_FILE
 from cloze.file_io import read_json
 from cloze.hub import hub_repo
-from cloze.tables import markdown_table
+from cloze.markdown import code_block, code_span, front_matter, markdown_table
 from cloze.training.checkpoints import TrainingState
 from cloze.training.environment import EARLIER, ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
@@ -81,11 +81,6 @@ class BaseModel:
         return cls(name, None if license == UNKNOWN_LICENSE else license)
 
 
-def front_matter(fields: Mapping[str, str]) -> list[str]:
-    """Return the lines of YAML before the Markdown of a card."""
-    return ["---", *(f"{key}: {value}" for key, value in fields.items()), "---"]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetReference:
     """Data that a model was trained or evaluated on."""
@@ -138,13 +133,13 @@ def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState
     """
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
     license, license_text = _license(info)
-    header = {"license": license, "library_name": "transformers"}
+    header: dict[str, str | tuple[str, ...]] = {"license": license, "library_name": "transformers"}
     header |= {} if info.base is None else {"base_model": info.base.name}
     header |= {} if info.pipeline_tag is None else {"pipeline_tag": info.pipeline_tag}
-    header["tags"] = "[bert, cloze]"
-    data = [(d.role, f"`{d.name}`", d.extent, f"`{d.sha256}`") for d in info.data]
+    header["tags"] = ("bert", "cloze")
+    data = [(d.role, code_span(d.name), d.extent, code_span(d.sha256)) for d in info.data]
     sections = {
-        "Use": f"```sh\n{info.use}\n```",
+        "Use": code_block(info.use, "sh"),
         "Intended use": info.intended_use,
         "Limits": f"{_LIMITS} {info.limits}",
         "Data": markdown_table(("", "data", "extent", "SHA-256"), data),
@@ -152,7 +147,7 @@ def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState
         "Curve": _curve(evaluations),
         "License": license_text,
         "Made with": _made_with(model, state, run),
-        "Settings": f"```toml\n{info.settings.strip()}\n```",
+        "Settings": code_block(info.settings.strip(), "toml"),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
     return "\n".join([*front_matter(header), "", f"# {info.title}", "", info.summary, "", body, ""])
@@ -162,16 +157,17 @@ def _license(info: CardInfo) -> tuple[str, str]:
     """Return the license of a model: as stated, else that of the initial model; and a text about it."""
     base = info.base
     inherited = None if base is None else base.license
+    name = "" if base is None else code_span(base.name)
     if info.license != UNKNOWN_LICENSE:
         text = f"`{info.license}`, as stated by its author."
         if base is not None and inherited not in (None, info.license):
-            text += (
-                f" The initial model, `{base.name}`, has the license `{inherited}`, whose terms apply, too."
-            )
+            text += f" The initial model, {name}, has the license `{inherited}`, whose terms apply, too."
         return info.license, text
     if base is None or inherited is None:
         return UNKNOWN_LICENSE, "Unknown. The licenses of the data and of the initial model may apply."
-    text = f"`{inherited}`, the license of the initial model, `{base.name}`. The licenses of the data may apply, too."
+    text = (
+        f"`{inherited}`, the license of the initial model, {name}. The licenses of the data may apply, too."
+    )
     return inherited, text
 
 
