@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 _PLAIN = re.compile(r"[A-Za-z][\w./+-]*")
 _NOT_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
-"""What YAML reads as another value than a text."""
+"""Words that YAML reads as another value than a text."""
 
 
 def front_matter(fields: Mapping[str, str | Sequence[str]]) -> list[str]:
