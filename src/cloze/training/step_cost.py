@@ -42,9 +42,9 @@ class Workload:
 def pretraining_step_flops(config: BertConfig, workload: Workload) -> int:
     """Return the operations of forward and backward: matrix products only, a multiply-add counted as two.
 
-    A layer has four products with weights, or five if it is gated, and two within attention; the masked-word head
-    applies to the masked positions only; the pooler, for one token in a hundred, is left out. Backward takes twice as
-    many as forward.
+    A layer has four products with weights, one of them twice as wide if it is gated, and two within attention; the
+    masked-word head applies to the masked positions only; the pooler, for one token in a hundred, is left out. Backward
+    takes twice as many as forward.
     """
     hidden = config.hidden_size
     encoder = 2 * config.num_hidden_layers * _layer_weights(config) * workload.num_tokens
@@ -77,8 +77,9 @@ def activation_bytes(config: BertConfig, workload: Workload, compute_dtype: torc
     converted = 0 if compute_dtype == torch.float32 else element
     all_layers = layers * (token * workload.num_tokens + converted * _layer_weights(config))
     global_pairs, local_pairs = _attention_pairs(config, workload)
-    if workload.sum_of_squared_lengths > MAX_LENGTH_OF_SCORES * workload.num_tokens and not drops_weights:
-        global_pairs = 0  # sequences this long are attended to by blocks
+    is_long = workload.sum_of_squared_lengths > MAX_LENGTH_OF_SCORES * workload.num_tokens
+    if is_long and config.attends_to == "all" and not drops_weights:
+        global_pairs = 0  # such sequences are attended to by blocks
     attention = pair * (global_pairs + local_pairs)
 
     embeddings = (_FLOAT32 + _MASK * drops_hidden + element) * hidden * workload.num_tokens
