@@ -15,7 +15,7 @@ export class Refusal extends Error {}
 export async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<any> {
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  let response;
+  let response, text;
   try {
     response = await fetch(path, {
       method: body === undefined ? "GET" : "POST",
@@ -23,6 +23,7 @@ export async function ask(path: string, body?: unknown, signal?: AbortSignal): P
       body: body === undefined ? undefined : JSON.stringify(body),
       signal,
     });
+    text = await response.text(); // a question that is dropped may end here, too
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refusal("The server does not answer. Is it still running?");
@@ -31,13 +32,22 @@ export async function ask(path: string, body?: unknown, signal?: AbortSignal): P
     await askForKey();
     return ask(path, body, signal);
   }
-  const answer = await response.json().catch(() => ({}));
-  if (response.ok) return answer;
+  const answer = parse(text);
+  if (response.ok && answer !== null) return answer;
   if (response.status === 429) {
     const seconds = response.headers.get("Retry-After");
     throw new Refusal(`The server is busy. Try again${seconds ? ` in ${seconds} s` : " in a moment"}.`);
   }
-  throw new Refusal(answer.error ?? `The server answered ${response.status} ${response.statusText}`);
+  throw new Refusal(answer?.error ?? `The server answered ${response.status} ${response.statusText}`);
+}
+
+/** The value of a JSON text; null where it is none, as of a proxy's page. */
+function parse(text: string): any {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 export function hasKey(): boolean {

@@ -389,6 +389,33 @@ def test_back_returns_to_the_text_before_an_example(opened: Visit) -> None:
     expect(text).to_have_value("A film of my own.")
 
 
+# An answer whose body does not end before the page drops the question, once.
+HALF_AN_ANSWER = """
+const real = window.fetch;
+window.fetch = async (path, options) => {
+  const mark = document.body.dataset;
+  if (mark.halve !== "next" || path !== "explain") return real(path, options);
+  mark.halve = "done";
+  const drop = (body) => options.signal.addEventListener("abort", () => body.error(options.signal.reason));
+  return new Response(new ReadableStream({ start: drop }), { headers: { "Content-Type": "application/json" } });
+};
+"""
+
+
+def test_a_dropped_question_is_asked_again(opened: Visit) -> None:
+    opened.page.add_init_script(HALF_AN_ANSWER)
+    page = opened.open("why")
+    page.evaluate("document.body.dataset.halve = 'next'")
+    text = page.get_by_label("Text", exact=True)
+    text.fill("A film of my own.")
+    page.locator("body[data-halve=done]").wait_for()
+    page.get_by_role("button", name="Blame").click()
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    page.go_back()
+    expect(text).to_have_value("A film of my own.")
+    expect(page.locator(".running")).to_have_text("A film of my own.")
+
+
 def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) -> None:
     permissions = ["clipboard-read", "clipboard-write"]
     with visit(browser, address, permissions=permissions) as visited:
