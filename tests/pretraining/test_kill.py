@@ -2,8 +2,6 @@
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.metrics_log import METRICS
 from cloze.training.muon import MuonConfig
+from forked import Command
 from runs import assert_same_run
 
 pytestmark = pytest.mark.protected
@@ -25,25 +24,19 @@ pytestmark = pytest.mark.protected
 SECONDS_TO_START = 120
 
 
-def _start(run: Path, *arguments: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "cloze", "pretrain", "-o", str(run), *arguments, "--quiet"]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+def _start(run: Path, *arguments: str) -> Command:
+    return Command(["pretrain", "-o", str(run), *arguments, "--quiet"], errors=run.with_suffix(".errors"))
 
 
-def _wait_for_progress(process: "subprocess.Popen[str]", run: Path) -> None:
+def _wait_for_progress(process: Command, run: Path) -> None:
     """Return when the process has logged something new, or has ended."""
     metrics = run / METRICS
     before = metrics.stat().st_mtime_ns if metrics.exists() else 0
     end = time.monotonic() + SECONDS_TO_START
-    while process.poll() is None and time.monotonic() < end:
+    while process.is_running and time.monotonic() < end:
         if metrics.exists() and metrics.stat().st_mtime_ns != before:
             return
         time.sleep(0.005)
-
-
-def _finish(process: "subprocess.Popen[str]") -> str:
-    _, errors = process.communicate(timeout=600)  # a checkpoint takes 0.1 s on a slow disk
-    return errors
 
 
 def _write_settings(config: PretrainConfig, path: Path) -> list[str]:
@@ -53,20 +46,21 @@ def _write_settings(config: PretrainConfig, path: Path) -> list[str]:
 
 def _kill_until_done(config: PretrainConfig, tmp_path: Path, *, kills: int, seed: int) -> None:
     settings = _write_settings(config, tmp_path / "settings.toml")
-    assert not _finish(_start(tmp_path / "whole", *settings))
+    seldom_saved = replace(config, checkpoints=CheckpointConfig())
+    assert not _start(tmp_path / "whole", *_write_settings(seldom_saved, tmp_path / "whole.toml")).finish()
     chance = random.Random(seed)
     run = tmp_path / "killed"
     process = _start(run, *settings)
     for _ in range(kills):
         _wait_for_progress(process, run)
-        time.sleep(chance.uniform(0, 0.25))
-        assert process.poll() is None, f"the run ended before its kills: {process.communicate()[1]}"
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        time.sleep(chance.uniform(0, 0.12))  # a step with its checkpoint takes 0.02 to 0.1 s
+        assert process.is_running, f"the run ended before its kills: {process.finish()}"
+        process.send(signal.SIGKILL)
+        process.finish()
         if (run / "latest").exists():
             artifacts.verify(resolve_checkpoint(run, "latest"), kind="checkpoint")
         process = _start(run, "--resume")
-    assert not _finish(process)
+    assert not process.finish()
     assert_same_run(tmp_path / "whole", run)
 
 
@@ -74,7 +68,7 @@ def _kill_until_done(config: PretrainConfig, tmp_path: Path, *, kills: int, seed
 @pytest.mark.trials("kill", 20)
 def test_resume_is_bit_identical_after_twenty_sigkills(nano, tmp_path):
     """Within epochs and steps, while saving, in both phases; dropout on, gradients accumulated."""
-    config = replace(nano, steps=1200, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
+    config = replace(nano, steps=400, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))
     _kill_until_done(config, tmp_path, kills=20, seed=1)
 
 
@@ -100,7 +94,7 @@ def test_resume_of_a_fast_recipe_is_bit_identical_after_sigkill(nano, tmp_path):
 @pytest.mark.trials("kill", 60)
 @pytest.mark.parametrize("seed", [2, 3])
 def test_resume_is_bit_identical_after_sixty_sigkills(nano, tmp_path, seed):
-    config = replace(nano, steps=1500, checkpoints=CheckpointConfig(every_steps=1, keep_newest=2))
+    config = replace(nano, steps=600, checkpoints=CheckpointConfig(every_steps=1, keep_newest=2))
     _kill_until_done(config, tmp_path, kills=60, seed=seed)
 
 
@@ -108,16 +102,16 @@ def test_resume_is_bit_identical_after_sixty_sigkills(nano, tmp_path, seed):
 def test_signal_saves_and_stops_within_ten_seconds(nano, tmp_path, number):
     config = replace(nano, steps=160, checkpoints=CheckpointConfig())
     settings = _write_settings(config, tmp_path / "settings.toml")
-    assert not _finish(_start(tmp_path / "whole", *settings))
+    assert not _start(tmp_path / "whole", *settings).finish()
     process = _start(tmp_path / "stopped", *settings)
     _wait_for_progress(process, tmp_path / "stopped")
     asked = time.monotonic()
-    process.send_signal(number)
-    errors = _finish(process)
+    process.send(number)
+    errors = process.finish()
     assert time.monotonic() - asked < 10
-    assert process.returncode == 130
+    assert process.exit_code == 130
     assert errors.startswith(f"error: stopped by {number.name} after step ")
     assert "--resume" in errors
     assert len(errors.splitlines()) == 1
-    assert not _finish(_start(tmp_path / "stopped", "--resume"))
+    assert not _start(tmp_path / "stopped", "--resume").finish()
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")

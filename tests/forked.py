@@ -1,0 +1,51 @@
+"""Commands in real processes that start at once: forked from a server that has imported what they need."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cloze.cli import main
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(
+    ["cloze.cli.pretrain", "cloze.pretraining.run", "torch._dynamo", "pandas", "tensorboardX"]  # seconds
+)
+
+
+class Command:
+    """`cloze ARGUMENT…` in a process of its own; what it says as an error goes to a file."""
+
+    def __init__(self, arguments: Sequence[str], errors: Path) -> None:
+        self._errors = errors
+        self._process = _context.Process(target=_run, args=(list(arguments), errors))
+        self._process.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.is_alive()
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.exitcode
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def finish(self, seconds: float = 600) -> str:
+        """Wait for the end, and return what was said as an error."""
+        self._process.join(seconds)
+        if self.is_running:
+            self._process.kill()
+            raise TimeoutError(f"still running after {seconds} s")
+        return self._errors.read_text(encoding="utf-8")
+
+
+def _run(arguments: list[str], errors: Path) -> None:
+    with open(errors, "wb") as file:
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    sys.exit(main(arguments))
