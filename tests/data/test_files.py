@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from cloze.data.files import LineReader, is_compressed, open_decompressed, prepend
+from cloze.data.files import MAX_LINE_BYTES, LineReader, is_compressed, open_decompressed, prepend, read_lines
 from cloze.errors import InputError
 from helpers import CountingBar
 
@@ -179,3 +179,15 @@ def test_a_line_over_the_limit_is_not_read_whole():
     with pytest.raises(InputError, match="text:2: a line of over 0 MB"):
         next(iter(lines))
     assert lines.next_offset == 101 + 102
+
+
+def test_a_json_file_may_be_one_long_line(tmp_path: Path) -> None:
+    line = "[" + '"a",' * (MAX_LINE_BYTES // 4) + '"a"]'
+    for name in ("rows.json", "rows.txt", "rows.jsonl"):
+        (tmp_path / name).write_text(line, encoding="ascii")
+    (tmp_path / "rows.json.gz").write_bytes(gzip.compress(line.encode(), 1))
+    for name in ("rows.json", "rows.json.gz"):
+        assert [text for text, _ in read_lines(tmp_path / name)] == [line]
+    for name in ("rows.txt", "rows.jsonl"):
+        with pytest.raises(InputError, match=r"rows\.\w+:1: a line of over 10 MB"):
+            list(read_lines(tmp_path / name))

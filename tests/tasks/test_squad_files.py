@@ -294,3 +294,11 @@ def test_wrong_answers_of_rows_are_named(tmp_path, answers, message):
     path = _write(tmp_path / "a.jsonl", json.dumps(ROW | {"answers": answers}) + "\n")
     with pytest.raises(InputError, match=message):
         list(SquadV1().examples(path))
+
+
+def test_a_file_of_one_long_line_is_read_as_the_official_one_is(tmp_path):
+    paragraph = GOOD["data"][0]["paragraphs"][0] | {"context": CONTEXT + " And so on." * 1_000_000}
+    table = {"data": [{"title": "Curie", "paragraphs": [paragraph]}], "version": "v2.0"}
+    path = _write(tmp_path / "train.json", table)
+    assert path.stat().st_size > 10_000_000
+    assert [question.id for question in SquadV2().examples(path)] == ["q1", "2"]

@@ -27,6 +27,8 @@ STDIN = "-"
 HUB_PREFIX = "hf:"
 """Prefix of data sets of the hub: hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT."""
 MAX_LINE_BYTES = 10_000_000
+_MAX_JSON_BYTES = 1_000_000_000
+"""Of a line of a file called .json, which may hold all rows."""
 _PROGRESS_BYTES = 1 << 20  # of text between two updates of the progress bar
 _BUFFER_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 20
@@ -282,6 +284,12 @@ class LineReader:
         return InputError(what, where=f"{self._file}:{number}", remedy=remedy)
 
 
+def extension_of(path: PathOrUrl) -> str:
+    """Return the last part of a file's name in lower case, as in ".json", without that of its compression."""
+    path = Path(str(path).lower())
+    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+
+
 def read_lines(path: PathOrUrl) -> Iterator[Line]:
     """Yield the lines of a UTF-8 file, of rows in memory, or of stdin if `path` is -, without their ends."""
     if isinstance(path, MemoryFile):
@@ -290,7 +298,9 @@ def read_lines(path: PathOrUrl) -> Iterator[Line]:
     check_file(path)
     with open_text(str(path)) as (stream, _, _):
         name = "stdin" if str(path) == STDIN else str(path)
-        for number, line in enumerate(LineReader(name, stream, strip=False), 1):
+        limit = _MAX_JSON_BYTES if extension_of(path) == ".json" else MAX_LINE_BYTES
+        lines = LineReader(name, stream, strip=False, max_line_bytes=limit)
+        for number, line in enumerate(lines, 1):
             yield line, f"{name}:{number}"
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from cloze.data.compression import COMPRESSED
 from cloze.data.delimited import NAMED_SEPARATOR, QuotationMarks, find_separator, split_cells, split_rows
-from cloze.data.files import MAX_LINE_BYTES, Line, check_file, read_lines
+from cloze.data.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
 from cloze.data.json_rows import RawRow, as_object, read_json
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl, is_file, is_url
@@ -37,29 +37,29 @@ class CellCountError(InputError):
 
 def is_tsv(path: PathOrUrl) -> bool:
     """Return whether a file has the name of a TSV."""
-    return _extension(path) == ".tsv"
+    return extension_of(path) == ".tsv"
 
 
 def is_table(path: PathOrUrl) -> bool:
     """Return whether a file has the name of a table."""
-    return _extension(path) in _EXTENSIONS
+    return extension_of(path) in _EXTENSIONS
 
 
 def is_arrow(path: PathOrUrl) -> bool:
     """Return whether a file has the name of a Parquet or Arrow file."""
-    return _extension(path) in (_PARQUET, _ARROW)
+    return extension_of(path) in (_PARQUET, _ARROW)
 
 
 def is_json(path: PathOrUrl) -> bool:
     """Return whether a file has the name .json, which may also be SQuAD's format."""
-    return _extension(path) == ".json"
+    return extension_of(path) == ".json"
 
 
 def count_rows(path: PathOrUrl) -> int | None:
     """Return the approximate number of rows of a table for a progress bar; None if only reading it would tell."""
     if not (is_table(path) and is_file(path)) or Path(str(path).lower()).suffix in COMPRESSED:
         return None
-    if _extension(path) == _PARQUET:
+    if extension_of(path) == _PARQUET:
         from cloze.data.arrow_files import open_parquet
 
         try:
@@ -80,7 +80,7 @@ def open_table(
     header: Sequence[str] | None,
 ) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
     """Return the raw rows of a table with their places, and a function from these to cells by column."""
-    extension = _extension(path)
+    extension = extension_of(path)
     if extension in (_PARQUET, _ARROW):
         return _arrow_rows(path, columns, is_optional), lambda cells, where: cells
     if extension in _JSON:
@@ -111,7 +111,7 @@ def open_delimited(
     first, where = next(lines, ("", f"{path}:1"))
     if (named := NAMED_SEPARATOR.fullmatch(first)) is not None:
         first, where = next(lines, ("", f"{path}:2"))
-    extension = _extension(path)
+    extension = extension_of(path)
     if extension not in (".tsv", ".csv"):
         extension = ".tsv" if "\t" in first else ".csv"
     separator, quoted = find_separator(first, columns, extension)
@@ -125,11 +125,6 @@ def open_delimited(
         return rows, partial(_by_column, names, "the first line names", lambda: remedy)
     marks = QuotationMarks()
     return marks.watch(rows), partial(_by_column, names, "the first line names", marks.remedy)
-
-
-def _extension(path: PathOrUrl) -> str:
-    path = Path(str(path).lower())
-    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
 def _arrow_rows(

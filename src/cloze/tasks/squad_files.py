@@ -11,11 +11,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from cloze.data.files import read_lines, read_text
+from cloze.data.files import check_file, open_text, read_text
 from cloze.data.json_rows import RawRow, as_text, json_lines
 from cloze.data.table_files import is_json, is_table
 from cloze.data.tables import Row, read_rows
@@ -27,8 +26,6 @@ from cloze.tasks.prediction_files import is_json_lines, read_prediction_rows
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.texts import finite_number
 from cloze.tokenization.unicode import replace_lone_surrogates
-
-_HEAD_LINES = 50  # that tell rows from SQuAD's form
 
 
 def read_questions(path: PathOrUrl, *, labeled: bool, allows_no_answer: bool) -> Iterator[SpanQuestion]:
@@ -100,8 +97,9 @@ def has_question_rows(path: PathOrUrl, *, labeled: bool) -> bool:
         return not labeled and is_table(path) and not is_json(path)
     if not (is_json(path) or is_json_lines(path)):
         return True
-    head = "".join(line for line, _ in islice(read_lines(path), _HEAD_LINES))
-    is_rows = '"context"' in head and not any(name in head for name in ('"paragraphs"', '"data"'))
+    check_file(path)
+    with open_text(str(path)) as (_, _, head):  # SQuAD's form is often one line of 30 MB
+        is_rows = b'"context"' in head and not any(name in head for name in (b'"paragraphs"', b'"data"'))
     return is_rows or (not labeled and is_json_lines(path))
 
 
