@@ -41,7 +41,7 @@ export async function ask(path: string, body?: unknown, signal?: AbortSignal): P
   throw new Refusal(answer?.error ?? `The server answered ${response.status} ${response.statusText}`);
 }
 
-/** The value of a JSON text; null where it is none, as of a proxy's page. */
+/** The value of a JSON text; null for another text, as a proxy sends. */
 function parse(text: string): any {
   try {
     return JSON.parse(text);
