@@ -1,6 +1,5 @@
 """Read weights by their names in transformers: model.safetensors, several files with an index, or pytorch_model.bin."""
 
-import re
 import warnings
 import zipfile
 from pathlib import Path
@@ -21,8 +20,6 @@ WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
 TORCH_WEIGHTS_FILE = "pytorch_model.bin"
 
-_BUNDLED_MODELS = Path(__file__).resolve().parents[1] / "pretrained"
-_SHARED = re.compile(r"\.\./[a-z-]+/model\.safetensors")
 _STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")
 """Where programs put the weights beside other state: Lightning, PyTorch's tutorial, fairseq, DeepSpeed."""
 _DAMAGED = "The file is damaged: copy it again or write a new one"
@@ -34,14 +31,10 @@ def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[
     Raises:
         InputError: a file is missing or damaged.
     """
+    files, indexed = weight_files(directory)
     weights: dict[str, Tensor] = {}
-    indexed: set[str] = set()
-    for file, names_of_file in weight_files(directory).items():
-        indexed |= names_of_file
-        loaded = _load_safetensors(file)
-        if file.parent != directory:
-            loaded = {name: loaded[name] for name in names_of_file & set(loaded)}
-        weights |= loaded
+    for file in files:
+        weights |= _load_safetensors(file)
     if missing := sorted(indexed - set(weights)):
         where = directory / WEIGHTS_INDEX_FILE
         raise InputError(f"the weight {missing[0]} is in none of its files", where=where)
@@ -73,12 +66,11 @@ def read_weight_headers(
     """
     shapes: dict[str, Tensor] = {}
     dtypes: set[str] = set()
-    for file, names_of_file in weight_files(directory).items():
+    for file in weight_files(directory)[0]:
         try:
             with safe_open(file, framework="pt") as weights:
                 for name in weights.keys():  # noqa: SIM118 (no mapping)
-                    is_of_other = file.parent != directory and name not in names_of_file
-                    if is_of_other or name.endswith(SCALES_SUFFIX):
+                    if name.endswith(SCALES_SUFFIX):
                         continue
                     part = weights.get_slice(name)
                     shapes[name] = torch.empty(part.get_shape(), device="meta")
@@ -90,27 +82,23 @@ def read_weight_headers(
     return normalize_hugging_face_names(shapes, names, where=directory), dtypes
 
 
-def weight_files(directory: Path) -> dict[Path, set[str]]:
-    """Return the files with the weights of a model, each with the names that the index, if there is one, has for it.
-
-    A bundled model may name the file of another one, whose embeddings it shares.
+def weight_files(directory: Path) -> tuple[list[Path], set[str]]:
+    """Return the files with the weights of a model, and the names of the weights in the index if there is one.
 
     Raises:
         InputError: the index is damaged, or names a file outside the directory.
     """
     index = directory / WEIGHTS_INDEX_FILE
     if (directory / WEIGHTS_FILE).exists() or not index.exists():
-        return {directory / WEIGHTS_FILE: set()}
+        return [directory / WEIGHTS_FILE], set()
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
         raise InputError("weight_map is not a table of file names", where=index)
-    files: dict[Path, set[str]] = {}
-    for weight, name in sorted(weight_map.items(), key=lambda item: item[1]):
-        is_shared = directory.resolve().parent == _BUNDLED_MODELS and _SHARED.fullmatch(name)
-        if not is_shared and (Path(name).name != name or Path(name).suffix != ".safetensors"):
+    names = sorted(set(weight_map.values()))
+    for name in names:
+        if Path(name).name != name or Path(name).suffix != ".safetensors":
             raise InputError(f"names the file {name!r}, which is no .safetensors beside it", where=index)
-        files.setdefault(directory / name, set()).add(weight)
-    return files
+    return [directory / name for name in names], set(weight_map)
 
 
 def _load_safetensors(file: Path) -> dict[str, Tensor]:
