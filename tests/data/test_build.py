@@ -3,6 +3,9 @@
 import errno
 import os
 import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from cloze.data.input_shards import ReadingConfig
 from cloze.data.parts import BuildSummary
 from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError
+from cloze.progress import SILENT_BAR, Bar, Progress
 from cloze.tokenization.tokenizer import Tokenizer
 from corpora import rows_of, save_vocabulary
 from helpers import read_all_files
@@ -289,3 +293,36 @@ def test_bad_settings_are_refused_before_reading(tmp_path, vocabulary, settings,
 def test_a_directory_without_a_vocabulary(tmp_path, text):
     with pytest.raises(InputError, match="nowhere"):
         build_dataset([text], tmp_path / "nowhere", tmp_path / "data")
+
+
+@dataclass(frozen=True)
+class _Interrupting(Progress):
+    """Does something else when the first bar begins or ends."""
+
+    quiet: bool = True
+    acts: list[Callable[[], object]] = field(default_factory=list)
+    at_end: bool = False
+
+    @contextmanager
+    def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:
+        if not self.at_end:
+            self._act()
+        yield SILENT_BAR
+        if self.at_end:
+            self._act()
+
+    def _act(self) -> None:
+        while self.acts:
+            self.acts.pop()()
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_the_slower_of_two_builds_names_the_other(tmp_path, vocabulary, text, at_end):
+    output = tmp_path / "data"
+    progress = _Interrupting(acts=[lambda: build_dataset([text], vocabulary, output)], at_end=at_end)
+    with pytest.raises(
+        RunError, match=r"data: another build of it ended while this one was running, .* complete"
+    ):
+        build_dataset([text], vocabulary, output, progress=progress)
+    assert Dataset.open(output).num_documents == 40
+    assert not (tmp_path / "data.parts").exists()

@@ -5,7 +5,8 @@ made at the end (`cloze.data.finalize`). So the output has the same bytes for an
 however often the build was killed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -21,7 +22,7 @@ from cloze.data.files import STDIN
 from cloze.data.finalize import finalize, read_summary
 from cloze.data.input_shards import InputShard, ReadingConfig, plan_input_shards
 from cloze.data.parts import BuildSummary, hash_tokenizer, load_tokenizer, make_part
-from cloze.errors import InputError
+from cloze.errors import InputError, RunError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.custom_splitter import hash_splitter, load_splitter
@@ -111,7 +112,7 @@ def build_dataset(
     )
     if build_state.is_finalized(output):  # it was killed between the last two steps
         return _remove_state(state, progress)
-    with state.keep_finished_parts(progress):
+    with state.keep_finished_parts(progress), _naming_another_build(state):
         check_output_path()  # of a build of something else
         _make_parts(state, input_shards, config, workers=workers, progress=progress)
         return _finalize(state, overwrite=overwrite, progress=progress)
@@ -279,6 +280,19 @@ def _finalize(state: BuildState, *, overwrite: bool, progress: Progress) -> Buil
     for line in summary.describe():
         progress.note(line)
     return summary
+
+
+@contextmanager
+def _naming_another_build(state: BuildState) -> Iterator[None]:
+    """Say that another build of the output ended first, where this one fails for want of the parts of both."""
+    try:
+        yield
+    except (InputError, RunError, OSError) as error:
+        if state.directory.exists() and not build_state.is_finalized(state.output):
+            raise
+        what = "another build of it ended while this one was running, and removed the parts of both"
+        remedy = "Its data set is complete; for two, give each a directory"
+        raise RunError(what, where=state.output, remedy=remedy) from error
 
 
 def _remove_state(state: BuildState, progress: Progress) -> BuildSummary:
