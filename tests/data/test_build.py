@@ -15,6 +15,7 @@ from cloze.data import parts
 from cloze.data.build import BuildConfig, build_array_task, build_dataset, merge_array_tasks
 from cloze.data.build_state import ArrayTask
 from cloze.data.dataset import Dataset
+from cloze.data.finalize import read_summary
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.parts import BuildSummary
 from cloze.data.shards import write_shard
@@ -324,5 +325,5 @@ def test_the_slower_of_two_builds_names_the_other(tmp_path, vocabulary, text, at
         RunError, match=r"data: another build of it ended while this one was running, .* complete"
     ):
         build_dataset([text], vocabulary, output, progress=progress)
-    assert Dataset.open(output).num_documents == 40
+    assert read_summary(output).documents == 40
     assert not (tmp_path / "data.parts").exists()

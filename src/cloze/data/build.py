@@ -112,10 +112,12 @@ def build_dataset(
     )
     if build_state.is_finalized(output):  # it was killed between the last two steps
         return _remove_state(state, progress)
-    with state.keep_finished_parts(progress), _naming_another_build(state):
+    with state.keep_finished_parts(progress):
         check_output_path()  # of a build of something else
-        _make_parts(state, input_shards, config, workers=workers, progress=progress)
-        return _finalize(state, overwrite=overwrite, progress=progress)
+        before = _written(output)
+        with _naming_another_build(state, before):
+            _make_parts(state, input_shards, config, workers=workers, progress=progress)
+        return _finalize(state, before, overwrite=overwrite, progress=progress)
 
 
 def build_array_task(
@@ -167,7 +169,7 @@ def merge_array_tasks(output: Path, *, overwrite: bool = False, progress: Progre
     if damaged := state.discard_damaged():
         what = f"{len(damaged)} parts were damaged and are deleted"
         raise InputError(what, where=damaged[0], remedy="Run the tasks again: finished parts are kept")
-    return _finalize(state, overwrite=overwrite, progress=progress)
+    return _finalize(state, _written(state.output), overwrite=overwrite, progress=progress)
 
 
 def _begin(
@@ -267,15 +269,16 @@ def _make_parts(
     )
 
 
-def _finalize(state: BuildState, *, overwrite: bool, progress: Progress) -> BuildSummary:
-    summary = finalize(
-        state,
-        load_tokenizer(state.directory, state.plan["settings"]["vocabulary"]),
-        validation_fraction=state.options["validation_fraction"],
-        skipped_steps=state.options["without"],
-        dataset=Dataset.open(state.output) if state.options["append"] else None,
-        overwrite=overwrite,
-    )
+def _finalize(state: BuildState, before: int | None, *, overwrite: bool, progress: Progress) -> BuildSummary:
+    with _naming_another_build(state, before):
+        summary = finalize(
+            state,
+            load_tokenizer(state.directory, state.plan["settings"]["vocabulary"]),
+            validation_fraction=state.options["validation_fraction"],
+            skipped_steps=state.options["without"],
+            dataset=Dataset.open(state.output) if state.options["append"] else None,
+            overwrite=overwrite,
+        )
     state.remove()
     for line in summary.describe():
         progress.note(line)
@@ -283,16 +286,27 @@ def _finalize(state: BuildState, *, overwrite: bool, progress: Progress) -> Buil
 
 
 @contextmanager
-def _naming_another_build(state: BuildState) -> Iterator[None]:
-    """Say that another build of the output ended first, where this one fails for want of the parts of both."""
+def _naming_another_build(state: BuildState, before: int | None) -> Iterator[None]:
+    """Say that another build of the output ended first, where this one fails for want of the parts of both.
+
+    Args:
+        state: of this build.
+        before: when the output had been written as this build began.
+    """
     try:
         yield
     except (InputError, RunError, OSError) as error:
-        if state.directory.exists() and not build_state.is_finalized(state.output):
+        if _written(state.output) == before:
             raise
         what = "another build of it ended while this one was running, and removed the parts of both"
         remedy = "Its data set is complete; for two, give each a directory"
         raise RunError(what, where=state.output, remedy=remedy) from error
+
+
+def _written(dataset: Path) -> int | None:
+    """Return when a data set was written; None if there is none."""
+    manifest = dataset / artifacts.MANIFEST
+    return manifest.stat().st_mtime_ns if manifest.exists() else None
 
 
 def _remove_state(state: BuildState, progress: Progress) -> BuildSummary:
