@@ -304,7 +304,7 @@ def _naming_another_build(state: BuildState, before: int | None) -> Iterator[Non
 
 
 def _written(dataset: Path) -> int | None:
-    """Return when a data set was written; None if there is none."""
+    """Return when a data set was written; None before that."""
     manifest = dataset / artifacts.MANIFEST
     return manifest.stat().st_mtime_ns if manifest.exists() else None
 
