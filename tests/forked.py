@@ -10,8 +10,9 @@ from pathlib import Path
 from cloze.cli import main
 
 _context = multiprocessing.get_context("forkserver")
+# without the last three, each process would import them for seconds
 _context.set_forkserver_preload(
-    ["cloze.cli.pretrain", "cloze.pretraining.run", "torch._dynamo", "pandas", "tensorboardX"]  # seconds
+    ["cloze.cli.pretrain", "cloze.pretraining.run", "torch._dynamo", "pandas", "tensorboardX"]
 )
 
 

@@ -291,7 +291,7 @@ def _naming_another_build(state: BuildState, before: int | None) -> Iterator[Non
 
     Args:
         state: of this build.
-        before: when the output had been written as this build began.
+        before: time at which the output had been written when this build began; None if it did not exist.
     """
     try:
         yield
