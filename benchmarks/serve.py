@@ -237,7 +237,7 @@ def server(model: str, *flags: str) -> Iterator[tuple[subprocess.Popen[bytes], s
     """Start `cloze serve` in a process of its own, and yield the process and its address when it is ready."""
     command = [sys.executable, "-m", "cloze", "serve", "-m", str(model), "--port", "0", *flags]
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stderr=output)
+        process = subprocess.Popen(command, stderr=output, env=user_environment())
         try:
             address = _wait_for_address(process, output)
             with urlopen(f"{address}/health", timeout=_SECONDS_TO_START):
@@ -250,6 +250,11 @@ def server(model: str, *flags: str) -> Iterator[tuple[subprocess.Popen[bytes], s
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def user_environment() -> dict[str, str]:
+    """Return the environment, but Python may keep the modules that it compiles, as it may where users start it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], output: IO[bytes]) -> str:

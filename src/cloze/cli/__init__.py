@@ -3,7 +3,9 @@
 The module of a verb of several words ("vocab extend", "glue-submission") has "_" for spaces and hyphens.
 """
 
+import atexit
 import errno
+import gc
 import io
 import keyword
 import logging
@@ -59,6 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     open_closed_streams()
     escape_unprintable()
+    atexit.register(gc.freeze)  # or Python searches the modules of torch for cycles at its end, 0.4 s long
     try:
         try:
             return _run(arguments)

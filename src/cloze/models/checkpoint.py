@@ -232,7 +232,7 @@ def assign_weights(
         what, remedy = _explain(error, model, set(expected), set(weights))
         raise type(error)(what, where=where, remedy=remedy) from error
     for name, weight in external.items():
-        if not weight.float().isfinite().all():
+        if not _is_finite(weight):
             what, remedy = f"the weight {name} holds NaN or infinite values", "Use an earlier checkpoint"
             raise InputError(what, where=where, remedy=remedy)
     if missing:
@@ -250,6 +250,14 @@ def assign_weights(
     )
     model.eval()
     return missing, sorted(set(weights) - set(expected))
+
+
+def _is_finite(weight: Tensor) -> bool:
+    if not weight.numel():
+        return True
+    # bounds need no copy of the weight; torch has none of 8-bit numbers
+    bounds = (weight.float() if weight.itemsize == 1 else weight).aminmax()
+    return all(bool(bound.isfinite()) for bound in bounds)
 
 
 def _explain(error: InputError, model: nn.Module, expected: set[str], names: set[str]) -> tuple[str, str]:

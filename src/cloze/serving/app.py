@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from cloze.serving import embedding_routes, explorer_routes, task_routes
 from cloze.serving.batcher import Batcher
@@ -59,11 +60,13 @@ def create_app(
     )
     app.state.batcher = batcher
     metrics = Metrics(batcher)
-    app.include_router(info_routes(models, batcher, limits, metrics))
+    info = info_routes(models, batcher, limits, metrics)
+    app.include_router(info)
     add_routes(app, (*ROUTES, *default_routes(models)), models, batcher)
     app.include_router(explorer_routes.page_routes(runs or {}))
     add_error_handlers(app)
-    metrics.name_routes(app.openapi()["paths"])
+    documented = (route for route in (*info.routes, *app.routes) if isinstance(route, APIRoute))
+    metrics.name_routes({route.path for route in documented if route.include_in_schema})
     app.add_middleware(
         RequestMiddleware, batcher=batcher, limits=limits, metrics=metrics, api_key=api_key, hosts=hosts
     )
