@@ -14,12 +14,15 @@ import httpx
 class ServerProcess:
     """`cloze serve`, once it answers."""
 
-    def __init__(self, *arguments: str, one_core: bool = False) -> None:
+    def __init__(self, *arguments: str, one_core: bool = False, omp_threads: int = 1) -> None:
         command = [sys.executable, "-m", "cloze", "serve", "--port", "0", *arguments]
         if one_core:  # two threads wait for each other most of the time where other tests have the cores
             command = ["taskset", "-c", str(max(os.sched_getaffinity(0))), *command]
         self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": str(omp_threads)},
         )
         assert self.process.stderr is not None
         self.told = self.process.stderr.readline()

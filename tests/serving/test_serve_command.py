@@ -1,6 +1,7 @@
 """The server as a process: it tells its address, answers, and stops when it is told to, all answered."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -26,8 +27,8 @@ from hub_server import Hub
 def start() -> Iterator[Callable[..., ServerProcess]]:
     started: list[ServerProcess] = []
 
-    def begin(*arguments: str) -> ServerProcess:
-        started.append(ServerProcess(*arguments))
+    def begin(*arguments: str, omp_threads: int = 1) -> ServerProcess:
+        started.append(ServerProcess(*arguments, omp_threads=omp_threads))
         return started[-1]
 
     # not ignored, as it is by whatever a shell starts in the background
@@ -55,6 +56,15 @@ def compute_threads(served: ServerProcess) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_number_of_threads_is_that_of_the_flag(start: Callable[..., ServerProcess]) -> None:
     assert compute_threads(start("--threads", "3")) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.cpu_count() == 1, reason="reads /proc; needs two cores")
+def test_only_the_computing_thread_starts_others(
+    start: Callable[..., ServerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # those of numpy, which rest
+    one, two = (start("--threads", "1", omp_threads=number) for number in (1, 2))
+    assert one.state()[1] == two.state()[1]
 
 
 def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) -> None:

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
+import torch
 import uvicorn
 
 from cloze.errors import InputError, RunError
@@ -60,6 +61,9 @@ def serve(  # noqa: PLR0913 (as many as the verb has flags)
     for path in watched.values():
         if not path.is_dir():
             raise InputError("no such run", where=path)
+    # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more threads
+    # than cores, all of them sleep between any two operations: an answer would take twice as long.
+    torch.set_num_threads(1)
     with bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision, max_classes=limits.classes)
         runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
