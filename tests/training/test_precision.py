@@ -1,10 +1,16 @@
 """The number format of a processor under precision = "auto"."""
 
+import platform
+from dataclasses import replace
+
 import pytest
 import torch
 
+from cloze.models.bert import BertModel
+from cloze.models.encoder import Encoder
+from cloze.models.modern_bert import ModernBertModel
 from cloze.models.torch_internals import CpuInstructions
-from cloze.training.precision import is_faster_in_bfloat16
+from cloze.training.precision import fastest_precision, is_faster_in_bfloat16
 
 
 @pytest.mark.parametrize(
@@ -20,3 +26,33 @@ from cloze.training.precision import is_faster_in_bfloat16
 def test_bfloat16_is_used_where_it_is_faster(avx512, avx512_bf16, amx, processor, expected):
     instructions = CpuInstructions(avx512, avx512_bf16, amx, onednn_bf16=True)
     assert is_faster_in_bfloat16(torch.device("cpu"), instructions, processor) is expected
+
+
+AVX2 = CpuInstructions(avx512=False, avx512_bf16=False, amx=False, onednn_bf16=False)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "device", "instructions", "expected"),
+    [
+        (BertModel, "cpu", AVX2, "int8"),
+        (ModernBertModel, "cpu", AVX2, "float32"),
+        (BertModel, "meta", AVX2, "float32"),
+        (BertModel, "cpu", replace(AVX2, onednn_bf16=True), "bfloat16"),
+        (BertModel, "cpu", replace(AVX2, avx512=True), "float32"),
+        (BertModel, "cpu", replace(AVX2, avx512=True, vnni=True), "float32"),
+    ],
+)
+def test_int8_is_used_where_records_show_its_speed_and_loss(
+    encoder: type[Encoder],
+    device: str,
+    instructions: CpuInstructions,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert fastest_precision(encoder, torch.device(device), instructions, "a processor") == expected
+
+
+def test_auto_is_float32_on_other_machines(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert fastest_precision(BertModel, torch.device("cpu"), AVX2, "a processor") == "float32"
