@@ -253,7 +253,7 @@ def server(model: str, *flags: str) -> Iterator[tuple[subprocess.Popen[bytes], s
 
 
 def user_environment() -> dict[str, str]:
-    """Return the environment, but Python may keep the modules that it compiles, as it may where users start it."""
+    """Return the environment, without the variable that keeps Python from storing compiled modules."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

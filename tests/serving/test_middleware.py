@@ -355,9 +355,11 @@ def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
         client.post("/embed", json={"inputs": "a"})
         client.post("/embed", json={"inputs": []})
         client.get("/nowhere")
+        client.get("/health")
         text = client.get("/metrics").text
     assert 'cloze_requests_total{route="/embed",status="200"} 1.0' in text
     assert 'cloze_requests_total{route="/embed",status="400"} 1.0' in text
     assert 'cloze_requests_total{route="other",status="404"} 1.0' in text
+    assert 'cloze_requests_total{route="/health",status="200"} 1.0' in text
     assert "cloze_waiting_requests 0.0" in text
     assert "cloze_batches 1.0" in text

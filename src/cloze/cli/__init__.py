@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     open_closed_streams()
     escape_unprintable()
-    atexit.register(gc.freeze)  # or Python searches the modules of torch for cycles at its end, 0.4 s long
+    atexit.register(gc.freeze)  # or Python searches the modules of torch for cycles as it ends
     try:
         try:
             return _run(arguments)

@@ -65,6 +65,7 @@ def create_app(
     add_routes(app, (*ROUTES, *default_routes(models)), models, batcher)
     app.include_router(explorer_routes.page_routes(runs or {}))
     add_error_handlers(app)
+    # app.routes has those of an included router only once a request needs them
     documented = (route for route in (*info.routes, *app.routes) if isinstance(route, APIRoute))
     metrics.name_routes({route.path for route in documented if route.include_in_schema})
     app.add_middleware(

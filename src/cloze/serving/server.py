@@ -62,7 +62,7 @@ def serve(  # noqa: PLR0913 (as many as the verb has flags)
         if not path.is_dir():
             raise InputError("no such run", where=path)
     # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more threads
-    # than cores, all of them sleep between any two operations: an answer would take twice as long.
+    # than cores, all of them sleep between operations: a short text would take up to twice as long.
     torch.set_num_threads(1)
     with bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision, max_classes=limits.classes)
