@@ -6,6 +6,7 @@ from cloze.data.batch import collate
 from cloze.models.attention import attention, grouped_attention, select_backend, varlen_attention
 from cloze.models.batch import to_device
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 LENGTHS = [11, 7, 7, 7, 3, 1]
 
 
@@ -47,25 +48,49 @@ def test_dropout_applies_to_attention_weights(packed):
 
 
 def test_cpu_selects_grouped_attention(packed):
-    assert select_backend(query_key_value(packed)[0], 0.0) is grouped_attention
+    assert select_backend(query_key_value(packed)[0]) is grouped_attention
 
 
-def test_varlen_refuses_dropout(packed):
-    with pytest.raises(ValueError, match="no dropout"):
-        varlen_attention(*query_key_value(packed), packed, 0.1)
+def test_varlen_refuses_to_attend_to_the_right(packed):
+    with pytest.raises(ValueError, match="the right alone"):
+        varlen_attention(*query_key_value(packed), packed, 0.0, "right")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_varlen_equals_grouped_on_cuda():
-    packed = to_device(collate([[1] * length for length in LENGTHS]), torch.device("cuda"))
+def on_gpu():
+    return to_device(collate([[1] * length for length in LENGTHS]), torch.device("cuda"))
+
+
+@needs_cuda
+@pytest.mark.parametrize("attends_to", ["all", "left"])
+def test_varlen_equals_grouped_on_cuda(attends_to):
+    packed = on_gpu()
     ours = query_key_value(packed, torch.bfloat16, "cuda", head_size=64)
     theirs = query_key_value(packed, torch.bfloat16, "cuda", head_size=64)
-    assert select_backend(ours[0], 0.0) is varlen_attention
-    assert select_backend(ours[0], 0.1) is grouped_attention
-    assert select_backend(ours[0].float(), 0.0) is grouped_attention
-    context, expected = varlen_attention(*ours, packed, 0.0), grouped_attention(*theirs, packed, 0.0)
-    torch.testing.assert_close(context, expected, atol=2e-2, rtol=2e-2)
-    context.sum().backward()
-    expected.sum().backward()
+    assert select_backend(ours[0], attends_to) is varlen_attention
+    assert select_backend(ours[0].float(), attends_to) is grouped_attention
+    assert select_backend(ours[0], "right") is grouped_attention
+    contexts = [
+        backend(*tensors, packed, 0.0, attends_to)
+        for backend, tensors in ((varlen_attention, ours), (grouped_attention, theirs))
+    ]
+    torch.testing.assert_close(*contexts, atol=2e-2, rtol=2e-2)
+    for context in contexts:
+        context.sum().backward()
     for our, their in zip(ours, theirs, strict=True):
         torch.testing.assert_close(our.grad, their.grad, atol=5e-2, rtol=5e-2)
+
+
+@needs_cuda
+def test_varlen_drops_weights_on_cuda():
+    packed = on_gpu()
+    query, key, value = query_key_value(packed, torch.bfloat16, "cuda", head_size=64)
+    ones = torch.ones_like(value)
+    draws = torch.stack([varlen_attention(query, key, ones, packed, 0.3).float() for _ in range(400)])
+    assert draws.std(0).mean() > 0.1
+    torch.testing.assert_close(draws.mean(0), ones.float(), atol=0.2, rtol=0)
+    torch.manual_seed(5)
+    first = varlen_attention(query, key, value, packed, 0.3)
+    torch.manual_seed(5)
+    assert torch.equal(first, varlen_attention(query, key, value, packed, 0.3))
+    first.sum().backward()
+    assert value.grad.isfinite().all()

@@ -8,7 +8,7 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.models.attention import grouped_attention, select_backend, varlen_attention
+from cloze.models.attention import grouped_attention, select_backend
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model
@@ -72,9 +72,7 @@ def test_causal_attention_equals_torch() -> None:
             expected = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
             expected = expected.flip(1) if flip else expected
             torch.testing.assert_close(found[start:end], expected.transpose(0, 1))
-    assert select_backend(query, 0.0, "left") is grouped_attention
-    with pytest.raises(ValueError, match="attends to all tokens"):
-        varlen_attention(query, key, value, packed, 0.0, "left")
+    assert select_backend(query, "left") is grouped_attention
 
 
 def test_attends_to_is_saved_and_other_programs_refuse_the_model(encoder, tmp_path) -> None:

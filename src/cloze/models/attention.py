@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cloze.data.batch import LengthGroup, PackedBatch
 from cloze.models.dropout import dropout
+from cloze.models.torch_internals import flash_attention
 
 AttendsTo: TypeAlias = Literal["all", "left", "right"]
 """The tokens to which a token attends: all of its sequence, or itself and those to its left, or to its right."""
@@ -40,11 +41,11 @@ def attention(
     Source:
         Devlin et al. 2019, 3; Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
     """
-    backend = select_backend(query_TNH, dropout_prob, attends_to)
+    backend = select_backend(query_TNH, attends_to)
     return backend(query_TNH, key_TNH, value_TNH, batch, dropout_prob, attends_to)
 
 
-def select_backend(query_TNH: Tensor, dropout_prob: float, attends_to: AttendsTo = "all") -> AttentionBackend:
+def select_backend(query_TNH: Tensor, attends_to: AttendsTo = "all") -> AttentionBackend:
     """Return the fastest back end for a device, dtype and head size; `grouped_attention` supports everything."""
     fits_flash = (
         query_TNH.is_cuda
@@ -53,7 +54,7 @@ def select_backend(query_TNH: Tensor, dropout_prob: float, attends_to: AttendsTo
         and query_TNH.shape[-1] <= 256
         and torch.cuda.get_device_capability(query_TNH.device) >= (8, 0)
     )
-    return varlen_attention if fits_flash and dropout_prob == 0 and attends_to == "all" else grouped_attention
+    return varlen_attention if fits_flash and attends_to != "right" else grouped_attention
 
 
 def grouped_attention(
@@ -114,18 +115,19 @@ def varlen_attention(
     dropout_prob: float,
     attends_to: AttendsTo = "all",
 ) -> Tensor:
-    """Variable-length flash attention on CUDA, in bfloat16 or float16.
+    """Flash attention on CUDA, in bfloat16 or float16: one kernel for sequences of all lengths.
 
     Raises:
-        ValueError: dropout, or attention to one side, which the kernel does not support.
+        ValueError: attention to the right, which the kernel does not support.
     """
-    if dropout_prob or attends_to != "all":
-        raise ValueError("varlen attention has no dropout and attends to all tokens: use grouped_attention")
-    from torch.nn.attention.varlen import varlen_attn  # imports torch's compiler, which takes a second
-
-    longest = batch.max_seqlen
-    context_TNH = varlen_attn(
-        query_TNH, key_TNH, value_TNH, batch.cu_seqlens, batch.cu_seqlens, longest, longest
+    if attends_to == "right":
+        raise ValueError("the kernel does not attend to the right alone: use grouped_attention")
+    return flash_attention(
+        query_TNH,
+        key_TNH,
+        value_TNH,
+        batch.cu_seqlens,
+        batch.max_seqlen,
+        dropout_prob=dropout_prob,
+        is_causal=attends_to == "left",
     )
-    assert isinstance(context_TNH, Tensor)  # it is a pair with the log-sum-exp
-    return context_TNH

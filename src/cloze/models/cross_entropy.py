@@ -3,12 +3,14 @@
 Shapes: P masked positions, D hidden, V vocabulary, R rows at a time.
 """
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+_FAST_MULTIPLE = 64  # of the rows of a matrix, in products of tensor cores
 _ROWS = 32  # of 30,522 float32 scores take 4 MB, which fits in the cache
 
 
@@ -18,10 +20,14 @@ def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tenso
     Under autocast the products run in its dtype.
 
     Differs:
-        On a CPU the scores become their own gradient in place; equal to linear + cross_entropy.
+        On a CPU the scores become their own gradient in place; equal to linear + cross_entropy. On other devices the
+        vocabulary is padded to a multiple of 64 with tokens of probability 0, for which their products are faster.
     """
     device = hidden_PD.device.type
     if device != "cpu":
+        padding = -len(weight_VD) % _FAST_MULTIPLE
+        weight_VD = nn.functional.pad(weight_VD, (0, 0, 0, padding))
+        bias_V = nn.functional.pad(bias_V, (0, padding), value=-math.inf)
         logits_PV = nn.functional.linear(hidden_PD, weight_VD, bias_V)
         return nn.functional.cross_entropy(logits_PV.float(), ids_P, reduction="sum")
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_PD.dtype

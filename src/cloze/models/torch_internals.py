@@ -38,6 +38,43 @@ def scale_(tensors: list[Tensor], factor: Tensor) -> None:
     torch._foreach_mul_(tensors, factor)
 
 
+def flash_attention(
+    query_TNH: Tensor,
+    key_TNH: Tensor,
+    value_TNH: Tensor,
+    cu_seqlens: Tensor,
+    max_seqlen: int,
+    *,
+    dropout_prob: float,
+    is_causal: bool,
+) -> Tensor:
+    """Return softmax(Q K' / sqrt(H)) V within each sequence of a packed batch, [T, N, H]; on CUDA, in 16 bits.
+
+    The public `torch.nn.attention.varlen` calls the same kernel, without its dropout, and imports torch's compiler.
+
+    Args:
+        query_TNH: H is a multiple of 8, up to 256; so are the others.
+        cu_seqlens: int32, where each sequence starts, and T.
+        max_seqlen: the longest sequence, in tokens.
+        dropout_prob: probability that an attention weight is dropped.
+        is_causal: attend to each token itself and those to its left alone.
+    """
+    context_TNH: Tensor
+    context_TNH, *_ = torch.ops.aten._flash_attention_forward(
+        query_TNH,
+        key_TNH,
+        value_TNH,
+        cu_seqlens,
+        cu_seqlens,
+        max_seqlen,
+        max_seqlen,
+        dropout_prob,
+        is_causal,
+        return_debug_mask=False,
+    )
+    return context_TNH
+
+
 @dataclass(frozen=True, slots=True)
 class CpuInstructions:
     """The instructions of a processor that bfloat16 depends on."""

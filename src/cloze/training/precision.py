@@ -1,6 +1,7 @@
 """The device of a computation, its number format, and its arithmetic."""
 
 import functools
+import os
 import platform
 import warnings
 from collections.abc import Iterator
@@ -151,8 +152,11 @@ def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
 def training_arithmetic() -> Iterator[None]:
     """Make torch use kernels whose sums do not depend on the order of threads, and flush denormal numbers to zero.
 
-    Gradients through hundreds of steps of a BiLSTM fall below 1e-38, where a processor takes many times as long.
+    Gradients through hundreds of steps of a BiLSTM fall below 1e-38, where a processor takes many times as long. On a
+    GPU the gradient of flash attention may differ in its last bits from run to run, of which torch would warn.
     """
+    warnings.filterwarnings("ignore", "Flash Attention defaults to a non-deterministic")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, torch warns of sums in any order
     before = torch.are_deterministic_algorithms_enabled()
     fill_before = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(mode=True, warn_only=True)

@@ -1,0 +1,88 @@
+"""Training and inference on a GPU, beside the same on the CPU."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import cloze
+from cloze.inference.embedder import Embedder
+from cloze.inference.fill_mask import FillMask
+from cloze.pretraining.config import PretrainConfig
+from cloze.pretraining.run import pretrain
+from cloze.training.muon import MuonConfig
+from runs import assert_same_run, losses
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+TEXTS = ["The moor was dark.", "She opened the door and went out into the rain.", "Yes."]
+NOTES = [("a fine film", "good"), ("a dull film", "bad"), ("it is fine", "good"), ("dull", "bad")] * 8
+
+
+@pytest.fixture
+def train(quiet: PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
+    """A function that pre-trains without dropout on a device, with heads of eight numbers, and returns the run."""
+    model = replace(quiet.model, num_attention_heads=3, hidden_size=24)
+    optimizer = replace(quiet.optimizer, muon=MuonConfig(), bias_correction=True)
+    config = replace(quiet, model=model, optimizer=optimizer)
+
+    def run_on(device: str, name: str = "", **changes: object) -> Path:
+        run = tmp_path / f"{device}{name}"
+        pretrain(replace(config, device=device, **changes), run)
+        return run
+
+    return run_on
+
+
+def test_losses_in_float32_equal_those_of_the_cpu(train: Callable[..., Path]) -> None:
+    on_gpu, on_cpu = train("cuda"), train("cpu")
+    for kind in ("train", "validation"):
+        np.testing.assert_allclose(losses(on_gpu, kind), losses(on_cpu, kind), atol=1e-4)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_losses_in_bfloat16_are_near_and_repeat(train, quiet, dropout) -> None:
+    model = replace(quiet.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=dropout)
+    one, other = (train("cuda", name, precision="bfloat16", model=model) for name in "ab")
+    assert_same_run(one, other)
+    np.testing.assert_allclose(losses(one, "validation"), losses(train("cpu"), "validation"), rtol=0.03)
+
+
+def test_a_causal_encoder_trains_as_on_the_cpu(train, quiet) -> None:
+    model = replace(quiet.model, attends_to="left")
+    pairs = replace(quiet.pairs, next_sentence=False)
+    runs = [train(device, "-causal", model=model, pairs=pairs) for device in ("cuda", "cpu")]
+    np.testing.assert_allclose(*(losses(run) for run in runs), atol=1e-4)
+    bfloat16 = train("cuda", "-causal-bfloat16", model=model, pairs=pairs, precision="bfloat16")
+    np.testing.assert_allclose(losses(bfloat16, "validation"), losses(runs[1], "validation"), rtol=0.03)
+
+
+def test_vectors_and_fills_equal_those_of_the_cpu(train: Callable[..., Path]) -> None:
+    run = train("cpu")
+    on_gpu, on_cpu = (Embedder.load(run, device=device)(TEXTS) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(on_gpu, on_cpu, atol=2e-2)  # auto is bfloat16 on a GPU
+    fills = [FillMask.load(run, device=device, precision="float32") for device in ("cuda", "cpu")]
+    answers = [fill("the [MASK] was dark.")[0] for fill in fills]
+    assert [answer.token for answer in answers[0]] == [answer.token for answer in answers[1]]
+
+
+def test_a_task_is_fine_tuned_and_predicts(train: Callable[..., Path], tmp_path: Path) -> None:
+    run = train("cpu")
+    results = {
+        device: cloze.finetune(
+            "classification",
+            train=NOTES,
+            dev=NOTES,
+            model=run,
+            output=tmp_path / f"notes-{device}",
+            device=device,
+            precision="float32",
+            epochs=2,
+        )
+        for device in ("cuda", "cpu")
+    }
+    assert results["cuda"]["accuracy"] == results["cpu"]["accuracy"]
+    assert [answer.label for answer in results["cuda"].model(["a dull film"])]
