@@ -29,7 +29,8 @@ KIND = "onnx"
 MODEL_FILE = "model.onnx"
 REPORT_FILE = "export.json"
 TOLERANCE = 1e-4
-"""Largest difference to torch of a float32 graph."""
+RELATIVE_TOLERANCE = 1e-5
+"""A float32 graph differs from torch by at most the first, plus the second for each unit of the largest output."""
 
 _MAX_FILE_BYTES = 2**31 - 2**20  # protocol buffers end at 2 GB
 _SEED = 12345
@@ -45,6 +46,11 @@ class ParityCheck:
     largest_difference: float
     largest_value: float
     """Of torch's outputs, in absolute terms, for comparison with the difference."""
+
+    @property
+    def limit(self) -> float:
+        """The largest difference of a float32 graph."""
+        return TOLERANCE + RELATIVE_TOLERANCE * self.largest_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def export_onnx(
 
     Raises:
         InputError: the source is damaged, a model without a graph, or too large for one file; the output exists.
-        RunError: a float32 graph differs from torch by more than `TOLERANCE`, or another returns values that are not
+        RunError: a float32 graph differs from torch by more than its limit, or another returns values that are not
             finite; the disk is full.
     """
     artifacts.check_output_path(Path(output), overwrite=overwrite, inputs=[source])
@@ -87,10 +93,11 @@ def export_onnx(
         raise InputError("the graph is larger than the 2 GB of an ONNX file", where=checkpoint, remedy=remedy)
     data = graph.SerializeToString()
     checks = compare_with_torch(data, model)
-    difference = float(np.max([check.largest_difference for check in checks]))  # NaN if one is NaN
-    if not math.isfinite(difference) or (precision == "float32" and difference > TOLERANCE):
-        limit = f", the limit is {TOLERANCE:g}" if precision == "float32" else ""
-        raise RunError(f"the graph differs from torch by {difference:.2g}{limit}", where=checkpoint)
+    for check in checks:
+        difference, is_limited = check.largest_difference, precision == "float32"
+        if not math.isfinite(difference) or (is_limited and difference > check.limit):
+            limit = f", the limit is {check.limit:.2g}" if is_limited else ""
+            raise RunError(f"the graph differs from torch by {difference:.2g}{limit}", where=checkpoint)
     names = tuple(value.name for value in graph.graph.output)
     report = ExportReport(type(model).__name__, precision, names, len(data), checks)
     with artifacts.write_directory(Path(output), kind=KIND, overwrite=overwrite) as directory:

@@ -153,7 +153,7 @@ def training_arithmetic() -> Iterator[None]:
     """Make torch use kernels whose sums do not depend on the order of threads, and flush denormal numbers to zero.
 
     Gradients through hundreds of steps of a BiLSTM fall below 1e-38, where a processor takes many times as long. On a
-    GPU the gradient of flash attention may differ in its last bits from run to run, of which torch would warn.
+    GPU the gradient of flash attention may differ in its last bits from run to run; torch's warning is left out.
     """
     warnings.filterwarnings("ignore", "Flash Attention defaults to a non-deterministic")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, torch warns of sums in any order
