@@ -241,8 +241,11 @@ PAGES = {
     "docs/performance.md": Page(
         inputs="MODEL=minilm lines.txt my-text.txt=text.txt vocab data",
         not_run={
-            f"python -m benchmarks {what}": MEASURED
-            for what in ("finetune", "vocab", "latency", "start", "growth", "inference")
+            **{
+                f"python -m benchmarks {what}": MEASURED
+                for what in ("finetune", "vocab", "latency", "start", "growth", "inference")
+            },
+            "python -m benchmarks pretrain --device cuda": "needs a GPU",
         },
         is_long=True,
     ),
