@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-_FAST_MULTIPLE = 64  # of the rows of a matrix, in products of tensor cores
+_ALIGNMENT = 64  # in numbers, of the rows that tensor cores read and write at once
 _ROWS = 32  # of 30,522 float32 scores take 4 MB, which fits in the cache
 
 
@@ -21,11 +21,11 @@ def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tenso
 
     Differs:
         On a CPU the scores become their own gradient in place; equal to linear + cross_entropy. On other devices the
-        vocabulary is padded to a multiple of 64 with tokens of probability 0, for which their products are faster.
+        vocabulary is padded with tokens of probability 0, so that rows of scores begin where tensor cores read at once.
     """
     device = hidden_PD.device.type
     if device != "cpu":
-        padding = -len(weight_VD) % _FAST_MULTIPLE
+        padding = -len(weight_VD) % _ALIGNMENT
         weight_VD = nn.functional.pad(weight_VD, (0, 0, 0, padding))
         bias_V = nn.functional.pad(bias_V, (0, padding), value=-math.inf)
         logits_PV = nn.functional.linear(hidden_PD, weight_VD, bias_V)

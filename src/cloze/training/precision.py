@@ -156,7 +156,9 @@ def training_arithmetic() -> Iterator[None]:
     GPU the gradient of flash attention may differ in its last bits from run to run; torch's warning is left out.
     """
     warnings.filterwarnings("ignore", "Flash Attention defaults to a non-deterministic")
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, torch warns of sums in any order
+    os.environ.setdefault(
+        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+    )  # without it, torch warns of sums in any order
     before = torch.are_deterministic_algorithms_enabled()
     fill_before = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
