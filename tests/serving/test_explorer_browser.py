@@ -34,14 +34,14 @@ from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-
-PAGE = Path(__file__).resolve().parents[2] / "page"
-EXAMPLES: dict[str, Any] = json.loads((PAGE / "src" / "examples.json").read_text("utf-8"))
 expect = sync_api.expect
 expect.set_options(timeout=20_000)  # a busy machine draws slowly
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+
+PAGE = Path(__file__).resolve().parents[2] / "page"
+EXAMPLES: dict[str, Any] = json.loads((PAGE / "src" / "examples.json").read_text("utf-8"))
 
 SCREENS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1100, "height": 800}, "color_scheme": "light"},
