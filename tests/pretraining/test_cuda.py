@@ -24,10 +24,8 @@ NOTES = [("a fine film", "good"), ("a dull film", "bad"), ("it is fine", "good")
 
 @pytest.fixture
 def train(quiet: PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
-    """A function that pre-trains without dropout on a device, with heads of eight numbers, and returns the run."""
-    model = replace(quiet.model, num_attention_heads=3, hidden_size=24)
-    optimizer = replace(quiet.optimizer, muon=MuonConfig(), bias_correction=True)
-    config = replace(quiet, model=model, optimizer=optimizer)
+    """A function that pre-trains without dropout on a device, and returns the run."""
+    config = replace(quiet, optimizer=replace(quiet.optimizer, muon=MuonConfig(), bias_correction=True))
 
     def run_on(device: str, name: str = "", **changes: object) -> Path:
         run = tmp_path / f"{device}{name}"
@@ -85,4 +83,5 @@ def test_a_task_is_fine_tuned_and_predicts(train: Callable[..., Path], tmp_path:
         for device in ("cuda", "cpu")
     }
     assert results["cuda"]["accuracy"] == results["cpu"]["accuracy"]
-    assert [answer.label for answer in results["cuda"].model(["a dull film"])]
+    (answer,) = results["cuda"].model(["a dull film"])
+    assert answer.label in {"good", "bad"}

@@ -155,10 +155,8 @@ def training_arithmetic() -> Iterator[None]:
     Gradients through hundreds of steps of a BiLSTM fall below 1e-38, where a processor takes many times as long. On a
     GPU the gradient of flash attention may differ in its last bits from run to run; torch's warning is left out.
     """
-    warnings.filterwarnings("ignore", "Flash Attention defaults to a non-deterministic")
-    os.environ.setdefault(
-        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-    )  # without it, torch warns of sums in any order
+    # without it, torch warns that cuBLAS adds in any order
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
     fill_before = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
@@ -166,7 +164,9 @@ def training_arithmetic() -> Iterator[None]:
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_flush_denormal(True)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Flash Attention defaults to a non-deterministic")
+            yield
     finally:
         torch.set_flush_denormal(False)
         torch.use_deterministic_algorithms(mode=before, warn_only=True)
