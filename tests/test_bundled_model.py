@@ -1,5 +1,6 @@
-"""The bundled model: found by name, complete, small, and the same in transformers."""
+"""The bundled models: found by name, complete, small, and the same in transformers and sentence-transformers."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,25 @@ from cloze.model_paths import find_model_directory
 pytestmark = pytest.mark.protected
 
 MODEL = find_model_directory("cloze-mini")
-MAX_BYTES = 24_000_000
+SENTENCES = find_model_directory("cloze-mini-sentences")
+MAX_BYTES = 30_000_000
+WEIGHTS = {MODEL: "model.safetensors", SENTENCES: "layers.safetensors"}
 
 
-def test_files_are_complete_and_small():
-    manifest = artifacts.verify(MODEL, kind="checkpoint")
-    assert sum(file.stat().st_size for file in MODEL.iterdir()) < MAX_BYTES
-    assert {"config.json", "model.safetensors", "vocab.txt", "README.md"} <= set(manifest.files)
+@pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
+def test_files_are_complete(model):
+    manifest = artifacts.verify(model, kind="checkpoint")
+    assert {"config.json", WEIGHTS[model], "vocab.txt", "README.md"} <= set(manifest.files)
 
 
-def test_card_has_the_license_in_its_header():
-    opening, head, _ = (MODEL / "README.md").read_text().split("---\n", 2)
+def test_all_files_are_small():
+    files = [file for file in MODEL.parent.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < MAX_BYTES
+
+
+@pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
+def test_card_has_the_license_in_its_header(model):
+    opening, head, _ = (model / "README.md").read_text().split("---\n", 2)
     assert opening == ""
     assert "license: cc-by-sa-3.0" in head.splitlines()
 
@@ -36,7 +45,8 @@ def test_existing_paths_take_precedence_over_the_name(tmp_path, monkeypatch):
         find_model_directory("cloze-mini/x")
     assert find_model_directory("./sub/cloze-mini") == Path("sub/cloze-mini")
     with pytest.raises(
-        InputError, match=r"cloze-maxi: no such file, directory or bundled model\. Give .*: cloze-mini\."
+        InputError,
+        match=r"cloze-maxi: no such file, directory or bundled model\. Give .*: cloze-mini, cloze-mini-sentences\.",
     ):
         find_model_directory("cloze-maxi")
     assert find_model_directory("") == Path()
@@ -60,6 +70,10 @@ TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began 
         ["vocab", "inspect", "cloze-mini", "text.txt"],
         ["evaluate", "fill", "-m", "cloze-mini", "-d", "cloze.tsv"],
         ["finetune", "classification", "-m", "cloze-mini", "-d", "rows.tsv", "-o", "run", "--epochs", "1"],
+        ["embed", "-m", "cloze-mini-sentences", "text.txt", "-o", "vectors.npy"],
+        ["export", "cloze-mini-sentences", "-o", "graph"],
+        ["export", "cloze-mini-sentences", "--to", "int8", "-o", "int8"],
+        ["info", "cloze-mini-sentences"],
     ],
     ids=lambda command: " ".join(command[:2]),
 )
@@ -92,3 +106,39 @@ def test_transformers_gives_the_same_probabilities():
     for candidate in cloze.FillMask.load("cloze-mini")(question)[0]:
         number = tokenizer.convert_tokens_to_ids(candidate.token)
         assert candidate.probability == pytest.approx(expected[number].item(), abs=1e-5)
+
+
+def test_sentence_encoder_shares_the_first_weights_and_has_no_heads():
+    base, own = cloze.load("cloze-mini")[0], cloze.load("cloze-mini-sentences")[0]
+    for (name, one), other in zip(base.named_parameters(), own.parameters(), strict=True):
+        is_shared = name.startswith(("embeddings.", "layers.0.", "pooler."))
+        assert torch.equal(one, other) == is_shared, name
+    with pytest.raises(InputError, match=r"no weight cls\.predictions\.bias"):
+        cloze.FillMask.load("cloze-mini-sentences")
+
+
+def test_sentence_transformers_gives_the_same_vectors():
+    sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    texts = ["A man plays the guitar.", "Stocks fell on Monday after the bank raised its rates.", ""]
+    expected = sentence_transformers.SentenceTransformer(str(SENTENCES), device="cpu").encode(texts)
+    torch.testing.assert_close(cloze.Embedder.load(SENTENCES)(texts), expected, atol=1e-5, rtol=0)
+
+
+def test_saved_sentence_encoder_is_whole(tmp_path):
+    embedder = cloze.Embedder.load("cloze-mini-sentences")
+    embedder.save(tmp_path / "copy")
+    copy = cloze.Embedder.load(tmp_path / "copy")
+    assert (copy("Snow fell.") == embedder("Snow fell.")).all()
+    assert (tmp_path / "copy" / "model.safetensors").is_file()
+
+
+def test_damage_of_the_shared_file_is_found(tmp_path, monkeypatch):
+    shutil.copytree(MODEL.parent, tmp_path / "models")
+    monkeypatch.setattr("cloze.model_paths._BUNDLED_MODELS", tmp_path / "models")
+    cloze.Embedder.load("cloze-mini-sentences")
+    file = tmp_path / "models" / "cloze-mini" / "model.safetensors"
+    damaged = bytearray(file.read_bytes())
+    damaged[-1] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(InputError, match=r"cloze-mini/model\.safetensors: damaged"):
+        cloze.Embedder.load("cloze-mini-sentences")

@@ -85,7 +85,7 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
 
 def is_bundled(path: Path) -> bool:
     """Return whether a directory is that of a bundled model."""
-    return path.parent == _BUNDLED_MODELS.resolve()
+    return path.resolve().parent == _BUNDLED_MODELS.resolve()
 
 
 def _refuse_commit(path: Path, commit: str | None) -> None:

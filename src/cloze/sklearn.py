@@ -48,7 +48,7 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     """Vectors of texts from an encoder, which `fit` does not train.
 
     Args:
-        model: "cloze-mini", a checkpoint, a run, or a directory of transformers or sentence-transformers.
+        model: "cloze-mini-sentences", a checkpoint, a run, or a directory of transformers or sentence-transformers.
         pooling: how token vectors become one; None takes that of the model, else the mean.
         layers: encoder layers; 0 is the word embeddings, -1 the last.
         normalize: scale vectors to length 1; None does as the model's directory says.
@@ -58,7 +58,7 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def __init__(
         self,
-        model: str | Path = "cloze-mini",
+        model: str | Path = "cloze-mini-sentences",
         *,
         pooling: EmbeddingPooling | None = None,
         layers: Sequence[int] = (-1,),

@@ -344,7 +344,7 @@ INDEXES = {
     "list": ("[]", r"index\.json"),
     "number for files": ('{"weight_map": 3}', r"index\.json"),
     "number for a file": ('{"weight_map": {"w": 3}}', r"index\.json"),
-    "missing weight": ('{"weight_map": {"w": "one.safetensors"}}', "the weight w is in none of its files"),
+    "missing weight": ('{"weight_map": {"w": "one.safetensors"}}', "the weight w is not in the file one"),
     **{
         name: (json.dumps({"weight_map": {"w": name}}), r"no \.safetensors beside it")
         for name in ("../one.safetensors", "/etc/passwd", "deeper/one.safetensors", "model.bin")

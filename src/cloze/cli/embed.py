@@ -13,7 +13,7 @@ def run(
     input_file: options.InputPathOrUrl,
     /,
     *,
-    model: options.Model,
+    model: options.VectorModel,
     output: options.OutputPathOrUrl,
     vectors: options.VectorFlags,
     tokens: options.Switch = False,

@@ -15,7 +15,7 @@ def run(
     query: Annotated[Positional[str], arg(metavar="TEXT")],
     /,
     *,
-    model: options.Model,
+    model: options.VectorModel,
     among: options.OptionalPath = None,
     texts: options.OptionalPath = None,
     text_column: Annotated[str, arg(metavar="NAME")] = "text",

@@ -93,6 +93,15 @@ Model: TypeAlias = Annotated[
         hint=_REQUIRED,
     ),
 ]
+VectorModel: TypeAlias = Annotated[
+    str,
+    _flag(
+        "MODEL",
+        "-m",
+        text="cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.",
+        hint=_REQUIRED,
+    ),
+]
 OptionalModel: TypeAlias = Annotated[str | None, _flag("MODEL", "-m")]
 Models: TypeAlias = Annotated[
     UseAppendAction[tuple[str, ...]],

@@ -36,8 +36,8 @@ def run(
     """Serve models over HTTP, with an explorer page at /, until Ctrl-C or SIGTERM.
 
     Args:
-        model: cloze-mini, a checkpoint, a run or hf://org/name, with its name in requests; may be repeated, the
-            first is the default.
+        model: cloze-mini, cloze-mini-sentences, a checkpoint, a run or hf://org/name, with its name in requests; may be
+            repeated, the first is the default.
         watch: Run whose curves the page shows during training; may be repeated. Runs of --model are included.
         host: Address to listen on; 0.0.0.0 accepts connections from other machines, and requires a key or --open.
         port: Port; 0 selects a free one.

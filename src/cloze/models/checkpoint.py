@@ -31,7 +31,7 @@ from cloze.models.encoder import (
     get_model_type,
 )
 from cloze.models.quantization import INT8_KIND, INT8_PREFIX, is_int8_directory
-from cloze.models.weight_files import WEIGHTS_FILE, load_weights
+from cloze.models.weight_files import WEIGHTS_FILE, load_weights, weight_files
 from cloze.models.weight_mapping import BERT, HEADS, HUGGING_FACE, MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import MAX_VOCABULARY_BYTES
@@ -289,6 +289,9 @@ def verify_checkpoint(directory: Path) -> None:
     listed = artifacts.read_manifest(directory, kind=kind).files
     names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
     artifacts.verify(directory, kind=kind, names=names)
+    for file in weight_files(directory):
+        if file.parent != directory:  # a bundled model shares it
+            artifacts.verify(file.parent.resolve(), kind=KIND, names={file.name})
 
 
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cloze.errors import InputError
 from cloze.file_io import read_json
+from cloze.model_paths import is_bundled
 from cloze.models.quantization import SCALES_SUFFIX, dequantize_weights
 from cloze.models.weight_mapping import BERT_NAMES, HuggingFaceNames, normalize_hugging_face_names
 
@@ -31,13 +32,15 @@ def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[
     Raises:
         InputError: a file is missing or damaged.
     """
-    files, indexed = weight_files(directory)
     weights: dict[str, Tensor] = {}
-    for file in files:
-        weights |= _load_safetensors(file)
-    if missing := sorted(indexed - set(weights)):
-        where = directory / WEIGHTS_INDEX_FILE
-        raise InputError(f"the weight {missing[0]} is in none of its files", where=where)
+    for file, indexed in weight_files(directory).items():
+        of_file = _load_safetensors(file)
+        if indexed is not None:
+            if missing := sorted(indexed - set(of_file)):
+                what = f"the weight {missing[0]} is not in the file {file.name}"
+                raise InputError(what, where=directory / WEIGHTS_INDEX_FILE)
+            of_file = {name: of_file[name] for name in indexed}
+        weights |= of_file
     weights = dequantize_weights(weights, where=directory)
     return normalize_hugging_face_names(weights, names, where=directory)
 
@@ -66,11 +69,11 @@ def read_weight_headers(
     """
     shapes: dict[str, Tensor] = {}
     dtypes: set[str] = set()
-    for file in weight_files(directory)[0]:
+    for file, indexed in weight_files(directory).items():
         try:
             with safe_open(file, framework="pt") as weights:
                 for name in weights.keys():  # noqa: SIM118 (no mapping)
-                    if name.endswith(SCALES_SUFFIX):
+                    if name.endswith(SCALES_SUFFIX) or (indexed is not None and name not in indexed):
                         continue
                     part = weights.get_slice(name)
                     shapes[name] = torch.empty(part.get_shape(), device="meta")
@@ -82,23 +85,29 @@ def read_weight_headers(
     return normalize_hugging_face_names(shapes, names, where=directory), dtypes
 
 
-def weight_files(directory: Path) -> tuple[list[Path], set[str]]:
-    """Return the files with the weights of a model, and the names of the weights in the index if there is one.
+def weight_files(directory: Path) -> dict[Path, set[str] | None]:
+    """Return the files with the weights of a model, and which weights the index takes from each; None is all.
+
+    The index of a bundled model may name the file of another one, as in `../cloze-mini/model.safetensors`, whose
+    weights both share.
 
     Raises:
         InputError: the index is damaged, or names a file outside the directory.
     """
     index = directory / WEIGHTS_INDEX_FILE
     if (directory / WEIGHTS_FILE).exists() or not index.exists():
-        return [directory / WEIGHTS_FILE], set()
+        return {directory / WEIGHTS_FILE: None}
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
         raise InputError("weight_map is not a table of file names", where=index)
-    names = sorted(set(weight_map.values()))
-    for name in names:
-        if Path(name).name != name or Path(name).suffix != ".safetensors":
+    files: dict[Path, set[str] | None] = {}
+    for name in sorted(set(weight_map.values())):
+        path = Path(name)
+        is_beside = path.name == name or (is_bundled(directory) and path.parts[:-2] == ("..",))
+        if not is_beside or path.suffix != ".safetensors":
             raise InputError(f"names the file {name!r}, which is no .safetensors beside it", where=index)
-    return [directory / name for name in names], set(weight_map)
+        files[directory / path] = {weight for weight, file in weight_map.items() if file == name}
+    return files
 
 
 def _load_safetensors(file: Path) -> dict[str, Tensor]:
