@@ -107,7 +107,7 @@ class Origin:
 def _hash_weights(source: Path) -> list[str] | None:
     """Return the SHA-256 of the weight files of a checkpoint or a run's newest; None if they are not there."""
     try:
-        files, _ = weight_files(resolve_checkpoint(source, "latest"))
+        files = weight_files(resolve_checkpoint(source, "latest"))
     except InputError:
         return None
     return [file_io.sha256_of_file(file) for file in files] if all(file.is_file() for file in files) else None
