@@ -1,4 +1,4 @@
-"""Stratified hold-out, class weights by label, early stopping, frozen layers."""
+"""Stratified hold-out, class weights by label, early stopping, frozen layers, dropout."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,12 @@ from families import REVIEWS
 
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
+from cloze.models.checkpoint import load_config
 from cloze.run_files import write_run_files
 from cloze.tasks.batches import stratified_mask
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.custom import Classification
+from cloze.tasks.feature_classification import FeatureClassification
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
@@ -98,6 +100,26 @@ def test_frozen_layers_keep_their_weights(config, tmp_path):
     with pytest.raises(InputError, match=r"the model has \d+ layers\. Say --set freeze_layers="):
         finetune(REVIEWS, replace(config, freeze_layers=99), tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_dropout_is_that_of_the_settings(config, tmp_path):
+    one_epoch = replace(config, epochs=1)
+    losses = []
+    for name, settings, expected in (
+        ("stored", one_epoch, 0),
+        ("half", replace(one_epoch, dropout=0.5), 0.5),
+        ("half again", replace(one_epoch, model=str(tmp_path / "half")), 0.5),
+        ("none", replace(one_epoch, model=str(tmp_path / "half"), dropout=0.0), 0),
+    ):
+        finetune(REVIEWS, settings, tmp_path / name)
+        losses.append(rows(tmp_path / name, "train")[0]["loss"])
+        saved = load_config(resolve_checkpoint(tmp_path / name))
+        assert saved.hidden_dropout_prob == saved.attention_probs_dropout_prob == expected
+    assert len(set(losses)) == 4
+    with pytest.raises(InputError, match=r"dropout: the encoder of feature-classification is frozen"):
+        finetune(FeatureClassification(), replace(config, dropout=0.0), tmp_path / "features")
+    with pytest.raises(ValueError, match=r"dropout 1\.0 must be"):
+        replace(config, dropout=1.0)
 
 
 def test_a_run_of_an_earlier_version_keeps_its_held_out_examples(config, tmp_path):

@@ -244,6 +244,23 @@ def build_encoder(config: "BertConfig", *, generator: torch.Generator | None = N
     return encoder
 
 
+def with_dropout(encoder: Encoder, *, hidden: float, attention: float) -> Encoder:
+    """Return an encoder with the same weights and other probabilities of dropout.
+
+    Args:
+        encoder: gives its weights, which both share.
+        hidden: for hidden states, from 0 to less than 1.
+        attention: for attention weights.
+    """
+    config = dataclasses.replace(
+        encoder.config, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention
+    )
+    with torch.device("meta"):  # shapes only
+        same = build_encoder(config)
+    same.load_state_dict(encoder.state_dict(), assign=True)
+    return same
+
+
 def find_encoder(model: nn.Module) -> Encoder | None:
     """Return the encoder of a model: the model itself or its attribute `bert`; None if it has none."""
     encoder = model if isinstance(model, Encoder) else getattr(model, "bert", None)

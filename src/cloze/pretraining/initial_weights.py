@@ -1,7 +1,6 @@
 """The initial weights of a run: random, or those of a checkpoint with a vocabulary that may have grown."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,7 +9,7 @@ from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig, initialize_weights
 from cloze.models.checkpoint import count_parameters, load_model
-from cloze.models.encoder import build_encoder
+from cloze.models.encoder import build_encoder, with_dropout
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.models.sinusoidal import set_sinusoidal_positions
 from cloze.models.token_embeddings import resize_token_embeddings
@@ -91,13 +90,11 @@ def check_lengths(config: PretrainConfig, encoder: BertConfig) -> None:
 
 def _with_dropout_of(settings: ModelConfig, model: BertForPreTraining) -> BertForPreTraining:
     """Return the model with the dropout of the settings."""
-    config = replace(
-        model.config,
-        hidden_dropout_prob=settings.hidden_dropout_prob,
-        attention_probs_dropout_prob=settings.attention_probs_dropout_prob,
+    encoder = with_dropout(
+        model.bert, hidden=settings.hidden_dropout_prob, attention=settings.attention_probs_dropout_prob
     )
     with torch.device("meta"):  # shapes only
-        same = BertForPreTraining(build_encoder(config))
+        same = BertForPreTraining(encoder)
     same.load_state_dict(model.state_dict(), assign=True)
     return same
 

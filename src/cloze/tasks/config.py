@@ -94,6 +94,8 @@ class FinetuneConfig:
     """Leave the embeddings as they are."""
     freeze_layers: int = 0
     """Leave so many of the lowest layers, and the embeddings, as they are."""
+    dropout: float | None = None
+    """Probability of dropout in the encoder, of hidden states and of attention weights; None is that of its config."""
     budget_seconds: float | None = None
     """Maximum training time: if the epochs take longer, the schedule follows the clock."""
     batch_size: int = 32
@@ -144,6 +146,8 @@ class FinetuneConfig:
         )
         if not 0 < self.dev_fraction < 1:
             raise ValueError(f"dev_fraction {self.dev_fraction} is not between 0 and 1")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout {self.dropout} must be at least 0 and less than 1")
         if self.freeze_layers < 0:
             raise ValueError(f"freeze_layers {self.freeze_layers} is negative")
         if self.max_seq_length < 8:

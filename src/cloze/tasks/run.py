@@ -13,7 +13,7 @@ from cloze.markdown import code_span
 from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_config, load_model
-from cloze.models.encoder import Encoder, find_encoder, keep_layers
+from cloze.models.encoder import Encoder, find_encoder, keep_layers, with_dropout
 from cloze.models.quantization import refuse_int8
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
@@ -91,7 +91,9 @@ def prepare_data(
     config = replace(config, model_commit=commit_of(start))
     refuse_int8(start, "trained")
     encoder_config = load_config(start)
-    _check_freezing(task, config, len(config.distillation.student_layers) or encoder_config.num_hidden_layers)
+    _check_encoder_settings(
+        task, config, len(config.distillation.student_layers) or encoder_config.num_hidden_layers
+    )
     limit = encoder_config.max_position_embeddings
     tokenizer = Tokenizer.load(start)
     if config.max_seq_length > limit:
@@ -131,15 +133,20 @@ def with_teacher_outputs(
     return replace(prepared, teacher_outputs=read_outputs(run))
 
 
-def _check_freezing(task: AnyTask, config: FinetuneConfig, num_layers: int) -> None:
-    """Refuse to freeze an encoder that is not trained, and more layers than it has."""
-    where = "freeze_layers" if config.freeze_layers else "freeze_embeddings"
-    if not task.trains_encoder and (config.freeze_layers or config.freeze_embeddings):
-        raise InputError(f"the encoder of {task.name} is frozen", where=where, remedy="Leave it out")
+def _check_encoder_settings(task: AnyTask, config: FinetuneConfig, num_layers: int) -> None:
+    """Refuse settings of training for an encoder that is not trained, and to freeze more layers than it has."""
+    values = {
+        "freeze_layers": config.freeze_layers or None,
+        "freeze_embeddings": config.freeze_embeddings or None,
+        "dropout": config.dropout,
+    }
+    unused = [name for name, value in values.items() if value is not None and not task.trains_encoder]
+    if unused:
+        raise InputError(f"the encoder of {task.name} is frozen", where=unused[0], remedy="Leave it out")
     if config.freeze_layers > num_layers:
         remedy = f"Say --set freeze_layers={num_layers}, or less"
         what = f"{config.freeze_layers}, the model has {num_layers} layers"
-        raise InputError(what, where=where, remedy=remedy)
+        raise InputError(what, where="freeze_layers", remedy=remedy)
 
 
 def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedData:
@@ -165,14 +172,16 @@ def build_model(prepared: PreparedData, config: FinetuneConfig, generator: torch
 
 
 def load_initial_encoder(prepared: PreparedData) -> Encoder:
-    """Return the encoder to start from, with the layers that the student keeps.
+    """Return the encoder to start from, with the layers that the student keeps and the dropout of the settings.
 
     Raises:
         InputError: it cannot be read, or has no such layer.
     """
-    layers = prepared.config.distillation.student_layers
+    layers, dropout = prepared.config.distillation.student_layers, prepared.config.dropout
     encoder = load_model(prepared.start)
-    return keep_layers(encoder, layers, where=prepared.start) if layers else encoder
+    if layers:
+        encoder = keep_layers(encoder, layers, where=prepared.start)
+    return encoder if dropout is None else with_dropout(encoder, hidden=dropout, attention=dropout)
 
 
 def freeze(model: nn.Module, config: FinetuneConfig) -> nn.Module:
@@ -285,6 +294,7 @@ def immutable_settings(config: FinetuneConfig) -> dict[str, Any]:
         "stratify": config.stratify,
         "freeze_embeddings": config.freeze_embeddings,
         "freeze_layers": config.freeze_layers,
+        **({} if config.dropout is None else {"dropout": config.dropout}),
         **({} if distillation.teacher is None else of_teacher),
     }
 
