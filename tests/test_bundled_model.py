@@ -26,6 +26,13 @@ def test_files_are_complete(model):
     assert {"config.json", WEIGHTS[model], "vocab.txt", "README.md"} <= set(manifest.files)
 
 
+@pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
+def test_other_programs_read_as_many_tokens_as_there_are_positions(model):
+    transformers = pytest.importorskip("transformers", reason="needs the package transformers")
+    positions = transformers.AutoConfig.from_pretrained(model).max_position_embeddings
+    assert transformers.AutoTokenizer.from_pretrained(model).model_max_length == positions == 512
+
+
 def test_all_files_are_small():
     files = [file for file in MODEL.parent.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
