@@ -1,6 +1,7 @@
 """Models of other families than BERT, as transformers publishes them, in every use."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,34 @@ def test_finetuned_evaluated_served_and_exported(
 
 
 @pytest.mark.filterwarnings("ignore:.*no pooler")
+@pytest.mark.parametrize(
+    ("head", "task"),
+    [
+        ("ForSequenceClassification", "classification"),
+        ("ForTokenClassification", "tagging"),
+        ("ForQuestionAnswering", "squad_v1"),
+    ],
+)
+def test_the_task_of_others_is_found_by_their_head(
+    head: str, task: str, published: tuple[Path, Any, Any], tmp_path: Path
+) -> None:
+    directory, model, tokenizer = published
+    with_head = getattr(transformers, type(model).__name__.replace("ForMaskedLM", head))
+    config = type(model.config)(**{**model.config.to_dict(), "architectures": None})
+    config.id2label = {0: "O", 1: "B-PER"}
+    with_head(config).eval().save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for file in directory.iterdir():
+        if not (tmp_path / file.name).exists():
+            shutil.copyfile(file, tmp_path / file.name)
+
+    predictor = Predictor.load(tmp_path, device="cpu")
+
+    assert predictor.task.name == task
+    served = ServedModel.load("theirs", tmp_path, device="cpu")
+    assert {"classification": "predict", "tagging": "tag", "squad_v1": "answer"}[task] in served.abilities
+
+
 def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
     published: tuple[Path, Any, Any], tmp_path: Path
 ) -> None:

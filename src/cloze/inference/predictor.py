@@ -32,13 +32,13 @@ from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import InferencePrecision
 
-_TASK_OF_ARCHITECTURE = {
-    "BertForSequenceClassification": "classification",
-    "BertForTokenClassification": "tagging",
-    "BertForQuestionAnswering": "squad_v1",
-    "BertForMultipleChoice": "multiple-choice",
+_TASK_OF_HEAD = {
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "tagging",
+    "ForQuestionAnswering": "squad_v1",
+    "ForMultipleChoice": "multiple-choice",
 }
-"""The task of a model that another program fine-tuned."""
+"""The task of a model that another program fine-tuned, by the end of its architecture's name."""
 EXAMPLES_PER_PART = 256
 """Examples that are predicted at once, each with all its windows."""
 
@@ -239,12 +239,13 @@ def find_task_name(directory: Path | str) -> str | None:
         return stored[0].name
     config = read_json(checkpoint / CONFIG_FILE) if (checkpoint / CONFIG_FILE).is_file() else {}
     architecture = str((config.get("architectures") or [""])[0])
-    if architecture == "BertForSequenceClassification":
+    head = next((head for head in _TASK_OF_HEAD if architecture.endswith(head)), "")
+    if head == "ForSequenceClassification":
         if len(load_labels(checkpoint)) == 1:
             return "regression"
         if config.get("problem_type") == "multi_label_classification":
             return "multi-label"
-    return _TASK_OF_ARCHITECTURE.get(architecture)
+    return _TASK_OF_HEAD.get(head)
 
 
 def _iterate_examples(examples: object) -> Iterator[Any]:
