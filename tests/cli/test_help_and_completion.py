@@ -3,12 +3,14 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Annotated, get_args, get_origin
 
 import pytest
 from samples import Cloze
 
-from cloze.cli import VERBS, main
+from cloze.cli import VERBS, main, options
 from cloze.tables import text_table
+from cloze.tasks import tagging_formats
 from cloze.tasks.registry import tasks
 
 SUGGESTIONS = {
@@ -144,3 +146,16 @@ def test_scripts_name_every_flag(cloze: Cloze) -> None:
     assert script.count("--quiet") == len(VERBS)
     printed = cloze("completion tcsh", code=2)
     assert "tcsh" in printed.err
+
+
+def test_help_shows_the_choices_that_are_accepted() -> None:
+    shown = {}
+    for alias in vars(options).values():
+        if get_origin(alias) is Annotated:
+            choice, flag = get_args(alias)[:2]
+            metavar = str(getattr(flag, "metavar", ""))
+            if metavar.startswith("{"):
+                shown[metavar] = "{" + ",".join(get_args(get_args(choice)[0])) + "}"
+    assert len(shown) >= 4
+    assert all(metavar == accepted for metavar, accepted in shown.items())
+    assert "{" + ",".join(get_args(tagging_formats.TaggingFormat)) + "}" in shown

@@ -173,6 +173,8 @@ def test_interrupted_run_resumes_bit_identically(config, tmp_path, monkeypatch):
     assert_same_weights(tmp_path / "whole", run)
     assert scores.items() <= json.loads((tmp_path / "whole" / "scores.json").read_text()).items()
     assert resume_finetuning(run) == scores  # of a finished run: only scored anew
+    again = finetune(REVIEWS, replace(config, epochs=1), run, resume=True)  # with the run's own settings
+    assert again.items() <= scores.items()
 
 
 @pytest.mark.protected

@@ -26,10 +26,8 @@ from cloze.training.precision import autocast, resolve_dtype
 from cloze.training.step_cost import (
     Workload,
     activation_bytes,
-    optimizer_bytes,
     parameter_bytes,
     transient_bytes,
-    update_bytes,
 )
 
 CPU = torch.device("cpu")
@@ -130,8 +128,8 @@ def test_update_peak_matches_the_plan(size):
         parameter.grad = torch.ones_like(parameter)
     optimizer = build_optimizer(model, OptimizerConfig(muon=MuonConfig()))
     optimizer.step()
-    assert update_bytes(optimizer) == pytest.approx(_peak_bytes(optimizer.step), rel=0.15)
-    assert update_bytes(build_optimizer(model, OptimizerConfig())) == 0
+    assert optimizer.transient_bytes() == pytest.approx(_peak_bytes(optimizer.step), rel=0.15)
+    assert build_optimizer(model, OptimizerConfig()).transient_bytes() == 0
 
 
 def _rehearsal(optimizer: OptimizerConfig, **settings: int | None) -> Rehearsal:
@@ -167,15 +165,18 @@ def test_parameter_gradient_and_optimizer_bytes_are_counted():
     count = sum(parameter.numel() for parameter in model.parameters())
     trained = count - 30_522 * 128
     assert parameter_bytes(model) == (4 * count, 4 * trained)
-    assert optimizer_bytes(build_optimizer(model, OptimizerConfig())) == 8 * trained
+    assert build_optimizer(model, OptimizerConfig()).state_bytes() == 8 * trained
 
 
-@pytest.mark.parametrize("bias_correction", [False, True])
-@pytest.mark.parametrize("muon", [None, MuonConfig()])
-def test_optimizer_bytes_are_known_before_the_first_step(muon, *, bias_correction):
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"bias_correction": True}, {"layer_decay": 0.9}, {"muon": MuonConfig()}],
+    ids=lambda settings: "".join(settings) or "default",
+)
+def test_optimizer_bytes_are_known_before_the_first_step(settings):
     model = BertForPreTraining(BertModel(SIZES["tiny"]))
-    optimizer = build_optimizer(model, OptimizerConfig(muon=muon, bias_correction=bias_correction))
-    planned = optimizer_bytes(optimizer)
+    optimizer = build_optimizer(model, OptimizerConfig(**settings))
+    planned = optimizer.state_bytes()
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
@@ -186,7 +187,7 @@ def test_optimizer_bytes_are_known_before_the_first_step(muon, *, bias_correctio
         if name != "step"  # a number for each parameter
     ]
     assert planned == sum(average.nbytes for average in averages)
-    assert optimizer_bytes(optimizer) == planned
+    assert optimizer.state_bytes() == planned
 
 
 def test_largest_micro_batch_fits_and_one_more_token_does_not():

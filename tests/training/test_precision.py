@@ -10,7 +10,7 @@ from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.modern_bert import ModernBertModel
 from cloze.models.torch_internals import CpuInstructions
-from cloze.training.precision import fastest_precision, is_faster_in_bfloat16
+from cloze.training.precision import fastest_precision, is_faster_in_bfloat16, training_arithmetic
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,21 @@ def test_int8_is_used_where_records_show_its_speed_and_loss(
 def test_auto_is_float32_on_other_machines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     assert fastest_precision(BertModel, torch.device("cpu"), AVX2, "a processor") == "float32"
+
+
+@pytest.mark.parametrize(("mode", "warn_only"), [(True, False), (True, True), (False, False)])
+def test_training_leaves_the_arithmetic_as_it_was(mode: bool, warn_only: bool):
+    def state() -> tuple[bool, bool]:
+        return (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
+
+    before = state()
+    try:
+        torch.use_deterministic_algorithms(mode=mode, warn_only=warn_only)
+        with training_arithmetic():
+            assert state() == (True, True)
+        assert state() == (mode, warn_only)
+    finally:
+        torch.use_deterministic_algorithms(mode=before[0], warn_only=before[1])

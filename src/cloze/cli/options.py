@@ -72,7 +72,7 @@ SkipBadRows: TypeAlias = Annotated[
     bool, arg(help="Leave out rows that cannot be read, and count them.", help_behavior_hint="")
 ]
 TaggingFormat: TypeAlias = Annotated[
-    Literal["columns", "conllu", "json", "text"] | None,
+    Literal["columns", "conllu", "json", "table", "text"] | None,
     _flag(
         "{columns,conllu,json,table,text}",
         text="For tagging, how files are written, if name and lines do not say so.",
@@ -84,23 +84,10 @@ TaskSettings: TypeAlias = Annotated[
 ]
 
 # models
-Model: TypeAlias = Annotated[
-    str,
-    _flag(
-        "MODEL",
-        "-m",
-        text="cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.",
-        hint=_REQUIRED,
-    ),
-]
+_SOURCES = "a checkpoint, a run (its best checkpoint), or hf://org/name."
+Model: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini, {_SOURCES}", hint=_REQUIRED)]
 VectorModel: TypeAlias = Annotated[
-    str,
-    _flag(
-        "MODEL",
-        "-m",
-        text="cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.",
-        hint=_REQUIRED,
-    ),
+    str, _flag("MODEL", "-m", text=f"cloze-mini-sentences, {_SOURCES}", hint=_REQUIRED)
 ]
 OptionalModel: TypeAlias = Annotated[str | None, _flag("MODEL", "-m")]
 Models: TypeAlias = Annotated[

@@ -56,6 +56,16 @@ class BertConfig:
     attends_to: AttendsTo = "all"
     """The tokens that each token attends to: all of its sequence, or itself and those on one side (section 5.1)."""
 
+    @property
+    def embedding_weights(self) -> int:
+        """Weights of the tables of embeddings."""
+        return self.hidden_size * (self.vocab_size + self.max_position_embeddings + self.type_vocab_size)
+
+    @property
+    def layer_weights(self) -> int:
+        """Weights of the matrices of a layer."""
+        return 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the fields in config.json, without checking them."""

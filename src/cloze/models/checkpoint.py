@@ -343,10 +343,9 @@ def check_size(config: BertConfig) -> None:
 
 
 def count_parameters(config: BertConfig) -> int:
-    """Return the number of parameters of matrices and embeddings; the others hardly matter."""
-    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
-    layer = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
-    return config.hidden_size * (rows + config.hidden_size) + config.num_hidden_layers * layer
+    """Return the number of weights in the embeddings, the layers and the pooler, without biases and LayerNorms."""
+    layers = config.num_hidden_layers * config.layer_weights
+    return config.embedding_weights + layers + config.hidden_size**2
 
 
 def load_labels(directory: Path) -> tuple[str, ...]:

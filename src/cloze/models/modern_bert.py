@@ -72,6 +72,16 @@ class ModernBertConfig(BertConfig):
     classifier_pooling: Literal["cls", "mean"] = "cls"
     """The vector that classifiers read: [CLS], or the mean of all tokens."""
 
+    @property
+    def embedding_weights(self) -> int:
+        """Weights of the table of embeddings: positions have none, and there are no segments."""
+        return self.hidden_size * self.vocab_size
+
+    @property
+    def layer_weights(self) -> int:
+        """Weights of the matrices of a layer, that of the gate among them."""
+        return 4 * self.hidden_size**2 + 3 * self.hidden_size * self.intermediate_size
+
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the fields in config.json, of transformers 4 or 5.

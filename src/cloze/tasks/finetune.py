@@ -61,7 +61,7 @@ def finetune(
         workers: where several runs are made: one after the other in this process, in processes of a machine without
             an accelerator, or on a cluster, each with the threads that it has there.
         overwrite: replace an existing run.
-        resume: continue an existing run, with its own settings.
+        resume: continue the run in the directory, if any, with its own settings.
         callbacks: receive what the run measures.
         progress: receives progress messages.
 
@@ -111,11 +111,15 @@ def finetune_with_report(
     check_type(task, Task, "task", remedy='Give a task, as in cloze.tasks.registry.find_task("cola")()')
     check_type(config, FinetuneConfig, "config", remedy="Give a cloze.FinetuneConfig")
     run = check_path(run, "run")
+    if resume and is_run(run):
+        return resume_finetuning(run, task.name, workers=workers, callbacks=callbacks, progress=progress)
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
-        resume = bool(context.restarts) and context.run_on_rank_zero(lambda: _is_run_of(task, config, run))
-        if resume:
+        is_restart = bool(context.restarts) and context.run_on_rank_zero(
+            lambda: _is_run_of(task, config, run)
+        )
+        if is_restart:
             task, config = load_finetuning(path=run_settings_file(run, verb="finetune"))
         else:
             files = [file for file in (config.train, config.dev) if not isinstance(file, MemoryFile)]
@@ -125,7 +129,7 @@ def finetune_with_report(
             context.run_on_rank_zero(
                 lambda: artifacts.check_output_path(run, overwrite=overwrite, inputs=inputs, resume_hint=hint)
             )
-        return _make_runs(task, config, run, context, placement, progress, callbacks, resume=resume)
+        return _make_runs(task, config, run, context, placement, progress, callbacks, resume=is_restart)
 
 
 def resume_finetuning(

@@ -87,11 +87,10 @@ class MuonAdamW(AdamW):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update every parameter that has a gradient."""
-        for group in self.param_groups:
-            if "relative_rate" in group:
-                self._muon_step(group["lr"])
-            else:
-                self._adamw_step(group)
+        *adamw_groups, muon_group = self.param_groups
+        for group in adamw_groups:
+            self._adamw_step(group)
+        self._muon_step(muon_group["lr"])
 
     def _muon_step(self, rate: float) -> None:
         by_shape: dict[tuple[int, ...], list[_Pair]] = defaultdict(list)
@@ -118,6 +117,10 @@ class MuonAdamW(AdamW):
         for (part, _), step_MN in zip(pairs, step_KMN, strict=True):
             part.mul_(1 - rate * self._config.weight_decay)
             part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(part.shape) ** 0.5)
+
+    def state_bytes(self) -> int:
+        """Return the bytes of the averages after a step: two for each parameter of AdamW, one for each of Muon."""
+        return super().state_bytes() - sum(matrix.parameter.nbytes for matrix in self._matrices)
 
     def transient_bytes(self) -> int:
         """Return the temporary bytes of a step.

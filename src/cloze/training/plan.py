@@ -18,10 +18,8 @@ from cloze.training.precision import training_arithmetic
 from cloze.training.step_cost import (
     Workload,
     activation_bytes,
-    optimizer_bytes,
     parameter_bytes,
     transient_bytes,
-    update_bytes,
 )
 
 _FORWARD_SHARE = 1 / 3  # of a training step: backward takes twice forward
@@ -192,9 +190,9 @@ class Rehearsal:
         plan = MemoryPlan(
             parameters=parameters,
             gradients=gradients,
-            optimizer=optimizer_bytes(self._optimizer) + self._kept_copies * gradients,
+            optimizer=self._optimizer.state_bytes() + self._kept_copies * gradients,
             activations=bytes_of(largest),
-            update=update_bytes(self._optimizer),
+            update=self._optimizer.transient_bytes(),
             available=self._available,
             micro_batch_tokens=largest.num_tokens,
             largest_micro_batch_tokens=None,

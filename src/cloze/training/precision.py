@@ -158,6 +158,7 @@ def training_arithmetic() -> Iterator[None]:
     # without it, torch warns that cuBLAS adds in any order
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
+    warn_before = torch.is_deterministic_algorithms_warn_only_enabled()
     fill_before = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
     # Filling memory before it is written costs 5% of a step, and nothing reads it before.
@@ -169,5 +170,5 @@ def training_arithmetic() -> Iterator[None]:
             yield
     finally:
         torch.set_flush_denormal(False)
-        torch.use_deterministic_algorithms(mode=before, warn_only=True)
+        torch.use_deterministic_algorithms(mode=before, warn_only=warn_before)
         deterministic.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]

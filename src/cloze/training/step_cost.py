@@ -9,7 +9,6 @@ from cloze.data.batch import PackedBatch, PretrainingBatch
 from cloze.models.attention import MAX_LENGTH_OF_SCORES
 from cloze.models.bert import BertConfig
 from cloze.models.modern_bert import ModernBertConfig
-from cloze.training.muon import MuonAdamW
 
 _FLOAT32, _MASK = 4, 2  # bytes of a weight, and of a random number of dropout
 
@@ -47,7 +46,7 @@ def pretraining_step_flops(config: BertConfig, workload: Workload) -> int:
     takes twice as many as forward.
     """
     hidden = config.hidden_size
-    encoder = 2 * config.num_hidden_layers * _layer_weights(config) * workload.num_tokens
+    encoder = 2 * config.num_hidden_layers * config.layer_weights * workload.num_tokens
     attention = 4 * hidden * sum(_attention_pairs(config, workload))
     head = 2 * (hidden**2 + hidden * config.vocab_size) * workload.num_predictions
     return 3 * (encoder + attention + head)
@@ -75,7 +74,7 @@ def activation_bytes(config: BertConfig, workload: Workload, compute_dtype: torc
     )
     pair = (2 * element + _MASK if drops_weights else element) * config.num_attention_heads
     converted = 0 if compute_dtype == torch.float32 else element
-    all_layers = layers * (token * workload.num_tokens + converted * _layer_weights(config))
+    all_layers = layers * (token * workload.num_tokens + converted * config.layer_weights)
     global_pairs, local_pairs = _attention_pairs(config, workload)
     is_long = workload.sum_of_squared_lengths > MAX_LENGTH_OF_SCORES * workload.num_tokens
     if is_long and config.attends_to == "all" and not drops_weights:
@@ -86,13 +85,6 @@ def activation_bytes(config: BertConfig, workload: Workload, compute_dtype: torc
     head = element * (4 * hidden + config.vocab_size) * workload.num_predictions
     table = converted * hidden * config.vocab_size if workload.num_predictions else 0
     return all_layers + attention + embeddings + head + table
-
-
-def _layer_weights(config: BertConfig) -> int:
-    """Return the weights of a layer's matrices."""
-    hidden = config.hidden_size
-    matrices = 3 if isinstance(config, ModernBertConfig) else 2
-    return 4 * hidden**2 + matrices * hidden * config.intermediate_size
 
 
 def _attention_pairs(config: BertConfig, workload: Workload) -> tuple[int, int]:
@@ -123,16 +115,3 @@ def parameter_bytes(model: nn.Module) -> tuple[int, int]:
     """Return the bytes of all parameters, and of the trained ones, which have gradients."""
     parameters = list(model.parameters())
     return sum(p.nbytes for p in parameters), sum(p.nbytes for p in parameters if p.requires_grad)
-
-
-def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Return the bytes of an optimizer's state after a step: AdamW keeps two averages of a weight, Muon one."""
-    return sum(
-        (1 if "relative_rate" in group else 2) * sum(parameter.nbytes for parameter in group["params"])
-        for group in optimizer.param_groups
-    )
-
-
-def update_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Return the temporary bytes of an optimizer's step: fused AdamW needs none."""
-    return optimizer.transient_bytes() if isinstance(optimizer, MuonAdamW) else 0
