@@ -297,6 +297,12 @@ def test_answers_are_spans_of_texts_of_any_length(answerer: QuestionAnswerer) ->
         answerer(["a", "b"], ["a"])
 
 
+def test_long_questions_are_warned_of(answerer: QuestionAnswerer) -> None:
+    long = "why " * 65
+    with pytest.warns(UserWarning, match="1 of 2 inputs have a question of more than 64 tokens: truncated"):
+        answerer([long, "why"], ["a good day"] * 2)
+
+
 @pytest.mark.protected
 def test_logits_and_loss_are_those_of_transformers(checkpoints: dict[str, Path], tmp_path: Path) -> None:
     checkpoint = checkpoints["answerer"]

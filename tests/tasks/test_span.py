@@ -1,6 +1,8 @@
 """Extractive questions: windows, the text of an answer, the n best answers, training."""
 
 import json
+import os
+import signal
 import sys
 from dataclasses import replace
 
@@ -18,13 +20,16 @@ from cloze.tasks.config import FinetuneConfig, load_finetuning, load_task
 from cloze.tasks.data import load_data
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune
+from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.paragraphs import Excerpt, Paragraph
 from cloze.tasks.predict import predict
 from cloze.tasks.span import SpanPrediction, SpanQuestion
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
 from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
+from runs import rows
 
 WORDS = Tokenizer.from_tokens(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abcdefgh"), ".", "1"]
@@ -283,7 +288,9 @@ def test_held_out_paragraphs_are_not_in_the_training_data(tmp_path, tokenizer):
     assert not {e.paragraph.text for e in data.train} & {e.paragraph.text for e in data.dev}
 
 
-def test_tuned_threshold_is_stored_with_the_model(config, tmp_path):
+@pytest.fixture
+def some_unanswered(config, tmp_path):
+    """The settings of a run of twelve steps, with an evaluation after every third."""
     questions = [
         {"id": f"{i}", "question": word, "answers": [] if i % 3 else [{"text": "book", "answer_start": 4}]}
         for i, word in enumerate(["good", "bad", "awful"] * 6)
@@ -291,7 +298,11 @@ def test_tuned_threshold_is_stored_with_the_model(config, tmp_path):
     table = {"data": [{"paragraphs": [{"context": "the book was bad .", "qas": questions}]}]}
     (tmp_path / "train.json").write_text(json.dumps(table))
     path = str(tmp_path / "train.json")
-    config = replace(config, train=path, dev=path, epochs=4, batch_size=6)
+    return replace(config, train=path, dev=path, epochs=4, batch_size=6)
+
+
+def test_tuned_threshold_is_stored_with_the_model(some_unanswered, tmp_path):
+    config = some_unanswered
     scores = finetune(SquadV2(), config, tmp_path / "run")
     stored = load_task(resolve_checkpoint(tmp_path / "run", "best"))
     assert stored is not None
@@ -300,3 +311,24 @@ def test_tuned_threshold_is_stored_with_the_model(config, tmp_path):
     assert stored[0] == replace(SquadV2(), null_threshold=stored[0].null_threshold)
     assert scores["f1"] >= 2 / 3 * 100
     assert set(scores) >= {"exact", "f1", "HasAns_f1", "NoAns_f1"}
+
+
+def test_resumed_run_has_the_tuned_threshold(some_unanswered, tmp_path, monkeypatch):
+    forward, run, found, calls = FinetuningObjective.forward, tmp_path / "run", {}, []
+
+    def stopping(*args):
+        calls.extend(rows(run, "validation"))
+        if len(calls) in (1, 5):  # in the first step after an evaluation, and in the second
+            os.kill(os.getpid(), signal.SIGTERM)
+        return forward(*args)
+
+    monkeypatch.setattr(FinetuningObjective, "forward", stopping)
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            finetune(SquadV2(), some_unanswered, run, resume=True)
+        latest = resolve_checkpoint(run, "latest")
+        found[latest.name] = load_task(latest)
+    assert len(rows(run, "validation")) == 1  # which tuned the threshold
+    first, second = found.values()
+    assert first[0].null_threshold != 0
+    assert first == second

@@ -138,9 +138,8 @@ class Predictor(LoadedModel):
         """Return a prediction for each example; warn if any were truncated."""
         predictions, num_truncated = self.predict(examples)
         if num_truncated:
-            what = (
-                f"{num_truncated:,} of {len(examples):,} {name} are longer than {self.max_seq_length} tokens"
-            )
+            truncated = f"{num_truncated:,} of {len(examples):,} {name}"
+            what = self.task.describe_truncation(truncated, self.max_seq_length)
             warnings.warn(f"{what}: truncated", stacklevel=3)
         return predictions
 
@@ -200,8 +199,8 @@ class Predictor(LoadedModel):
                     bar.advance(1)  # the caller may take its time, as to explain an answer
                 num_truncated += truncated
         if num_truncated:
-            limit = self.max_seq_length
-            progress.note(f"{num_truncated:,} examples are longer than {limit} tokens: truncated")
+            what = self.task.describe_truncation(f"{num_truncated:,} examples", self.max_seq_length)
+            progress.note(f"{what}: truncated")
 
     def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
         """Score the predictions for at least one labeled example; all are checked before the first prediction.

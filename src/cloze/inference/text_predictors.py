@@ -158,7 +158,7 @@ class QuestionAnswerer(Predictor):
             SpanQuestion(str(number), question, paragraphs[context])
             for number, (question, context) in enumerate(zip(questions, contexts, strict=True))
         ]
-        predictions, _ = self.predict(examples)
+        predictions = self._predict_all(examples, "inputs")
         return list(map(top_k_limiter(self.task, top_k), predictions))
 
 

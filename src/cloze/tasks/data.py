@@ -143,7 +143,8 @@ def load_data(
             continue
         features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
         if cut := count_truncated(features[-1]):
-            progress.note(f"{cut:,} of {len(examples):,} {name} examples are longer than {limit} tokens: cut")
+            truncated = f"{cut:,} of {len(examples):,} {name} examples"
+            progress.note(f"{task.describe_truncation(truncated, limit)}: cut")
     return task, LabeledData(train, features[0], dev, features[1], unlabeled, features[2])
 
 

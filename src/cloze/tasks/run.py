@@ -219,8 +219,13 @@ def train_and_score(
             prepared.teacher.load_model()
         )  # one that cannot be read is found before anything is written
 
+    tuned = task
+
     def load(checkpoint: Path | None) -> nn.Module:
+        nonlocal tuned
         if checkpoint is not None:
+            stored = load_task(checkpoint)
+            tuned = task if stored is None else stored[0]  # with the threshold of the last evaluation
             return freeze(load_model(checkpoint, task.head, verify=False), config)
         return build_model(prepared, config, torch.Generator().manual_seed(config.seed)).train()
 
@@ -230,7 +235,7 @@ def train_and_score(
         batches = FinetuningBatches(
             task, data.flat_train_features, config, context, data.num_labeled_features, outputs
         )
-        return FinetuningObjective(model, task, data, config, prepared.tokenizer), batches
+        return FinetuningObjective(model, tuned, data, config, prepared.tokenizer), batches
 
     training_run = _training_run(prepared, config, run, progress, steps_per_epoch)
     if resume:

@@ -120,6 +120,10 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
     def __post_init__(self) -> None:
         check_positive(self, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
+    def describe_truncation(self, examples: str, max_seq_length: int) -> str:
+        """Return what was truncated: of long questions the end; texts are read in windows."""
+        return f"{examples} have a question of more than {self.max_query_length} tokens"
+
     def split_group(self, example: SpanQuestion) -> str:
         """Return the paragraph."""
         return example.paragraph.text

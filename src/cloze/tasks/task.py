@@ -146,6 +146,15 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Return remarks on the training examples and the tokenizer that are printed before training."""
         return []
 
+    def describe_truncation(self, examples: str, max_seq_length: int) -> str:
+        """Return what was truncated.
+
+        Args:
+            examples: the truncated ones, as in "3 of 20 texts".
+            max_seq_length: the most tokens of a feature.
+        """
+        return f"{examples} are longer than {max_seq_length} tokens"
+
     def split_group(self, example: ExampleT) -> Hashable:
         """Return the source text of an example; held-out dev data share none with the training data.
 
