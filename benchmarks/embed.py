@@ -35,7 +35,8 @@ from benchmarks.sentence_peers import (
 )
 from cloze.cli.options import Device, Model
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig

@@ -166,6 +166,8 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "decode one": ("ids[1]", lambda my, x: my.tokenizer.decode([5, x])),
     "embed_token_ids": ("token_ids", lambda my, x: my.embed.embed_token_ids(x)),
     "embed_token_ids one": ("token_ids[1]", lambda my, x: my.embed.embed_token_ids([[5], x])),
+    "embed_tokens_of_ids": ("token_ids", lambda my, x: my.embed.embed_tokens_of_ids(x)),
+    "embed_tokens_of_ids one": ("token_ids[1]", lambda my, x: my.embed.embed_tokens_of_ids([[5], x])),
     "predict": ("examples", lambda my, x: my.classify.predict(x)),
     "predict one": ("examples[0]", lambda my, x: my.classify.predict([x])),
     "stream": ("examples", lambda my, x: list(my.classify.stream(x))),

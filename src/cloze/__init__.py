@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cloze.errors import RunError as RunError
     from cloze.export.push import push as push
     from cloze.inference.embedder import Embedder as Embedder
-    from cloze.inference.embedder import EmbeddingConfig as EmbeddingConfig
+    from cloze.inference.embedding_config import EmbeddingConfig as EmbeddingConfig
     from cloze.inference.fill_mask import FillMask as FillMask
     from cloze.inference.loading import load as load
     from cloze.inference.next_sentence import NextSentence as NextSentence
@@ -57,7 +57,7 @@ _LOCATIONS = {
     "BertConfig": "cloze.models.bert:BertConfig",
     "Callback": "cloze.callbacks:Callback",
     "Embedder": "cloze.inference.embedder:Embedder",
-    "EmbeddingConfig": "cloze.inference.embedder:EmbeddingConfig",
+    "EmbeddingConfig": "cloze.inference.embedding_config:EmbeddingConfig",
     "EntityTagger": "cloze.inference.text_predictors:EntityTagger",
     "FillMask": "cloze.inference.fill_mask:FillMask",
     "FinetuneConfig": "cloze.tasks.config:FinetuneConfig",

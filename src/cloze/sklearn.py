@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from cloze.api.finetuning import finetune
 from cloze.arguments import check_texts, iterate
-from cloze.inference.embedder import Embedder, EmbeddingConfig, EmbeddingPooling
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig, EmbeddingPooling
 from cloze.inference.text_predictors import load_predictor
 from cloze.optional_dependencies import require
 

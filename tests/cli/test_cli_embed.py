@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 from samples import Cloze, Samples
 
 from cloze.cli.options import parse_layers
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 
 LINES = [f"It was night number {number}" + " and the rain fell" * (number % 5) for number in range(40)]
 LINES[7] = ""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from samples import Cloze, Samples
 
-from cloze.inference.embedder import EmbeddingConfig
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.embedding_files import EmbeddingFileConfig, embed_file
 from cloze.inference.ensemble import load_ensemble, stream_predictions
 from cloze.ray_cluster import RayCluster

@@ -9,7 +9,8 @@ import pytest
 import cloze
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.models.quantization import INT8_KIND
 from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.tasks.registry import find_task

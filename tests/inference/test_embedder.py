@@ -10,7 +10,8 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.importing import import_model

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.embedding_files import (
     EmbeddingFileConfig,
     EmbeddingFileSummary,

@@ -9,7 +9,8 @@ import torch
 
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.fill_mask import FillMask
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.fill_mask import FillMask
 from cloze.models.quantization import (
     QuantizedLinear,

@@ -14,7 +14,7 @@ from cloze.tasks.custom import Classification, CustomMultipleChoice, Regression
 from cloze.tasks.features import (
     encode_text,
     featurize,
-    half_overlapping_windows,
+    half_overlapping,
     max_context_windows,
     sliding_windows,
 )
@@ -60,7 +60,7 @@ def test_longer_text_of_a_pair_is_truncated_by_default(tokenizer):
 @given(st.lists(st.integers(), max_size=50), st.integers(1, 20))
 def test_half_overlapping_windows_cover_all_and_none_contains_another(ids, size):
     step = max(size // 2, 1)
-    windows = half_overlapping_windows(ids, size)
+    windows = [ids[window] for window in half_overlapping(len(ids), size)]
     rebuilt = windows[0] + [i for window in windows[1:] for i in window[size - step :]]
     assert rebuilt == ids
     assert all(len(window) == size for window in windows[:-1])

@@ -16,7 +16,7 @@ from cloze.progress import Progress, is_torchrun
 from cloze.tables import fit_terminal
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.inference.embedder import EmbeddingConfig
+    from cloze.inference.embedding_config import EmbeddingConfig
     from cloze.parallel_map import Workers
     from cloze.tasks.task import AnyTask
 
@@ -214,7 +214,7 @@ class VectorOptions:
         Raises:
             InputError: the flags contradict each other or name no layers.
         """
-        from cloze.inference.embedder import EmbeddingConfig
+        from cloze.inference.embedding_config import EmbeddingConfig
 
         if self.normalize and self.no_normalize:
             raise InputError("contradicts --normalize", where="--no-normalize")

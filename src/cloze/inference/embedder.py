@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,64 +15,36 @@ import torch
 from torch import Tensor, nn
 
 from cloze.arguments import check_texts, check_type, iterate, iterate_texts
-from cloze.config import check_types
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
+from cloze.inference.embedding_config import (
+    Combine,
+    EmbeddingConfig,
+    EmbeddingPooling,
+    resolve_layers,
+    resolve_length,
+)
 from cloze.inference.loading import Checkpoint, LoadedModel
-from cloze.inference.long_texts import half_overlapping, join_tokens
+from cloze.inference.long_texts import join_tokens
+from cloze.inference.word_vectors import Vectors, Word, WordVectors, pool_words
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import save_model
 from cloze.models.encoder import Encoder, EncoderOutput
 from cloze.models.heads import BertForFeatureExtraction
-from cloze.models.pooling import POOLINGS, Pooling, check_pooling, pool, pool_weighted
+from cloze.models.pooling import check_pooling, pool, pool_weighted
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
 from cloze.tasks.batches import batch_by_length, inference_batch_tokens
-from cloze.tasks.features import LongTexts
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.tasks.features import LongTexts, half_overlapping
+from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
-from cloze.training.precision import InferencePrecision
 
-Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.uint32]
-EmbeddingPooling: TypeAlias = Pooling | Literal["idf_mean"]
-"""How token vectors become one; `idf_mean` weights each token by its inverse document frequency."""
-Combine: TypeAlias = Literal["sum", "concat"]
 
 _TEXTS_PER_COUNT = 4096
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingConfig:
-    """Which vectors an `Embedder` returns. None follows the files of sentence-transformers in the checkpoint."""
-
-    pooling: EmbeddingPooling | None = None
-    """How the vectors of all tokens, [CLS] and [SEP] included, become one; by default the mean."""
-    layers: tuple[int, ...] = (-1,)
-    """Layers, 1 being the first and -1 the last; 0 is the rows of the word-embedding table, without position or
-    context."""
-    combine: Combine = "sum"
-    """How several layers are combined, token by token."""
-    normalize: bool | None = None
-    """Whether vectors are scaled to length 1; by default they are not."""
-    max_seq_length: int | None = None
-    """Maximum number of tokens of a text; by default the positions of the model."""
-    long_texts: LongTexts = "truncate"
-    """Truncate a longer text, or read it in windows that overlap by half and take the mean of their vectors."""
-    prompt: str | None = None
-    """Name of a prompt of the checkpoint that is prepended to each text."""
-    precision: InferencePrecision | None = None
-    """Number format of matrix products; by default float32, or int8 for the directory of an int8 model."""
-
-    def __post_init__(self) -> None:
-        choices = (*POOLINGS, "idf_mean")
-        if isinstance(self.pooling, str) and self.pooling not in choices:
-            remedy = f"Choose from {', '.join(choices)}"
-            raise InputError(f"no pooling {self.pooling!r}", where="pooling", remedy=remedy)
-        check_types(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +55,6 @@ class EmbeddingResult:
     """[N, D]."""
     num_truncated: int
     """Number of texts longer than `max_seq_length`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of a text: characters `start` to `end` (exclusive)."""
-
-    text: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class WordVectors:
-    """The words of a text with their vectors."""
-
-    words: tuple[Word, ...]
-    vectors: Vectors
-    """[W, D]."""
-    is_truncated: bool
-    """Whether the text is longer than `max_seq_length`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,9 +109,7 @@ class Embedder(LoadedModel):
         check_type(config, EmbeddingConfig, "config", remedy="Give a cloze.EmbeddingConfig")
         checkpoint = Checkpoint.open(directory, precision=config.precision)
         path = checkpoint.directory
-        stored = load_sentence_encoder_config(path) or SentenceEncoderConfig(
-            pooling="mean", normalize=False, max_seq_length=None
-        )
+        stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         # this head does not use the pooler, which many checkpoints lack
         model: Encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
         tokenizer = checkpoint.tokenizer
@@ -172,10 +122,10 @@ class Embedder(LoadedModel):
             model=model,
             tokenizer=tokenizer,
             pooling=pooling,
-            layers=_resolve_layers(config.layers, model.config.num_hidden_layers),
+            layers=resolve_layers(config.layers, model.config.num_hidden_layers),
             combine=config.combine,
             normalize=stored.normalize if config.normalize is None else config.normalize,
-            max_seq_length=_resolve_length(config, stored, model.config.max_position_embeddings),
+            max_seq_length=resolve_length(config, stored, model.config.max_position_embeddings),
             prompt=stored.prompt(config.prompt, where=path),
             long_texts=config.long_texts,
             truncate_dim=stored.truncate_dim if config.layers == (-1,) else None,
@@ -240,20 +190,17 @@ class Embedder(LoadedModel):
     @torch.inference_mode()
     def embed_token_ids(self, token_ids: Sequence[npt.ArrayLike]) -> EmbeddingResult:
         """Return a vector for each text, given its token ids without [CLS] and [SEP]; raises as `embed`."""
-        token_ids = [
-            self._check_ids(ids, f"token_ids[{number}]")
-            for number, ids in enumerate(iterate(token_ids, "token_ids", "list of token id"))
-        ]
-        num_long = sum(map(self._is_long, token_ids))
+        ids_of_text = self._check_ids(token_ids)
+        num_long = sum(map(self._is_long, ids_of_text))
         if self.long_texts == "truncate" or not num_long:
-            return EmbeddingResult(self._embed_windows(token_ids), num_long)
-        of_text = [self._cut(np.asarray(ids, np.uint32)) for ids in token_ids]
+            return EmbeddingResult(self._embed_windows(ids_of_text), num_long)
+        of_text = list(map(self._cut, ids_of_text))
         vectors = torch.from_numpy(self._embed_windows(list(chain.from_iterable(of_text))))
         groups = torch.split(vectors, list(map(len, of_text)))
         means = [group[0] if len(group) == 1 else self._normalize(group.mean(0)) for group in groups]
         return EmbeddingResult(torch.stack(means).numpy(), 0)
 
-    def _embed_windows(self, token_ids: Sequence[npt.ArrayLike]) -> Vectors:
+    def _embed_windows(self, token_ids: Sequence[Ids]) -> Vectors:
         """Return a vector for each window, which is truncated if it is too long."""
         pooled = [(indices, self._pool(batch)) for indices, batch in self._batches(token_ids)]
         vectors = np.empty((len(token_ids), self.width), np.float32)
@@ -283,7 +230,7 @@ class Embedder(LoadedModel):
 
     def embed_tokens_of_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Vectors]:
         """Return the same, given the token ids of each text without [CLS] and [SEP]."""
-        return [hidden_LD.numpy() for hidden_LD in self._hidden_states(token_ids)]
+        return [hidden_LD.numpy() for hidden_LD in self._hidden_states(self._check_ids(token_ids))]
 
     @torch.inference_mode()
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
@@ -297,14 +244,17 @@ class Embedder(LoadedModel):
         """
         texts = check_texts(texts)
         encodings = [self.tokenizer.encode(self.prompt + text) for text in texts]
-        ids = [encoding.input_ids[1:-1] for encoding in encodings]
+        ids = [np.array(encoding.input_ids[1:-1], np.uint32) for encoding in encodings]
         results = []
         for text, encoding, own_ids, hidden_LD in zip(
             texts, encodings, ids, self._hidden_states(ids), strict=True
         ):
-            words, vectors = self._pool_words(encoding, hidden_LD[1:-1], text)
+            places, means_WD = pool_words(
+                hidden_LD[1:-1], encoding, self.tokenizer, prompt_length=len(self.prompt)
+            )
+            words = tuple(Word(text[start:end], start, end) for start, end in places)
             is_truncated = self.long_texts == "truncate" and self._is_long(own_ids)
-            results.append(WordVectors(words, vectors, is_truncated))
+            results.append(WordVectors(words, self._normalize(means_WD).numpy(), is_truncated))
         return results
 
     def token_ids(self, texts: Sequence[str]) -> list[Ids]:
@@ -319,18 +269,20 @@ class Embedder(LoadedModel):
                 token_ids[i] = np.array(self.tokenizer.encode(text).input_ids[1:-1], np.uint32)
         return token_ids
 
-    def _check_ids(self, ids: npt.ArrayLike, name: str) -> Ids:
-        try:
-            ids_L = np.asarray(ids)
-        except (TypeError, ValueError):
-            ids_L = np.empty(())
-        limit = self.tokenizer.vocab_size
-        if ids_L.ndim == 1 and not ids_L.size:
-            return ids_L.astype(np.uint32)
-        if ids_L.ndim != 1 or ids_L.dtype.kind not in "iu" or not 0 <= ids_L.min() <= ids_L.max() < limit:
-            remedy = "Give those of tokenizer.encode(text).input_ids[1:-1]"
-            raise InputError(f"{name} is no list of token ids from 0 to {limit - 1}", remedy=remedy)
-        return ids_L.astype(np.uint32)
+    def _check_ids(self, token_ids: Sequence[npt.ArrayLike]) -> list[Ids]:
+        """Return the ids of each text as an array, which are in the vocabulary."""
+        limit, checked = self.tokenizer.vocab_size, []
+        for number, ids in enumerate(iterate(token_ids, "token_ids", "list of token id")):
+            try:
+                ids_L = np.asarray(ids)
+            except (TypeError, ValueError):
+                ids_L = np.empty(())
+            is_list = ids_L.ndim == 1 and (ids_L.dtype.kind in "iu" or not ids_L.size)
+            if not is_list or (ids_L.size and not 0 <= ids_L.min() <= ids_L.max() < limit):
+                what = f"token_ids[{number}] is no list of token ids from 0 to {limit - 1}"
+                raise InputError(what, remedy="Give those of tokenizer.encode(text).input_ids[1:-1]")
+            checked.append(ids_L.astype(np.uint32))
+        return checked
 
     def _facts(self) -> list[str]:
         return [f"width {self.width}"]
@@ -352,41 +304,37 @@ class Embedder(LoadedModel):
         )
         save_sentence_encoder_config(directory, config, hidden_size=self.model.config.hidden_size)
 
-    def _is_long(self, ids: npt.ArrayLike) -> bool:
-        return len(np.asarray(ids)) > self.max_seq_length - 2
+    def _is_long(self, ids: Ids) -> bool:
+        return len(ids) > self.max_seq_length - 2
 
-    def _batches(
-        self, token_ids: Sequence[npt.ArrayLike]
-    ) -> Iterator[tuple[npt.NDArray[np.int64], PackedBatch]]:
+    def _batches(self, token_ids: Sequence[Ids]) -> Iterator[tuple[npt.NDArray[np.int64], PackedBatch]]:
         """Yield [CLS] ids [SEP] of each text, truncated, in batches of like lengths, after the numbers of the texts."""
         keep = self.max_seq_length - 2
         cls, sep = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
-        sequences = [
-            np.concatenate([cls, np.asarray(ids, np.uint32)[:keep], sep]).astype(np.uint32)
-            for ids in token_ids
-        ]
+        sequences = [np.concatenate([cls, ids[:keep], sep]).astype(np.uint32) for ids in token_ids]
         max_tokens = inference_batch_tokens(self.device)
         for indices in batch_by_length(list(map(len, sequences)), max_tokens):
             yield indices, to_device(collate([sequences[i] for i in indices]), self.device)
 
     @torch.inference_mode()
-    def _hidden_states(self, token_ids: Sequence[npt.ArrayLike]) -> list[Tensor]:
+    def _hidden_states(self, token_ids: Sequence[Ids]) -> list[Tensor]:
         """Return the vectors of all tokens of each text, [L, D] in float32 on the CPU."""
-        if self.long_texts == "windows" and any(map(self._is_long, token_ids)):
-            size = self.max_seq_length - 2
-            windows = [half_overlapping(len(np.asarray(ids)), size) for ids in token_ids]
-            flat = [
-                np.asarray(ids)[window]
-                for ids, of_text in zip(token_ids, windows, strict=True)
-                for window in of_text
-            ]
-            remaining = iter(replace(self, long_texts="truncate")._hidden_states(flat))
-            return [join_tokens(list(islice(remaining, len(of_text))), of_text) for of_text in windows]
-        hidden_of_text: dict[int, Tensor] = {}
+        if self.long_texts == "truncate" or not any(map(self._is_long, token_ids)):
+            return self._hidden_states_of_windows(token_ids)
+        windows_of_text = [half_overlapping(len(ids), self.max_seq_length - 2) for ids in token_ids]
+        flat = [
+            ids[window] for ids, windows in zip(token_ids, windows_of_text, strict=True) for window in windows
+        ]
+        remaining = iter(self._hidden_states_of_windows(flat))
+        return [join_tokens(list(islice(remaining, len(windows))), windows) for windows in windows_of_text]
+
+    def _hidden_states_of_windows(self, token_ids: Sequence[Ids]) -> list[Tensor]:
+        """Return the same for windows, which are truncated if they are too long."""
+        hidden_of_window: dict[int, Tensor] = {}
         for indices, batch in self._batches(token_ids):
             hidden = torch.split(self._encode(batch).cpu(), batch.cu_seqlens.diff().tolist())
-            hidden_of_text.update(zip(indices.tolist(), hidden, strict=True))
-        return [hidden_of_text[i] for i in range(len(token_ids))]
+            hidden_of_window.update(zip(indices.tolist(), hidden, strict=True))
+        return [hidden_of_window[number] for number in range(len(token_ids))]
 
     def _pool(self, batch: PackedBatch) -> Tensor:
         """Return the vectors of a batch's sequences, [B, D]."""
@@ -398,22 +346,6 @@ class Embedder(LoadedModel):
             raise InputError("the token weights are not computed", where="idf_mean", remedy=remedy)
         idf_V = torch.from_numpy(self.idf).to(self.device)
         return self._normalize(pool_weighted(hidden_TD, idf_V[batch.input_ids], batch))
-
-    def _pool_words(self, encoding: Encoding, hidden: Tensor, text: str) -> tuple[tuple[Word, ...], Vectors]:
-        """Return the words of a text with their vectors, from those of its tokens without [CLS] and [SEP], [L, D]."""
-        count = len(hidden)
-        starts_word_L = ~self.tokenizer.is_continuation[encoding.input_ids[1 : count + 1]]
-        starts_word_L[:1] = True  # byte-level tokenizers mark the space before a word alone
-        first_W = np.flatnonzero(starts_word_L)
-        offsets_L2 = np.array(encoding.offsets[1 : count + 1]).reshape(-1, 2) - len(self.prompt)
-        starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
-        in_text = np.flatnonzero(starts >= 0)
-        word_of_token_L = torch.from_numpy(starts_word_L.cumsum() - 1)
-        sums_WD = torch.zeros(len(first_W), hidden.shape[1]).index_add_(0, word_of_token_L, hidden)
-        means_WD = sums_WD / torch.bincount(word_of_token_L, minlength=len(first_W)).unsqueeze(1)
-        spans = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
-        words = tuple(Word(text[start:end], start, end) for start, end in spans)
-        return words, self._normalize(means_WD[in_text]).numpy()
 
     def _encode(self, batch: PackedBatch) -> Tensor:
         """Return the requested layers, combined, [T, D] in float32."""
@@ -432,28 +364,3 @@ class Embedder(LoadedModel):
 
     def _normalize(self, vectors: Tensor) -> Tensor:
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
-
-
-def _resolve_layers(layers: tuple[int, ...], num_layers: int) -> tuple[int, ...]:
-    """Return non-negative numbers of layers.
-
-    Raises:
-        InputError: a layer does not exist or is repeated, or `layers` is empty.
-    """
-    for layer in layers:
-        if not -num_layers <= layer <= num_layers:
-            what = f"no layer {layer}: there are 1 to {num_layers}, and -1 to -{num_layers} from the last"
-            raise InputError(what, where="layers", remedy="0 is the table of word embeddings")
-    resolved = tuple(layer if layer >= 0 else num_layers + 1 + layer for layer in layers)
-    if not resolved or len(set(resolved)) < len(resolved):
-        what = "a layer is repeated" if resolved else "no layer is given"
-        raise InputError(what, where="layers")
-    return resolved
-
-
-def _resolve_length(config: EmbeddingConfig, stored: SentenceEncoderConfig, positions: int) -> int:
-    length = config.max_seq_length or stored.max_seq_length or positions
-    if config.max_seq_length is not None and not 3 <= config.max_seq_length <= positions:
-        what = f"{config.max_seq_length} is not in 3..{positions}, the positions of the model"
-        raise InputError(what, where="max_seq_length")
-    return min(length, positions)

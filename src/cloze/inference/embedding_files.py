@@ -26,7 +26,9 @@ from cloze.data.tables import read_rows
 from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
 from cloze.file_io import read_file, sha256_of_file
-from cloze.inference.embedder import Embedder, EmbeddingConfig, Vectors
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
+from cloze.inference.word_vectors import Vectors
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, is_url, write_file_to

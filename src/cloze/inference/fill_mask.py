@@ -12,10 +12,9 @@ from cloze.arguments import check_integer, check_texts
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, load
-from cloze.inference.long_texts import half_overlapping
 from cloze.models.batch import to_device
 from cloze.models.heads import BertForMaskedLM
-from cloze.tasks.features import max_context_windows
+from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import InferencePrecision
 

@@ -8,16 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cloze.tasks.features import max_context_windows, sliding_windows
-
-
-def half_overlapping(num_tokens: int, size: int) -> list[slice]:
-    """Return the windows of a text, of `size` tokens each but for the last.
-
-    >>> half_overlapping(7, 4)
-    [slice(0, 4, None), slice(2, 6, None), slice(4, 7, None)]
-    """
-    return sliding_windows(num_tokens, size, max(size // 2, 1))
+from cloze.tasks.features import max_context_windows
 
 
 def join_tokens(hidden_of_window: Sequence[Tensor], windows: Sequence[slice]) -> Tensor:

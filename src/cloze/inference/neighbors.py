@@ -16,8 +16,9 @@ import pyarrow
 import pyarrow.parquet
 
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, Vectors
+from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import check_vectors, read_texts
+from cloze.inference.word_vectors import Vectors
 from cloze.remote_files import PathOrUrl
 from cloze.tokenization.special_tokens import UNUSED
 

@@ -36,10 +36,10 @@ _REQUIRED_VALUES: Mapping[str, Any] = {
 class SentenceEncoderConfig:
     """The way from the vectors of tokens to the vector of a text."""
 
-    pooling: Pooling
-    normalize: bool
+    pooling: Pooling = "mean"
+    normalize: bool = False
     """Whether vectors are scaled to length 1."""
-    max_seq_length: int | None
+    max_seq_length: int | None = None
     """In tokens; None is the number of positions of the model."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """Texts to put before a text, by name, as in {"query": "query: "}."""

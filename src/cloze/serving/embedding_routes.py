@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field
 
 from cloze.errors import InputError
-from cloze.inference.embedder import Vectors
+from cloze.inference.word_vectors import Vectors
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_INPUTS
 from cloze.serving.routes import (

@@ -9,13 +9,15 @@ from types import MappingProxyType
 from typing import Any
 
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder, EmbeddingConfig, Vectors
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.explain import check_explainable
 from cloze.inference.fill_mask import Candidate, FillMask
 from cloze.inference.loading import Checkpoint
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor, find_task_name
 from cloze.inference.sentence_scorer import SentenceScore, SentenceScorer
+from cloze.inference.word_vectors import Vectors
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_labels
 from cloze.models.encoder import Encoder, find_encoder
@@ -139,9 +141,7 @@ class ServedModel:
         """
         if name is None:
             return self.embedder.prompt
-        settings = self.sentence_encoder or SentenceEncoderConfig(
-            pooling="mean", normalize=False, max_seq_length=None
-        )
+        settings = self.sentence_encoder or SentenceEncoderConfig()
         return settings.prompt(name, where="prompt_name")
 
     def embed(self, inputs: list[EmbeddingInput]) -> list[TextVector]:

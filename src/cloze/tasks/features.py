@@ -114,15 +114,16 @@ def encode_text(
             )
         return [TextSequence(encoding.input_ids, encoding.token_type_ids, is_long)]
     if pair is None:
-        windows = half_overlapping_windows(encoding.input_ids[1:-1], max_seq_length - 2)
-        return [_add_special_tokens(tokenizer, window, None, is_truncated=False) for window in windows]
+        ids = encoding.input_ids[1:-1]
+        windows = half_overlapping(len(ids), max_seq_length - 2)
+        return [_add_special_tokens(tokenizer, ids[window], None, is_truncated=False) for window in windows]
     a, b = (tokenizer.encode(part).input_ids[1:-1] for part in (text, pair))
     size = max_seq_length - tokenizer.template(is_pair=True).num_special
     shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
     kept = shorter[: size // 2]
     is_truncated = len(kept) < len(shorter)
-    windows = half_overlapping_windows(longer, size - len(kept))
-    pairs = [(kept, window) if shorter is a else (window, kept) for window in windows]
+    parts = [longer[window] for window in half_overlapping(len(longer), size - len(kept))]
+    pairs = [(kept, part) if shorter is a else (part, kept) for part in parts]
     return [_add_special_tokens(tokenizer, *texts, is_truncated=is_truncated) for texts in pairs]
 
 
@@ -143,10 +144,12 @@ def encode_choices(
     size = max_seq_length - tokenizer.template(is_pair=True).num_special
     prompt_ids, *choice_ids = (tokenizer.encode(text).input_ids[1:-1] for text in (prompt, *choices))
     max_choice = max(size // 2, size - len(prompt_ids))
-    windows = half_overlapping_windows(prompt_ids, size - min(max(map(len, choice_ids)), max_choice))
+    windows = half_overlapping(len(prompt_ids), size - min(max(map(len, choice_ids)), max_choice))
     return [
         [
-            _add_special_tokens(tokenizer, window, ids[:max_choice], is_truncated=len(ids) > max_choice)
+            _add_special_tokens(
+                tokenizer, prompt_ids[window], ids[:max_choice], is_truncated=len(ids) > max_choice
+            )
             for ids in choice_ids
         ]
         for window in windows
@@ -160,13 +163,13 @@ def _add_special_tokens(
     return TextSequence(*tokenizer.join(a, b), is_truncated)
 
 
-def half_overlapping_windows(ids: list[int], size: int) -> list[list[int]]:
-    """Cut tokens into windows that overlap by half.
+def half_overlapping(num_tokens: int, size: int) -> list[slice]:
+    """Cut a text into windows of `size` tokens that overlap by half.
 
-    >>> half_overlapping_windows([1, 2, 3, 4, 5, 6, 7], 4)
-    [[1, 2, 3, 4], [3, 4, 5, 6], [5, 6, 7]]
+    >>> half_overlapping(7, size=4)
+    [slice(0, 4, None), slice(2, 6, None), slice(4, 7, None)]
     """
-    return [ids[window] for window in sliding_windows(len(ids), size, max(size // 2, 1))]
+    return sliding_windows(num_tokens, size, max(size // 2, 1))
 
 
 def sliding_windows(num_tokens: int, size: int, stride: int) -> list[slice]:

@@ -68,7 +68,7 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
         """Return the task with unset settings as sentence-transformers has them in a checkpoint."""
         config = load_sentence_encoder_config(directory)
         if config is None:
-            config = SentenceEncoderConfig(pooling="mean", normalize=False, max_seq_length=None)
+            config = SentenceEncoderConfig()
         return replace(
             self,
             pooling=config.pooling if self.pooling is None else self.pooling,

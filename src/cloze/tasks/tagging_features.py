@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from cloze.data.batch import collate
 from cloze.tasks.conll import Sentence
-from cloze.tasks.features import max_context_windows, sliding_windows
+from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tasks.task_batch import Array, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -107,7 +107,7 @@ def _windows(start: int, end: int, num_tokens: int, size: int) -> Iterator[tuple
         first = min(max(start - (size - (end - start)) // 2, 0), max(num_tokens - size, 0))
         yield slice(first, min(first + size, num_tokens)), slice(start, end)
         return
-    windows = sliding_windows(end - start, size, max(size // 2, 1))
+    windows = half_overlapping(end - start, size)
     best_P = max_context_windows(windows)
     for index, window in enumerate(windows):
         tagged = np.flatnonzero(best_P == index)

@@ -1,0 +1,61 @@
+"""The vectors of the words of a text: means over their tokens.
+
+Shapes: L tokens of a text, W words, D width of a vector.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cloze.tokenization.tokenizer import Encoding, Tokenizer
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text: characters `start` to `end` (exclusive)."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class WordVectors:
+    """The words of a text with their vectors."""
+
+    words: tuple[Word, ...]
+    vectors: Vectors
+    """[W, D]."""
+    is_truncated: bool
+    """Whether the text is longer than `max_seq_length`."""
+
+
+def pool_words(
+    hidden: Tensor, encoding: Encoding, tokenizer: Tokenizer, *, prompt_length: int
+) -> tuple[list[tuple[int, int]], Tensor]:
+    """Return the places of the words after the prompt, and the mean over the tokens of each, [W, D].
+
+    Args:
+        hidden: the vectors of the tokens without [CLS] and [SEP], [L, D]; those of a truncated text are fewer.
+        encoding: the prompt and the text.
+        tokenizer: their tokenizer.
+        prompt_length: characters of the prompt; places are counted from its end.
+    """
+    count = len(hidden)
+    starts_word_L = ~tokenizer.is_continuation[encoding.input_ids[1 : count + 1]]
+    starts_word_L[:1] = True  # byte-level tokenizers mark the space before a word alone
+    first_W = np.flatnonzero(starts_word_L)
+    offsets_L2 = np.array(encoding.offsets[1 : count + 1]).reshape(-1, 2) - prompt_length
+    starts, ends = offsets_L2[first_W, 0], offsets_L2[np.append(first_W, count)[1:] - 1, 1]
+    in_text = np.flatnonzero(starts >= 0)
+    word_of_token_L = torch.from_numpy(starts_word_L.cumsum() - 1)
+    sums_WD = torch.zeros(len(first_W), hidden.shape[1]).index_add_(0, word_of_token_L, hidden)
+    means_WD = sums_WD / torch.bincount(word_of_token_L, minlength=len(first_W)).unsqueeze(1)
+    places = zip(starts[in_text].tolist(), ends[in_text].tolist(), strict=True)
+    return list(places), means_WD[in_text]
