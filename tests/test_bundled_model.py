@@ -11,6 +11,7 @@ from cloze import artifacts
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.model_paths import find_model_directory
+from cloze.reports.describe import describe
 
 pytestmark = pytest.mark.protected
 
@@ -149,3 +150,16 @@ def test_damage_of_the_shared_file_is_found(tmp_path, monkeypatch):
     file.write_bytes(damaged)
     with pytest.raises(InputError, match=r"cloze-mini/model\.safetensors: damaged"):
         cloze.Embedder.load("cloze-mini-sentences")
+    with pytest.raises(InputError, match=r"cloze-mini/model\.safetensors: damaged"):
+        describe("cloze-mini-sentences")
+
+
+def test_a_copy_that_lacks_the_shared_weights_is_refused_with_a_way_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(SENTENCES, "copy")
+    with pytest.raises(InputError, match="write a whole one: cloze import NAME -o DIR"):
+        cloze.Embedder.load("copy")
+    with pytest.raises(InputError, match=r"shares weights .* cloze import cloze-mini-sentences -o DIR"):
+        cloze.push(SENTENCES, "somebody/sentences")
+    assert main(["import", "cloze-mini-sentences", "-o", "whole", "--quiet"]) == 0
+    assert (cloze.Embedder.load("whole")("a") == cloze.Embedder.load(SENTENCES)("a")).all()

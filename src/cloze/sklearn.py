@@ -10,7 +10,7 @@ Texts are a list or column of strings; a pair of texts is a tuple.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -79,7 +79,7 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         texts = check_texts(X, "X")
         config = EmbeddingConfig(
             pooling=self.pooling,
-            layers=tuple(self.layers),
+            layers=tuple(self.layers) if isinstance(self.layers, Iterable) else self.layers,
             normalize=self.normalize,
             max_seq_length=self.max_seq_length,
         )

@@ -219,9 +219,10 @@ def test_sentences_are_scored_by_pseudo_likelihood(tmp_path: Path, cloze: Cloze)
     assert rows[1] == {"text": "", "score": 0.0, "tokens": 0}
     result = json.loads(printed.out)
     assert result["mean_token_score"] == pytest.approx(sum(row["score"] for row in rows) / 10)
-    assert result["examples"] == 3
-    assert "empty texts, with the score 0: 1" in printed.err
-    assert cloze("evaluate", *arguments, "--quiet").out.endswith("on 3 examples: " + arguments[4] + "\n")
+    assert result["mean_score"] == pytest.approx(sum(row["score"] for row in rows) / 2)
+    assert result["examples"] == 2
+    assert "empty texts, which are not in the means: 1" in printed.err
+    assert cloze("evaluate", *arguments, "--quiet").out.endswith("on 2 examples: " + arguments[4] + "\n")
 
 
 def test_a_text_without_words_leaves_no_scores(tmp_path: Path, cloze: Cloze) -> None:
@@ -233,6 +234,11 @@ def test_a_text_without_words_leaves_no_scores(tmp_path: Path, cloze: Cloze) -> 
     )
     assert "contains no words" in printed.err
     assert not (tmp_path / "scores.jsonl").exists()
+
+
+def test_a_mistyped_score_is_guessed(cloze: Cloze) -> None:
+    printed = cloze("evaluate likelyhood -m cloze-mini -d texts.txt", code=2)
+    assert "Did you mean likelihood" in printed.err
 
 
 def test_blimp_is_scored_by_paradigm_and_field(tmp_path: Path, cloze: Cloze) -> None:

@@ -50,6 +50,12 @@ def test_an_empty_sentence_is_refused_with_its_line(scorer: SentenceScorer, tmp_
         evaluate_blimp(scorer, write_pairs(tmp_path / "pairs.jsonl.xz", pairs))
 
 
+def test_a_paradigm_of_two_fields_is_refused(scorer: SentenceScorer, tmp_path: Path) -> None:
+    pairs = [*PAIRS, pair("agreement", "syntax", "The cats are here.", "The cats is here.")]
+    with pytest.raises(InputError, match=r":6: 'agreement' is in the field 'syntax' here, and in 'morph"):
+        evaluate_blimp(scorer, write_pairs(tmp_path / "pairs.jsonl.xz", pairs))
+
+
 def test_scores_of_the_real_file(scorer: SentenceScorer, shared: Path, tmp_path: Path) -> None:
     with lzma.open(shared / "data" / "blimp" / "blimp.jsonl.xz", "rt") as lines:
         pairs = [json.loads(line) for line in lines]

@@ -180,6 +180,8 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.Captu
         (["-m"], "--model"),
         (["-m", "nowhere"], "nowhere"),
         (["-m", "a=x", "-m", "a=y"], "is used twice"),
+        (["-m", "=cloze-mini"], "'=cloze-mini' lacks a name or a directory"),
+        (["-m", "a="], "'a=' lacks a name or a directory"),
         (
             ["-m", "{bert}", "--host", "203.0.113.7", "--open", "--port", "1"],
             "cannot listen on 203.0.113.7:1",

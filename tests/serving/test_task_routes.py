@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from cloze.serving.batcher import Batcher
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
 from cloze.serving.task_routes import ExplainRequest, explain
+from cloze.serving.windowed_inference import WindowedSentenceScores
 from cloze.tasks.multiple_choice import ChoiceQuestion
 from cloze.tasks.texts import LabeledText
 
@@ -43,6 +44,26 @@ def test_likelihood(post: Post, directories: Mapping[str, Path]) -> None:
         assert mine["score"] == pytest.approx(theirs.score, abs=1e-5)
         assert [each["token"] for each in mine["tokens"]] == [each.token for each in theirs.tokens]
         assert sum(each["log_probability"] for each in mine["tokens"]) == pytest.approx(mine["score"])
+
+
+def test_a_long_sentence_is_scored_in_turns(client: TestClient, directories: Mapping[str, Path]) -> None:
+    scorer = SentenceScorer.load(directories["bert"], device="cpu")
+    computation = WindowedSentenceScores(scorer)
+    split = computation.split((0, "a b c d"))
+    assert [window.num_tokens for window in split.windows] == [6] * 4
+    outputs = [output for window in split.windows for output in computation.compute([window])]
+    assert split.join(outputs).score == pytest.approx(scorer("a b c d").score, abs=1e-5)
+    assert computation == WindowedSentenceScores(replace(scorer))  # those of two requests share a batch
+    too_long = client.post("/likelihood", json={"inputs": ["a", "a " * 600]})
+    assert too_long.status_code == 422
+    assert too_long.json()["error"].startswith("inputs[1]: 602 tokens, the model takes")
+
+
+def test_fill_reads_long_texts_in_windows(client: TestClient, post: Post) -> None:
+    text = "a " * 600 + "[MASK]"
+    refused = client.post("/fill", json={"inputs": text})
+    assert "set long_texts to windows" in refused.json()["error"]
+    assert len(post("/fill", inputs=text, long_texts="windows")[0][0]) == 5
 
 
 def test_next_sentence(post: Post, directories: Mapping[str, Path]) -> None:
@@ -130,6 +151,7 @@ def test_the_model_is_chosen_by_name_or_ability(client: TestClient) -> None:
     assert "no model 'gpt' is served" in refused("/embed", inputs="a", model="gpt")
     told = refused("/tag", inputs="a", model="bert")
     assert told == "model: 'bert' does not answer /tag. Use tagger."
+    assert "'tagger' does not answer /likelihood" in refused("/likelihood", inputs="a", model="tagger")
     many = refused("/fill", inputs=["[MASK] " * 60] * 3, top_k=1000)
     assert many.startswith("inputs: 180,000 candidates requested, at most 50,000 are returned")
     assert "inputs" in refused("/next-sentence", inputs=["a"])

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import tee
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from cloze.cli import options
@@ -102,9 +101,10 @@ def run(
         else:
             _evaluate_likelihood(fill_mask, data, text_column or "text", output, flags)
         return
+    task_class = find_task(task, others=_FLAGS_OF_PRETRAINED)
     check_answer_files(output, errors, overwrite=overwrite, source=data, where="--errors")
     if errors is not None:
-        check_has_wrong_answers(find_task(task), where="--errors")
+        check_has_wrong_answers(task_class, where="--errors")
     predictor = load_ensemble(model, task, device=device, precision=precision)
     configured = options.configure(
         predictor.task,
@@ -164,9 +164,9 @@ def _evaluate_blimp(fill_mask: "FillMask", data: str, flags: options.Flags) -> N
 
     scorer = SentenceScorer(fill_mask.model, fill_mask.tokenizer)
     scores = evaluate_blimp(scorer, data, progress=flags.progress)
-    rows = {**scores.paradigms, **scores.fields, "accuracy": scores.accuracy}
-    width = max(map(len, rows))
-    lines = [f"  {name:<{width}} {value:.4f}" for name, value in rows.items()]
+    rows = [*scores.paradigms.items(), *scores.fields.items(), ("accuracy", scores.accuracy)]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"  {name:<{width}} {value:.4f}" for name, value in rows]
     lines.append(f"  on {scores.num_pairs:,} pairs: {data}")
     flags.print({"data": data, **asdict(scores)}, "\n".join(lines))
 
@@ -203,11 +203,11 @@ def _evaluate_likelihood(
     else:
         note_written(flags, write_rows(rows(), output), output)
     if empty := tokens.count(0):
-        flags.progress.note(f"empty texts, with the score 0: {empty:,}")
+        flags.progress.note(f"empty texts, which are not in the means: {empty:,}")
     mean_token_score = math.fsum(scores) / sum(tokens)
     summary = {
-        "mean_score": fmean(scores),
+        "mean_score": math.fsum(scores) / (len(scores) - empty),
         "mean_token_score": mean_token_score,
         "pseudo_perplexity": math.exp(-mean_token_score),
     }
-    print_scores(flags, summary, examples=len(scores), data=data)
+    print_scores(flags, summary, examples=len(scores) - empty, data=data)

@@ -206,7 +206,7 @@ def _teacher_settings(
     teacher: str | None, student_layers: str | None, unlabeled: str | None
 ) -> dict[str, object]:
     """Return the settings that the flags of a teacher give, by key; None for a flag that is not given."""
-    layers = student_layers and options.parse_layers(student_layers, "--student-layers")
+    layers = student_layers and options.parse_layers(student_layers, "--student-layers", example="0,2,5")
     return {
         "distillation.teacher": teacher,
         "distillation.student_layers": layers or None,

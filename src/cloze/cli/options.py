@@ -233,7 +233,9 @@ class VectorOptions:
 VectorFlags: TypeAlias = Annotated[VectorOptions, arg(name="")]
 
 
-def parse_layers(text: str, flag: str = "--layers") -> tuple[int, ...]:
+def parse_layers(
+    text: str, flag: str = "--layers", *, example: str = "12, -2, 1,6 or -4:-1"
+) -> tuple[int, ...]:
     """Parse layer numbers and inclusive ranges.
 
     >>> parse_layers("0,-4:-2")
@@ -251,8 +253,8 @@ def parse_layers(text: str, flag: str = "--layers") -> tuple[int, ...]:
                 raise ValueError(part)
             layers += numbers
     except ValueError:
-        remedy = "Write them as in 12, -2, 1,6 or -4:-1"
-        raise InputError(f"{text[:40]!r} names no layers", where=flag, remedy=remedy) from None
+        what = f"{text[:40]!r} names no layers"
+        raise InputError(what, where=flag, remedy=f"Write them as in {example}") from None
     return tuple(layers)
 
 

@@ -96,6 +96,8 @@ def _parse_names(arguments: tuple[str, ...], *, flag: str) -> dict[str, Path]:
         hub_name = parse_hub_name(path if equals else argument)
         directory = Path(path if equals else argument)
         default = directory.resolve().name if hub_name is None else Path(hub_name.repo).name
+        if equals and not (name and path):
+            raise InputError(f"{argument!r} lacks a name or a directory", where=flag, remedy="Write NAME=DIR")
         name = name if equals else default
         if name in directories:
             raise InputError(f"the name {name!r} is used twice", where=flag, remedy="Write NAME=DIR")

@@ -26,6 +26,7 @@ from cloze.hub import (
 )
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_config, verify_checkpoint
+from cloze.models.weight_files import weight_files
 from cloze.progress import SILENT, Progress
 
 _MAIN = "main"
@@ -135,6 +136,9 @@ def _check_checkpoint(directory: Path) -> Path:
     if (missing := first_missing(checkpoint, "model")) is not None:
         raise InputError(f"not a checkpoint: it has no {missing}", where=directory, remedy=remedy)
     load_config(checkpoint)
+    if any(file.parent != checkpoint for file in weight_files(checkpoint)):
+        remedy = f"Upload a whole copy: cloze import {checkpoint.name} -o DIR, then cloze push DIR"
+        raise InputError("shares weights with another bundled model", where=directory, remedy=remedy)
     return checkpoint
 
 

@@ -10,6 +10,7 @@ from statistics import fmean
 
 from cloze.data.table_files import count_rows
 from cloze.data.tables import read_rows
+from cloze.errors import InputError
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl
@@ -33,9 +34,11 @@ def evaluate_blimp(scorer: SentenceScorer, path: PathOrUrl, *, progress: Progres
     """Return the scores of a model on a table with the columns UID, field, sentence_good and sentence_bad.
 
     Raises:
-        InputError: there is no such table, or a sentence is empty or too long for the model.
+        InputError: there is no such table, a paradigm is in two fields, or a sentence is empty or too long for the
+            model.
     """
-    is_right: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    is_right: dict[str, list[bool]] = defaultdict(list)
+    field_of_paradigm: dict[str, str] = {}
     rows = read_rows(path, ["UID", "field", "sentence_good", "sentence_bad"])
     with progress.bar("scoring", total=count_rows(path), unit="pairs") as bar:
         while part := list(islice(rows, _PAIRS_AT_ONCE)):
@@ -45,12 +48,15 @@ def evaluate_blimp(scorer: SentenceScorer, path: PathOrUrl, *, progress: Progres
             scores = [result.score for result in results]
             for row, good, bad in zip(part, scores[::2], scores[1::2], strict=True):
                 # the file has both syntax_semantics and syntax/semantics
-                field = row.required("field").replace("/", "_")
-                is_right[field, row.required("UID")].append(good > bad)
+                paradigm, field = row.required("UID"), row.required("field").replace("/", "_")
+                if (known := field_of_paradigm.setdefault(paradigm, field)) != field:
+                    what = f"{paradigm!r} is in the field {field!r} here, and in {known!r} above"
+                    raise InputError(what, where=row.where, remedy="Give each paradigm one field")
+                is_right[paradigm].append(good > bad)
             bar.advance(len(part))
-    paradigms = {paradigm: fmean(values) for (_, paradigm), values in is_right.items()}
+    paradigms = {paradigm: fmean(values) for paradigm, values in is_right.items()}
     fields = {
-        field: fmean(paradigms[paradigm] for of_field, paradigm in is_right if of_field == field)
-        for field, _ in is_right
+        field: fmean(paradigms[paradigm] for paradigm, its in field_of_paradigm.items() if its == field)
+        for field in dict.fromkeys(field_of_paradigm.values())
     }
     return BlimpScores(fmean(paradigms.values()), fields, paradigms, sum(map(len, is_right.values())))

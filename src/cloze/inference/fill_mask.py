@@ -110,7 +110,8 @@ class FillMask(LoadedModel):
         limit = self.model.config.max_position_embeddings
         if len(encoding) > limit and long_texts is None:
             what = f"{len(encoding):,} tokens, the model takes {limit}"
-            raise InputError(what, where="text", remedy="Give a shorter text, or say --long-texts windows")
+            remedy = "Give a shorter text, or set long_texts to windows (--long-texts windows)"
+            raise InputError(what, where="text", remedy=remedy)
         ids = encoding.input_ids[1:-1]
         windows = half_overlapping(len(ids), limit - 2)
         best = max_context_windows(windows)

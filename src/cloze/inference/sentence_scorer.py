@@ -14,6 +14,8 @@ Source:
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args, overload
 
@@ -30,7 +32,7 @@ from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.models.batch import to_device
 from cloze.models.heads import BertForMaskedLM
 from cloze.tasks.batches import batch_by_length, inference_batch_tokens
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import InferencePrecision
 
 WordMasking: TypeAlias = Literal["later", "none"]
@@ -60,6 +62,23 @@ class SentenceScore:
     def score(self) -> float:
         """The sum over the tokens, in nats."""
         return math.fsum(token.log_probability for token in self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedCopy:
+    """A sentence in which a token is masked, and perhaps others of its word."""
+
+    ids: npt.NDArray[np.int64]
+    """[L]."""
+    position: int
+    """Of the token that is predicted."""
+    target: int
+    """Its id."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the sentence, L."""
+        return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,7 +129,7 @@ class SentenceScorer(LoadedModel):
     def scores(
         self, texts: Iterable[str], *, where: Callable[[int], str] = "texts[{}]".format
     ) -> Iterator[SentenceScore]:
-        """Yield the score of each sentence, in order, some hundred at a time; that of an empty one is 0.
+        """Yield the score of each sentence, in order, some at a time; that of an empty one is 0.
 
         Args:
             texts: the sentences.
@@ -119,50 +138,62 @@ class SentenceScorer(LoadedModel):
         Raises:
             InputError: a text has more tokens than the model takes.
         """
-        limit = self.model.config.max_position_embeddings
-        window: list[Encoding] = []
+        window: list[list[MaskedCopy]] = []
         num_tokens = 0
         for number, text in enumerate(iterate_texts(texts)):
-            window.append(self.tokenizer.encode(text))
-            if len(window[-1]) > limit:
-                what = f"{len(window[-1]):,} tokens, the model takes {limit}"
-                raise InputError(what, where=where(number), remedy="Give one sentence at a time")
-            num_tokens += len(window[-1]) ** 2
+            window.append(self.masked_copies(text, where=partial(where, number)))
+            num_tokens += sum(copy.num_tokens for copy in window[-1])
             if num_tokens >= _MAX_TOKENS_OF_WINDOW:
                 yield from self._score(window)
                 window, num_tokens = [], 0
         yield from self._score(window)
 
-    @torch.inference_mode()
-    def _score(self, encodings: Sequence[Encoding]) -> Iterator[SentenceScore]:
-        """Yield the score of each sentence, computed in batches of copies of similar length."""
-        copies = [copy for encoding in encodings for copy in self._masked_copies(encoding)]
-        positions = np.concatenate([np.arange(1, len(e) - 1) for e in encodings] or [np.zeros(0, np.int64)])
-        targets = [token_id for e in encodings for token_id in e.input_ids[1:-1]]
-        log_probabilities = np.empty(len(copies))
-        device = self.model.bert.embeddings.word_embeddings.weight.device
-        max_tokens = min(_MAX_TOKENS, inference_batch_tokens(device))
-        for indices in batch_by_length([len(copy) for copy in copies], max_tokens):
-            batch = collate([copies[i] for i in indices])
-            masked_P = torch.from_numpy(batch.cu_seqlens[:-1] + positions[indices])
-            target_P1 = torch.tensor([[targets[i]] for i in indices])
-            logits_PV: Tensor = self.model(to_device(batch, device), masked_P.to(device))
-            log_probabilities_PV = logits_PV[:, : self.tokenizer.vocab_size].float().log_softmax(-1)
-            true_P = log_probabilities_PV.gather(1, target_P1.to(device)).squeeze(1)
-            log_probabilities[indices] = true_P.cpu().numpy()
-        start = 0
-        for encoding in encodings:
-            ids = encoding.input_ids[1:-1]
-            values = log_probabilities[start : start + len(ids)].tolist()
-            tokens = (self.tokenizer.tokens[i] for i in ids)
-            yield SentenceScore(tuple(map(TokenScore, tokens, values)))
-            start += len(ids)
+    def _score(self, copies_of_text: Sequence[Sequence[MaskedCopy]]) -> Iterator[SentenceScore]:
+        log_probabilities = iter(self.log_probabilities(list(chain.from_iterable(copies_of_text))))
+        for copies in copies_of_text:
+            yield self.join(copies, list(islice(log_probabilities, len(copies))))
 
-    def _masked_copies(self, encoding: Encoding) -> npt.NDArray[np.int64]:
-        """Return a copy for each token between [CLS] and [SEP], [L - 2, L]."""
+    def masked_copies(self, text: str, *, where: Callable[[], str] = lambda: "text") -> list[MaskedCopy]:
+        """Return a copy for each token of a sentence, [CLS] and [SEP] apart.
+
+        Args:
+            text: the sentence.
+            where: returns its place, for the error.
+
+        Raises:
+            InputError: it has more tokens than the model takes.
+        """
+        encoding = self.tokenizer.encode(text)
+        limit = self.model.config.max_position_embeddings
+        if len(encoding) > limit:
+            what = f"{len(encoding):,} tokens, the model takes {limit}"
+            raise InputError(what, where=where(), remedy="Give one sentence at a time")
         ids_L = np.asarray(encoding.input_ids, np.int64)
         word_L = np.cumsum(~self.tokenizer.is_continuation[ids_L])
         is_masked_LL = np.eye(len(ids_L), dtype=np.bool_)
         if self.word_masking == "later":
             is_masked_LL = np.triu(word_L[:, None] == word_L)
-        return np.where(is_masked_LL, self.tokenizer.mask_id, ids_L)[1:-1]
+        masked_LL = np.where(is_masked_LL, self.tokenizer.mask_id, ids_L)
+        return [MaskedCopy(masked_LL[i], i, int(ids_L[i])) for i in range(1, len(ids_L) - 1)]
+
+    @torch.inference_mode()
+    def log_probabilities(self, copies: Sequence[MaskedCopy]) -> list[float]:
+        """Return the logarithm of the probability of each copy's token, computed in batches of similar length."""
+        log_probabilities = np.empty(len(copies))
+        device = self.model.bert.embeddings.word_embeddings.weight.device
+        max_tokens = min(_MAX_TOKENS, inference_batch_tokens(device))
+        for indices in batch_by_length([copy.num_tokens for copy in copies], max_tokens):
+            of_batch = [copies[i] for i in indices]
+            batch = collate([copy.ids for copy in of_batch])
+            masked_P = torch.from_numpy(batch.cu_seqlens[:-1] + [copy.position for copy in of_batch])
+            target_P1 = torch.tensor([[copy.target] for copy in of_batch])
+            logits_PV: Tensor = self.model(to_device(batch, device), masked_P.to(device))
+            log_probabilities_PV = logits_PV[:, : self.tokenizer.vocab_size].float().log_softmax(-1)
+            true_P = log_probabilities_PV.gather(1, target_P1.to(device)).squeeze(1)
+            log_probabilities[indices] = true_P.cpu().numpy()
+        return log_probabilities.tolist()
+
+    def join(self, copies: Sequence[MaskedCopy], log_probabilities: Sequence[float]) -> SentenceScore:
+        """Return the score of a sentence from those of its copies."""
+        tokens = (self.tokenizer.tokens[copy.target] for copy in copies)
+        return SentenceScore(tuple(map(TokenScore, tokens, log_probabilities)))

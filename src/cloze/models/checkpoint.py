@@ -289,8 +289,17 @@ def verify_checkpoint(directory: Path) -> None:
     listed = artifacts.read_manifest(directory, kind=kind).files
     names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
     artifacts.verify(directory, kind=kind, names=names)
+    verify_shared_weights(directory)
+
+
+def verify_shared_weights(directory: Path) -> None:
+    """Verify the files that a bundled model shares with another one, against the other's manifest.
+
+    Raises:
+        InputError: a file is not as it was written.
+    """
     for file in weight_files(directory):
-        if file.parent != directory:  # a bundled model shares it
+        if file.parent != directory:
             artifacts.verify(file.parent.resolve(), kind=KIND, names={file.name})
 
 

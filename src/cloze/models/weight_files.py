@@ -24,6 +24,7 @@ TORCH_WEIGHTS_FILE = "pytorch_model.bin"
 _STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")
 """Where programs put the weights beside other state: Lightning, PyTorch's tutorial, fairseq, DeepSpeed."""
 _DAMAGED = "The file is damaged: copy it again or write a new one"
+_WHOLE_COPY = "If this is a copy of a bundled model, write a whole one: cloze import NAME -o DIR"
 
 
 def load_weights(directory: Path, names: HuggingFaceNames = BERT_NAMES) -> dict[str, Tensor]:
@@ -105,7 +106,9 @@ def weight_files(directory: Path) -> dict[Path, set[str] | None]:
         path = Path(name)
         is_beside = path.name == name or (is_bundled(directory) and path.parts[:-2] == ("..",))
         if not is_beside or path.suffix != ".safetensors":
-            raise InputError(f"names the file {name!r}, which is no .safetensors beside it", where=index)
+            remedy = _WHOLE_COPY if path.parts[:-2] == ("..",) else None
+            what = f"names the file {name!r}, which is no .safetensors beside it"
+            raise InputError(what, where=index, remedy=remedy)
         files[directory / path] = {weight for weight, file in weight_map.items() if file == name}
     return files
 

@@ -14,7 +14,13 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
-from cloze.models.checkpoint import CONFIG_FILE, TRAINING_FOLDER, load_config, load_labels
+from cloze.models.checkpoint import (
+    CONFIG_FILE,
+    TRAINING_FOLDER,
+    load_config,
+    load_labels,
+    verify_shared_weights,
+)
 from cloze.models.encoder import get_encoder_class
 from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers
@@ -93,7 +99,9 @@ def _had_manifest(directory: Path) -> bool:
 
 def _verify(directory: Path, kind: str | None = None) -> int:
     """Verify the files of a manifest and return their number."""
-    return len(artifacts.verify(directory, kind=kind).files.keys() - {artifacts.CARD_FILE})
+    files = artifacts.verify(directory, kind=kind).files.keys()
+    verify_shared_weights(directory)
+    return len(files - {artifacts.CARD_FILE})
 
 
 def _checkpoint_facts(directory: Path) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def _server_info(models: Mapping[str, ServedModel], limits: Limits) -> dict[str,
     return {
         "model_id": default.name,
         "model_sha": None,
-        "model_dtype": "float32",
+        "model_dtype": default.number_format,
         "model_type": {kind: _kind_info(default, kind)},
         "served_model_name": default.name,
         "max_concurrent_requests": limits.waiting_requests,

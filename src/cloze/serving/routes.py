@@ -55,7 +55,7 @@ def add_routes(
 
 def _endpoint(route: Route, models: Mapping[str, ServedModel], batcher: Batcher) -> Callable[..., Any]:
     async def endpoint(request: Any) -> Response:
-        served = find_model(models, request.model, route.ability)
+        served = find_model(models, request.model, route.ability, route=route.path)
         return json_response(await route.handler(served, request, batcher))
 
     endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
+
+import torch
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
@@ -16,11 +18,12 @@ from cloze.inference.fill_mask import Candidate, FillMask
 from cloze.inference.loading import Checkpoint
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor, find_task_name
-from cloze.inference.sentence_scorer import SentenceScore, SentenceScorer
+from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.word_vectors import Vectors
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_labels
 from cloze.models.encoder import Encoder, find_encoder
+from cloze.models.quantization import is_quantized
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.tasks.config import load_task
 from cloze.tasks.multi_label import MultiLabel
@@ -133,6 +136,13 @@ class ServedModel:
         """The keys of `ABILITIES` that the model has."""
         return tuple(name for name, ability in ABILITIES.items() if ability.is_met_by(self))
 
+    @property
+    def number_format(self) -> str:
+        """The format of matrix products: float32, bfloat16 or int8."""
+        if is_quantized(self.encoder):
+            return "int8"
+        return str(self.encoder.autocast_dtype or torch.float32).removeprefix("torch.")
+
     def prompt(self, name: str | None) -> str:
         """Return the prompt of a name, or the default prompt.
 
@@ -185,15 +195,18 @@ class ServedModel:
         end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
         return ids[start:end]
 
-    def fill(self, inputs: list[tuple[str, int]]) -> list[list[list[Candidate]]]:
-        """Return the `top_k` candidates for each [MASK] of each (text, top_k)."""
+    def fill(self, inputs: list[tuple[str, int, Literal["windows"] | None]]) -> list[list[list[Candidate]]]:
+        """Return the `top_k` candidates for each [MASK] of each (text, top_k, long_texts)."""
         assert self.fill_mask is not None
-        return [self.fill_mask(text, top_k=top_k) for text, top_k in inputs]
+        return [
+            self.fill_mask(text, top_k=top_k, long_texts=long_texts) for text, top_k, long_texts in inputs
+        ]
 
-    def score_sentences(self, texts: list[str]) -> list[SentenceScore]:
-        """Return the pseudo-log-likelihood of each text."""
+    @property
+    def sentence_scorer(self) -> SentenceScorer:
+        """The masked-word head as a scorer of sentences."""
         assert self.fill_mask is not None
-        return SentenceScorer(self.fill_mask.model, self.fill_mask.tokenizer)(texts)
+        return SentenceScorer(self.fill_mask.model, self.fill_mask.tokenizer)
 
     def next_sentence_probabilities(self, pairs: list[tuple[str, str]]) -> list[float]:
         """Return the probability that the second sentence of each pair follows the first."""
@@ -266,7 +279,7 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
         "choose": _finetuned_for(
             MultipleChoice, remedy="Serve a multiple-choice model: cloze finetune multiple-choice"
         ),
-        "explain": Ability(_is_explainable, _CLASSIFIER),
+        "explain": Ability(_is_explainable, f"{_CLASSIFIER} (in float32: int8 has no gradients)"),
     }
 )
 """Abilities by their names in /info; `encode` is access to the encoder's internals."""
@@ -290,8 +303,16 @@ def load_models(
     }
 
 
-def find_model(models: Mapping[str, ServedModel], name: str | None, ability: str) -> ServedModel:
+def find_model(
+    models: Mapping[str, ServedModel], name: str | None, ability: str, *, route: str
+) -> ServedModel:
     """Return the model of a name, or by default the first one with an ability.
+
+    Args:
+        models: by name.
+        name: the one that the request names.
+        ability: what the route requires.
+        route: its path, for messages.
 
     Raises:
         InputError: no model has that name, or it lacks the ability.
@@ -304,7 +325,7 @@ def find_model(models: Mapping[str, ServedModel], name: str | None, ability: str
     able = {key: model for key, model in models.items() if ability in model.abilities}
     if name in able or (name is None and able):
         return able[name or next(iter(able))]
-    what = f"no served model answers /{ability}" if name is None else f"{name!r} does not answer /{ability}"
+    what = f"no served model answers {route}" if name is None else f"{name!r} does not answer {route}"
     remedy = f"Use {', '.join(able)}" if able else ABILITIES[ability].remedy
     raise InputError(what, where="model", remedy=remedy)
 

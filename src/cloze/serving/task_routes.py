@@ -1,6 +1,6 @@
 """Routes of cloze alone: masked words, next sentence, entities, answers, choices, explanations."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -13,7 +13,7 @@ from cloze.serving.limits import MAX_CANDIDATES, MAX_INPUTS
 from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_example
 from cloze.serving.schema import ModelRequest, StrictModel, Text, TextOrPair, TextsRequest
 from cloze.serving.served_model import ServedModel
-from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients
+from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients, WindowedSentenceScores
 from cloze.tasks.multiple_choice import ChoiceQuestion
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.span import SpanQuestion
@@ -26,6 +26,8 @@ class FillRequest(TextsRequest):
     """Texts with [MASK] tokens."""
 
     top_k: int = Field(default=5, ge=1, le=1000)
+    long_texts: Literal["windows"] | None = None
+    """Read as much of a text as fits around each [MASK]; null refuses one that is too long."""
 
 
 async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> list[list[list[Candidate]]]:
@@ -36,7 +38,7 @@ async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> l
     if candidates > MAX_CANDIDATES:
         what = f"{candidates:,} candidates requested, at most {MAX_CANDIDATES:,} are returned"
         raise InputError(what, where="inputs", remedy="Ask for fewer texts, [MASK]s or a lower top_k")
-    inputs = [(text, request.top_k) for text in texts]
+    inputs = [(text, request.top_k, request.long_texts) for text in texts]
     return await batcher.run_batched(served.fill, inputs, tokens=[estimate_tokens(text) for text in texts])
 
 
@@ -51,7 +53,8 @@ async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batche
     """Return how probable each sentence is: the sum of the log probabilities of its tokens, each masked in turn."""
     texts = as_list(request.inputs)
     tokens = [estimate_tokens(text) ** 2 for text in texts]  # a copy of the sentence for each token
-    scores = await batcher.run_batched(served.score_sentences, texts, tokens=tokens)
+    computation = WindowedSentenceScores(served.sentence_scorer)
+    scores = await batcher.run_windowed(computation, list(enumerate(texts)), tokens=tokens)
     return [{"score": result.score, "tokens": result.tokens} for result in scores]
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from cloze.inference.explain import Attributions, EmbeddingPath, PathSegment
 from cloze.inference.predictor import Predictor
+from cloze.inference.sentence_scorer import MaskedCopy, SentenceScore, SentenceScorer
 from cloze.inference.span_scores import SpanScores, join_scores
 from cloze.serving.batcher import WindowedInput
 from cloze.tasks.features import TextFeature, encode_text
@@ -103,3 +105,20 @@ class WindowedGradients:
     def compute(self, segments: list[PathSegment]) -> Sequence[Tensor]:
         """Return the gradients of each segment."""
         return [segment.gradients() for segment in segments]
+
+
+@dataclass(frozen=True)
+class WindowedSentenceScores:
+    """The pseudo-log-likelihood of each sentence, in a window for each of its tokens."""
+
+    scorer: SentenceScorer
+
+    def split(self, numbered: tuple[int, str]) -> WindowedInput[SentenceScore]:
+        """Mask each token of a sentence, which is given with its number in the request."""
+        number, text = numbered
+        copies = self.scorer.masked_copies(text, where=f"inputs[{number}]".format)
+        return WindowedInput(copies, partial(self.scorer.join, copies))
+
+    def compute(self, copies: list[MaskedCopy]) -> Sequence[float]:
+        """Return the logarithm of the probability of each masked token."""
+        return self.scorer.log_probabilities(copies)

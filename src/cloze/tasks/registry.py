@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar, dataclass_transform
@@ -45,11 +45,21 @@ def tasks() -> Mapping[str, type[AnyTask]]:
     return MappingProxyType(TASKS)
 
 
-def find_task(name: str, *, where: object = None) -> type[AnyTask]:
-    """Return the task called `name`."""
+def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) -> type[AnyTask]:
+    """Return the task called `name`.
+
+    Args:
+        name: of a task.
+        where: the place of the name, for the error.
+        others: names of which one may be meant, too.
+
+    Raises:
+        InputError: there is no such task.
+    """
     name, known = check_text(name, "task"), tasks()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        remedy = f"Did you mean {near[0]}" if near else f"The tasks are {', '.join(sorted(known))}"
+        names = sorted({*known, *others})
+        near = difflib.get_close_matches(name, names, n=1)
+        remedy = f"Did you mean {near[0]}" if near else f"The tasks are {', '.join(names)}"
         raise InputError(f"no task {name!r}", where=where, remedy=remedy)
     return known[name]
