@@ -52,7 +52,6 @@ VERBS = {
     "help": "show the help of a verb or describe a task",
 }
 
-EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130
 
 

@@ -1,6 +1,6 @@
 """`cloze finetune TASK`: fine-tune a model on labeled data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,8 +92,7 @@ def run(
     """
     from cloze import config as configuration
     from cloze.tasks import finetune as finetuning
-    from cloze.tasks.config import PAPER_GRID, load_finetuning, to_toml
-    from cloze.tasks.registry import find_task
+    from cloze.tasks.config import load_finetuning, to_toml
     from cloze.training.memory import configure_process_memory
 
     configure_process_memory()
@@ -125,18 +124,9 @@ def run(
             long_texts=long_texts,
         ),
     }
-    paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}
     explicit = {name for name, value in by_flag.items() if value is not None}
     explicit |= {setting.partition("=")[0] for setting in settings}
-    not_searched: dict[str, list[float]] = {
-        values: [] for name, values in _GRID_SETTINGS.items() if name in explicit
-    }
-    overrides = [
-        *configuration.to_overrides(paper_grid),
-        *settings,
-        *configuration.to_overrides({**by_flag, **not_searched}),
-    ]
-    resumed = None
+    overrides = _to_overrides(by_flag, settings, explicit, grid=grid)
     if resume:
         others = {"--validate": validate, "--print-config": print_config, "--dry-run": dry_run}
         resumed = options.run_to_resume(
@@ -145,23 +135,16 @@ def run(
             verb="finetune",
             has_settings=bool(overrides or recipe),
         )
-    if resumed is not None:
-        if overrides or recipe:
-            table, by_set = (
-                configuration.read_dict(recipe, overrides),
-                configuration.read_dict(overrides=settings),
+        if resumed is not None:
+            if overrides or recipe:
+                by_set = configuration.read_dict(overrides=settings)
+                _change_settings(resumed, task, configuration.read_dict(recipe, overrides), by_set)
+            report = finetuning.resume_finetuning(
+                resumed, task, workers=pool.resolve(), callbacks=callbacks, progress=flags.progress
             )
-            _change_settings(resumed, task, table, by_set)
-        report = finetuning.resume_finetuning(
-            resumed, task, workers=pool.resolve(), callbacks=callbacks, progress=flags.progress
-        )
-        _print_report(report, resumed, flags)
-        return
-    if find_task(task).has_closed_form:
-        for name in _GRID_SETTINGS:
-            if name in explicit:
-                what = f"is fitted in closed form and does not use {name}"
-                raise InputError(what, where=task, remedy="Leave it out")
+            _print_report(report, resumed, flags)
+            return
+    _check_closed_form(task, explicit)
     table = configuration.read_dict(recipe, overrides)
     placeholders = {name: "" for name in ("model", "train") if print_config and name not in table}
     if not print_config and not settings and recipe is None:
@@ -212,6 +195,46 @@ def _teacher_settings(
         "distillation.student_layers": layers or None,
         "distillation.unlabeled": unlabeled,
     }
+
+
+def _to_overrides(
+    by_flag: Mapping[str, Any], settings: Sequence[str], explicit: Container[str], *, grid: bool
+) -> list[str]:
+    """Return the settings of `--grid`, `--set` and all other flags, of which the last counts.
+
+    Args:
+        by_flag: settings by key; None for a flag that is not given.
+        settings: values of `--set`.
+        explicit: keys that are given; a grid does not search them.
+        grid: whether the paper's grid is searched.
+    """
+    from cloze import config as configuration
+    from cloze.tasks.config import PAPER_GRID
+
+    paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}
+    not_searched: dict[str, list[float]] = {
+        values: [] for name, values in _GRID_SETTINGS.items() if name in explicit
+    }
+    return [
+        *configuration.to_overrides(paper_grid),
+        *settings,
+        *configuration.to_overrides({**by_flag, **not_searched}),
+    ]
+
+
+def _check_closed_form(task: str, explicit: Container[str]) -> None:
+    """Refuse settings of training for a task that is solved.
+
+    Raises:
+        InputError: one is given.
+    """
+    from cloze.tasks.registry import find_task
+
+    if find_task(task).has_closed_form:
+        for name in _GRID_SETTINGS:
+            if name in explicit:
+                what = f"is fitted in closed form and does not use {name}"
+                raise InputError(what, where=task, remedy="Leave it out")
 
 
 def _find_task_name(recipe: Path | None, run: Path | None) -> str:
