@@ -43,7 +43,7 @@ class FillMask(LoadedModel):
         device: str = "auto",
         precision: InferencePrecision | None = None,
     ) -> "FillMask":
-        """Load a pre-trained checkpoint, or the latest one of a run.
+        """Load a pre-trained checkpoint, or the best one of a run.
 
         Raises:
             InputError: there is no such model, or its head predicts the next or previous token.

@@ -18,7 +18,7 @@ from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.attention import AttendsTo, attention
 from cloze.models.dropout import dropout
-from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder
+from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder, to_autocast_dtype
 from cloze.models.weight_mapping import BERT, Entries
 
 
@@ -166,11 +166,7 @@ class BertEmbeddings(nn.Module):
         for part_TD in parts:
             hidden_TD = hidden_TD + part_TD
         hidden_TD = dropout(self.layer_norm(hidden_TD), self._dropout_prob if self.training else 0.0)
-        device = hidden_TD.device.type
-        # in the dtype of autocast, or each layer would convert its input and output
-        return (
-            hidden_TD.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else hidden_TD
-        )
+        return to_autocast_dtype(hidden_TD)
 
 
 def embedding_table(num_rows: int, hidden_size: int) -> nn.Embedding:

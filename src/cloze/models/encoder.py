@@ -244,6 +244,12 @@ def build_encoder(config: "BertConfig", *, generator: torch.Generator | None = N
     return encoder
 
 
+def to_autocast_dtype(values: Tensor) -> Tensor:
+    """Return values in the dtype of autocast where it is enabled, or each layer would convert its input and output."""
+    device = values.device.type
+    return values.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else values
+
+
 def with_dropout(encoder: Encoder, *, hidden: float, attention: float) -> Encoder:
     """Return an encoder with the same weights and other probabilities of dropout.
 

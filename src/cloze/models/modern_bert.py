@@ -16,7 +16,7 @@ from cloze.data.batch import PackedBatch
 from cloze.models.attention import attention
 from cloze.models.bert import ACTIVATIONS, BertConfig, check_ids, embedding_table, initialize_weights
 from cloze.models.dropout import dropout
-from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder
+from cloze.models.encoder import Encoder, EncoderOutput, HiddenMatrix, register_encoder, to_autocast_dtype
 from cloze.models.local_attention import local_attention
 from cloze.models.pooling import pool
 from cloze.models.rotary import Rotation, angles, rotate
@@ -207,11 +207,7 @@ class ModernBertEmbeddings(nn.Module):
         """Return [T, D]."""
         hidden_TD = self.layer_norm(self.word_embeddings(batch.input_ids))
         hidden_TD = dropout(hidden_TD, self._dropout_prob if self.training else 0.0)
-        device = hidden_TD.device.type
-        # in the dtype of autocast, or each layer would convert its input and output
-        return (
-            hidden_TD.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else hidden_TD
-        )
+        return to_autocast_dtype(hidden_TD)
 
 
 class ModernBertLayer(nn.Module):

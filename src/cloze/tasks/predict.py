@@ -33,7 +33,7 @@ def predict(
     max_tokens: int,
     progress: Progress = SILENT,
 ) -> list[Any]:
-    """Return a prediction for each example, in their order, computed in float32.
+    """Return a prediction for each example, in their order.
 
     Args:
         task: the task of the model.
@@ -57,7 +57,7 @@ def compute_outputs(
     max_tokens: int,
     progress: Progress = SILENT,
 ) -> dict[int, Array]:
-    """Return the output of a model for each feature by its index, computed in float32."""
+    """Return the output of a model for each feature by its index, in float32."""
     model.eval()
     outputs: dict[int, Array] = {}
     with progress.bar("predicting", total=len(features), unit="sequences") as bar:
