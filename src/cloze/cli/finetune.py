@@ -200,7 +200,7 @@ def _teacher_settings(
 def _to_overrides(
     by_flag: Mapping[str, Any], settings: Sequence[str], explicit: Container[str], *, grid: bool
 ) -> list[str]:
-    """Return the settings of `--grid`, `--set` and all other flags, of which the last counts.
+    """Return the settings of `--grid`, `--set` and all other flags; where two differ, the last counts.
 
     Args:
         by_flag: settings by key; None for a flag that is not given.

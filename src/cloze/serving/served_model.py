@@ -311,7 +311,7 @@ def find_model(
     Args:
         models: by name.
         name: the one that the request names.
-        ability: what the route requires.
+        ability: the one that the route requires.
         route: its path, for messages.
 
     Raises:
