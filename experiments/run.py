@@ -22,7 +22,7 @@ from cloze import config as configuration
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import load_config
+from cloze.models.config_file import load_config
 from cloze.models.encoder import build_encoder
 from cloze.models.modern_bert import ModernBertConfig
 from cloze.optional_dependencies import require

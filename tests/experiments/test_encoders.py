@@ -11,7 +11,8 @@ from cloze.errors import InputError
 from cloze.inference.encoder_internals import input_embeddings
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
-from cloze.models.checkpoint import KIND, load_config, load_model, save_model
+from cloze.models.checkpoint import KIND, load_model, save_model
+from cloze.models.config_file import load_config
 from cloze.models.frozen_encoder import frozen_vectors
 from cloze.models.heads import BertForQuestionAnswering
 from cloze.tokenization.tokenizer import Encoding, Tokenizer

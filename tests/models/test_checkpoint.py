@@ -15,7 +15,8 @@ from cloze.errors import InputError, RunError
 from cloze.models import checkpoint
 from cloze.models.batch import pack_padded
 from cloze.models.bert import SIZES, BertModel
-from cloze.models.checkpoint import load_config, load_labels, load_model, save_model
+from cloze.models.checkpoint import load_model, save_model
+from cloze.models.config_file import count_parameters, load_config, load_labels
 from cloze.models.encoder import build_encoder
 from cloze.models.external_weights import load_external_model
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
@@ -263,4 +264,4 @@ def test_parameters_are_counted_before_a_model_is_built(size):
     config = (SIZES | MODERN_SIZES)[size]
     with torch.device("meta"):
         encoder = build_encoder(config)
-    assert checkpoint.count_parameters(config) == sum(w.numel() for w in encoder.parameters() if w.dim() > 1)
+    assert count_parameters(config) == sum(w.numel() for w in encoder.parameters() if w.dim() > 1)

@@ -14,7 +14,8 @@ from torch import Tensor
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.models.batch import to_device
-from cloze.models.checkpoint import load_config, load_model
+from cloze.models.checkpoint import load_model
+from cloze.models.config_file import load_config
 from cloze.models.local_attention import local_attention
 from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig, ModernBertModel
 

@@ -15,7 +15,8 @@ from cloze.cli import main
 from cloze.config import read_toml
 from cloze.inference.next_sentence import NextSentence
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import load_config, load_model
+from cloze.models.checkpoint import load_model
+from cloze.models.config_file import load_config
 from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig, ModernBertModel
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.run import pretrain, resume_pretraining

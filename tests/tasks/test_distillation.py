@@ -20,7 +20,8 @@ from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
-from cloze.models.checkpoint import load_config, load_model, save_model
+from cloze.models.checkpoint import load_model, save_model
+from cloze.models.config_file import load_config
 from cloze.progress import SILENT, Progress
 from cloze.tasks import run as task_run
 from cloze.tasks import teacher as teacher_module

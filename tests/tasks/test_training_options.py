@@ -9,7 +9,7 @@ from families import REVIEWS
 
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import load_config
+from cloze.models.config_file import load_config
 from cloze.run_files import write_run_files
 from cloze.tasks.batches import stratified_mask
 from cloze.tasks.config import load_finetuning

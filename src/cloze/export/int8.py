@@ -13,7 +13,8 @@ from cloze.file_io import read_json
 from cloze.hub import model_files, weight_names
 from cloze.markdown import code_span, front_matter
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import CONFIG_FILE, load_config, mapping_of, save_weights, verify_checkpoint
+from cloze.models.checkpoint import mapping_of, save_weights, verify_checkpoint
+from cloze.models.config_file import CONFIG_FILE, load_config
 from cloze.models.encoder import Encoder, build_encoder
 from cloze.models.quantization import (
     INT8_KIND,

@@ -25,7 +25,8 @@ from cloze.hub import (
     parse_hub_name,
 )
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import load_config, verify_checkpoint
+from cloze.models.checkpoint import verify_checkpoint
+from cloze.models.config_file import load_config
 from cloze.models.weight_files import weight_files
 from cloze.progress import SILENT, Progress
 

@@ -16,7 +16,8 @@ from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
-from cloze.models.checkpoint import KIND, load_config, load_model, save_model, verify_checkpoint
+from cloze.models.checkpoint import KIND, load_model, save_model, verify_checkpoint
+from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
 from cloze.models.quantization import is_quantized, stored_precision
 from cloze.models.weight_files import load_weights

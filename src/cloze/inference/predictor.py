@@ -15,7 +15,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import CONFIG_FILE, load_config, load_labels
+from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
 from cloze.models.encoder import find_encoder
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
 from cloze.optional_dependencies import require

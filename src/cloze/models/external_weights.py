@@ -12,16 +12,8 @@ from torch import Tensor, nn
 
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
-from cloze.models.checkpoint import (
-    CONFIG_FILE,
-    Head,
-    assign_weights,
-    load_config,
-    load_labels,
-    mapping_of,
-    save_model,
-    verify_checkpoint,
-)
+from cloze.models.checkpoint import Head, assign_weights, mapping_of, save_model, verify_checkpoint
+from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import build_encoder, get_encoder_class
 from cloze.models.heads import (

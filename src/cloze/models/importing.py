@@ -8,7 +8,8 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory
-from cloze.models.checkpoint import CONFIG_FILE, KIND, TASK_FILE
+from cloze.models.checkpoint import KIND, TASK_FILE
+from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.encoder import get_encoder
 from cloze.models.external_weights import GOOGLE_CONFIG_FILE, ExternalModel, GeluForm, load_external_model

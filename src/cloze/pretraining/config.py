@@ -11,7 +11,7 @@ from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.models.attention import AttendsTo
 from cloze.models.bert import SIZES, BertConfig
-from cloze.models.checkpoint import check_size
+from cloze.models.config_file import check_size
 from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig

@@ -8,7 +8,8 @@ import torch
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig, initialize_weights
-from cloze.models.checkpoint import count_parameters, load_model
+from cloze.models.checkpoint import load_model
+from cloze.models.config_file import count_parameters
 from cloze.models.encoder import build_encoder, with_dropout
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.models.sinusoidal import set_sinusoidal_positions

@@ -14,13 +14,8 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, follow_pointer, is_bundled
-from cloze.models.checkpoint import (
-    CONFIG_FILE,
-    TRAINING_FOLDER,
-    load_config,
-    load_labels,
-    verify_shared_weights,
-)
+from cloze.models.checkpoint import TRAINING_FOLDER, verify_shared_weights
+from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
 from cloze.models.encoder import get_encoder_class
 from cloze.models.quantization import INT8_KIND
 from cloze.models.weight_files import read_weight_headers

@@ -21,7 +21,7 @@ from cloze.inference.predictor import Predictor, find_task_name
 from cloze.inference.sentence_scorer import SentenceScorer
 from cloze.inference.word_vectors import Vectors
 from cloze.models.bert import BertConfig
-from cloze.models.checkpoint import load_labels
+from cloze.models.config_file import load_labels
 from cloze.models.encoder import Encoder, find_encoder
 from cloze.models.quantization import is_quantized
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config

@@ -21,7 +21,8 @@ from torch import nn
 from cloze import config as configuration
 from cloze.errors import InputError, RunError
 from cloze.model_paths import LOG, resolve_checkpoint
-from cloze.models.checkpoint import TASK_FILE, load_config, save_model
+from cloze.models.checkpoint import TASK_FILE, save_model
+from cloze.models.config_file import load_config
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask

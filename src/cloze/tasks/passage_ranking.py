@@ -16,7 +16,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.memory_file import source_of
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
-from cloze.models.checkpoint import CONFIG_FILE, load_labels
+from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import LongTexts, TextFeature
 from cloze.tasks.losses import sigmoid

@@ -12,7 +12,8 @@ from cloze.errors import InputError
 from cloze.markdown import code_span
 from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
-from cloze.models.checkpoint import load_config, load_model
+from cloze.models.checkpoint import load_model
+from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, find_encoder, keep_layers, with_dropout
 from cloze.models.quantization import refuse_int8
 from cloze.optional_dependencies import require

@@ -20,7 +20,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown, class_breakdown, counted_scores
 from cloze.metrics.conll import Entity, entities, entity_scores
-from cloze.models.checkpoint import CONFIG_FILE
+from cloze.models.config_file import CONFIG_FILE
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForTokenClassification
 from cloze.remote_files import PathOrUrl

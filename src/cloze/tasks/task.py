@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
-from cloze.models.checkpoint import CONFIG_FILE, load_labels
+from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl

@@ -21,7 +21,8 @@ from cloze import artifacts, file_io
 from cloze.config import to_dict
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import load_config, load_model
+from cloze.models.checkpoint import load_model
+from cloze.models.config_file import load_config
 from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.models.weight_mapping import MissingWeightsError

@@ -17,7 +17,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.memory_file import source_of
 from cloze.metrics.regression import pearson, root_mean_squared_error, spearman
-from cloze.models.checkpoint import CONFIG_FILE
+from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import sigmoid
