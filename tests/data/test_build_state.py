@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from cloze.data import build_state
+from cloze.data import part_files
+from cloze.data.build_plan import BuildPlan
 from cloze.data.build_state import (
-    ArrayTask,
     BuildState,
     begin,
     check_output_is_not_read,
@@ -23,6 +23,7 @@ from cloze.data.build_state import (
 )
 from cloze.data.documents import Document
 from cloze.data.input_shards import InputShard, ReadingConfig, plan_input_shards
+from cloze.data.job_arrays import ArrayTask
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from helpers import flip_bit
@@ -121,7 +122,7 @@ def test_array_tasks_make_each_part_once(tmp_path, texts, count):
 
 def test_a_finished_shard_is_not_read(tmp_path, texts, monkeypatch):
     make_parts(*begin_build(tmp_path, texts))
-    monkeypatch.setattr(build_state, "read_documents", None)
+    monkeypatch.setattr(part_files, "read_documents", None)
     assert make_parts(*begin_build(tmp_path, texts)) == []
 
 
@@ -162,7 +163,7 @@ def test_a_damaged_part_is_made_again(tmp_path, texts, damage, capsys):
 def test_a_shard_with_a_damaged_part_count_is_read_again(tmp_path, texts, content):
     state, input_shards = begin_build(tmp_path, texts)
     make_parts(state, input_shards)
-    counted = state.directory / f"{state.keys[2]}.json"
+    counted = state.directory / f"{state.plan.shards[2].key}.json"
     counted.write_bytes(content)
     with pytest.raises(InputError, match="1 of 5 input shards are not finished"):
         state.parts()
@@ -203,7 +204,7 @@ def test_options_may_change_except_among_tasks(tmp_path, texts):
     make_parts(*begin_build(tmp_path, texts, options={"size": 1}))
     state, input_shards = begin_build(tmp_path, texts, options={"size": 2})
     assert make_parts(state, input_shards) == []
-    assert open_state(tmp_path / "out").plan["sealing"] == {"size": 2}
+    assert open_state(tmp_path / "out").plan.options == {"size": 2}
     with pytest.raises(
         InputError, match=r"was started with size 2, not 3\. Finish .* All tasks need the same"
     ):
@@ -366,4 +367,6 @@ def test_a_task_is_parsed():
 
 def test_a_plan_survives_json(tmp_path, texts):
     state, _ = begin_build(tmp_path, texts)
-    assert json.loads((state.directory / "build.json").read_text()) == state.plan
+    table = json.loads((state.directory / "build.json").read_text())
+    assert table == state.plan.to_json()
+    assert BuildPlan.from_json(table) == state.plan

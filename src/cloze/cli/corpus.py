@@ -53,8 +53,8 @@ def run(
         preview(corpus, reading, workers=pool.resolve(), flags=flags)
         return
     from cloze.data.build import BuildConfig, build_array_task, build_dataset, part_settings
-    from cloze.data.build_state import ArrayTask
     from cloze.data.input_shards import input_versions
+    from cloze.data.job_arrays import ArrayTask
     from cloze.model_paths import resolve_checkpoint
     from cloze.remote_files import is_url, to_path_or_url, write_directory_to
 

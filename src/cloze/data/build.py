@@ -16,11 +16,12 @@ from typing import Any
 from cloze import artifacts
 from cloze.arguments import check_path, check_paths, check_type
 from cloze.data import build_state
-from cloze.data.build_state import ArrayTask, BuildState
+from cloze.data.build_state import BuildState
 from cloze.data.dataset import Dataset
 from cloze.data.files import STDIN
 from cloze.data.finalize import finalize, read_summary
 from cloze.data.input_shards import InputShard, ReadingConfig, plan_input_shards
+from cloze.data.job_arrays import ArrayTask
 from cloze.data.parts import BuildSummary, hash_tokenizer, load_tokenizer, make_part
 from cloze.errors import InputError, RunError
 from cloze.parallel_map import Workers
@@ -160,11 +161,11 @@ def merge_array_tasks(output: Path, *, overwrite: bool = False, progress: Progre
     """Make a data set of the parts that the tasks have made; InputError if some are missing or damaged."""
     output = Path(output)
     state = build_state.open_state(output)
-    if state.plan["settings"]["kind"] != _KIND:
+    if state.plan.settings["kind"] != _KIND:
         raise InputError("no parts of a data set", where=state.directory)
     if build_state.is_finalized(output):
         return _remove_state(state, progress)
-    if not state.options["append"]:
+    if not state.plan.options["append"]:
         artifacts.check_output_path(output, overwrite=overwrite)
     if damaged := state.discard_damaged():
         what = f"{len(damaged)} parts were damaged and are deleted"
@@ -254,7 +255,7 @@ def _make_parts(
     make = partial(
         make_part,
         directory=state.directory,
-        vocabulary=state.plan["settings"]["vocabulary"],
+        vocabulary=state.plan.settings["vocabulary"],
         cleaning=config.reading.cleaning,
         language=config.language,
         splitter=config.splitter,
@@ -273,10 +274,10 @@ def _finalize(state: BuildState, before: int | None, *, overwrite: bool, progres
     with _naming_another_build(state, before):
         summary = finalize(
             state,
-            load_tokenizer(state.directory, state.plan["settings"]["vocabulary"]),
-            validation_fraction=state.options["validation_fraction"],
-            skipped_steps=state.options["without"],
-            dataset=Dataset.open(state.output) if state.options["append"] else None,
+            load_tokenizer(state.directory, state.plan.settings["vocabulary"]),
+            validation_fraction=state.plan.options["validation_fraction"],
+            skipped_steps=state.plan.options["without"],
+            dataset=Dataset.open(state.output) if state.plan.options["append"] else None,
             overwrite=overwrite,
         )
     state.remove()

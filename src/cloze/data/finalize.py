@@ -19,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze import artifacts
-from cloze.data.build_state import BuildState, Part
+from cloze.data.build_state import BuildState
 from cloze.data.cleaning import Step
 from cloze.data.counts import MAX_EXAMPLES
 from cloze.data.dataset import KIND, REPORT_FILE, Dataset, DatasetInfo, without_words
 from cloze.data.duplicates import Duplicate, DuplicateCounts, Mask, drop_from_shard, find_duplicates
 from cloze.data.held_out import choose_held_out_threshold, choose_validation_fraction
+from cloze.data.part_files import Part
 from cloze.data.parts import BuildSummary, count_shard
 from cloze.data.shards import Digests, Offsets, Shard, shard_name, write_shard
 from cloze.errors import InputError
@@ -93,13 +94,13 @@ def finalize(
             lengths.append(shard.multi_sentence_lengths)
         if not (summary.documents or duplicate_documents.dropped or duplicate_paragraphs.dropped):
             state.remove()
-            raise InputError("no text in it", where=", ".join(state.options["inputs"]))
+            raise InputError("no text in it", where=", ".join(state.plan.options["inputs"]))
         info = _total_info(summary, dataset, tokenizer.vocab_size)
         if not info.held_out_below:
             fraction = validation_fraction or choose_validation_fraction(digests, lengths)
             threshold = choose_held_out_threshold(digests, fraction, on_each_side=2)
             info = replace(info, held_out_below=threshold)
-        replace(info, has_words="segmenter" in state.plan["settings"]).write(directory)
+        replace(info, has_words="segmenter" in state.plan.settings).write(directory)
         builds = [*(_read_builds(dataset.path) if dataset else []), summary.as_dict()]
         text = json.dumps({"builds": builds}, indent=1, ensure_ascii=False) + "\n"
         (directory / REPORT_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")

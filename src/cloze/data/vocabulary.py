@@ -19,10 +19,10 @@ from cloze.arguments import check_integer, check_path, check_paths
 from cloze.data import build_state
 from cloze.data.accents import AccentCounts
 from cloze.data.arrow_files import write_record_batch
-from cloze.data.build_state import Part
 from cloze.data.cleaning import CleaningConfig, CleaningCounts, clean_all
 from cloze.data.documents import Document
 from cloze.data.input_shards import ReadingConfig, plan_input_shards
+from cloze.data.part_files import Part
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
