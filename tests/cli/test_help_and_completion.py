@@ -8,7 +8,7 @@ from typing import Annotated, get_args, get_origin
 import pytest
 from samples import Cloze
 
-from cloze.cli import VERBS, main, options
+from cloze.cli import VERBS, main, options, row_options
 from cloze.tables import text_table
 from cloze.tasks import tagging_formats
 from cloze.tasks.registry import tasks
@@ -150,7 +150,7 @@ def test_scripts_name_every_flag(cloze: Cloze) -> None:
 
 def test_help_shows_the_choices_that_are_accepted() -> None:
     shown = {}
-    for alias in vars(options).values():
+    for alias in [*vars(options).values(), *vars(row_options).values()]:
         if get_origin(alias) is Annotated:
             choice, flag = get_args(alias)[:2]
             metavar = str(getattr(flag, "metavar", ""))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from cloze.cli import options
+from cloze.cli import options, row_options
 from cloze.errors import InputError
 from cloze.tables import text_table
 
@@ -19,11 +19,7 @@ def run(
     *,
     data: options.DataPathOrUrl,
     dev: options.OptionalPathOrUrl = None,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
-    missing_labels: options.MissingLabels = None,
-    skip_bad_rows: options.SkipBadRows = False,
-    format: options.TaggingFormat = None,
+    rows: row_options.RowFlags = row_options.AS_THE_TASK_SAYS,
     learning_curve: Annotated[str | None, arg(metavar="100,500,2000,all", help_behavior_hint="")] = None,
     settings: options.TaskSettings = (),
     flags: options.Flags,
@@ -40,14 +36,10 @@ def run(
     from cloze.tasks.registry import find_task
 
     sizes = (ALL,) if learning_curve is None else _parse_sizes(learning_curve)
-    configured = options.configure(
+    configured = row_options.configure(
         find_task(task)(),
         settings,
-        text_column=text_column,
-        label_column=label_column,
-        missing_labels=missing_labels,
-        skip_bad_rows=skip_bad_rows,
-        format=format,
+        **asdict(rows),
     )
     scores = baseline(configured, data, dev, sizes=sizes, progress=flags.progress)
     result = {

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from itertools import tee
 from typing import TYPE_CHECKING
 
-from cloze.cli import options
+from cloze.cli import options, row_options
 from cloze.cli.output import note_written, print_evaluation, print_scores
 from cloze.errors import InputError
 
@@ -33,11 +33,7 @@ def run(
     data: options.DataPathOrUrl,
     output: options.OptionalOutputPathOrUrl = None,
     errors: options.Errors = None,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
-    missing_labels: options.MissingLabels = None,
-    skip_bad_rows: options.SkipBadRows = False,
-    format: options.TaggingFormat = None,
+    rows: row_options.RowFlags = row_options.AS_THE_TASK_SAYS,
     settings: options.Settings = (),
     device: options.Device = "auto",
     precision: options.Precision = None,
@@ -75,12 +71,8 @@ def run(
         values = {
             "--output": output,
             "--errors": errors,
-            "--text-column": text_column,
-            "--label-column": label_column,
+            **{f"--{name.replace('_', '-')}": value for name, value in asdict(rows).items()},
             "--set": settings,
-            "--missing-labels": missing_labels,
-            "--skip-bad-rows": skip_bad_rows,
-            "--format": format,
         }
         for flag, value in values.items():
             if value and flag not in _FLAGS_OF_PRETRAINED[task]:
@@ -99,22 +91,18 @@ def run(
         elif task == "blimp":
             _evaluate_blimp(fill_mask, data, flags)
         else:
-            _evaluate_likelihood(fill_mask, data, text_column or "text", output, flags)
+            _evaluate_likelihood(fill_mask, data, rows.text_column or "text", output, flags)
         return
     task_class = find_task(task, others=_FLAGS_OF_PRETRAINED)
     check_answer_files(output, errors, overwrite=overwrite, source=data, where="--errors")
     if errors is not None:
         check_has_wrong_answers(task_class, where="--errors")
     predictor = load_ensemble(model, task, device=device, precision=precision)
-    configured = options.configure(
+    configured = row_options.configure(
         predictor.task,
         settings,
         is_trained=True,
-        text_column=text_column,
-        label_column=label_column,
-        missing_labels=missing_labels,
-        skip_bad_rows=skip_bad_rows,
-        format=format,
+        **asdict(rows),
     )
     result = evaluate(
         replace(predictor, task=configured),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from cloze.cli import options
+from cloze.cli import options, row_options
 from cloze.cli.output import format_scores, format_trials, print_plan
 from cloze.errors import InputError
 
@@ -33,11 +33,7 @@ def run(
     data: Annotated[options.OptionalPathOrUrl, arg(aliases=["-d"])] = None,
     dev: options.OptionalPathOrUrl = None,
     unlabeled: options.OptionalPathOrUrl = None,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
-    missing_labels: options.MissingLabels = None,
-    skip_bad_rows: options.SkipBadRows = False,
-    format: options.TaggingFormat = None,
+    rows: row_options.RowFlags = row_options.AS_THE_TASK_SAYS,
     long_texts: options.LongTexts = None,
     examples: options.OptionalInteger = None,
     epochs: options.OptionalInteger = None,
@@ -114,13 +110,9 @@ def run(
         "batch_size": batch_size,
         "optimizer.learning_rate": learning_rate,
         "seeds": seeds,
-        **options.task_settings(
+        **row_options.task_settings(
             task,
-            text_column=text_column,
-            label_column=label_column,
-            missing_labels=missing_labels,
-            skip_bad_rows=skip_bad_rows,
-            format=format,
+            **asdict(rows),
             long_texts=long_texts,
         ),
     }
@@ -157,8 +149,8 @@ def run(
         print_plan(finetuning.plan_finetuning(*resolved, progress=flags.progress), flags)
     elif validate:
         summary = finetuning.validate(*resolved, progress=flags.progress)
-        rows = {name: _as_text(value) for name, value in summary.items()}
-        lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in rows.items() if text)]
+        texts = {name: _as_text(value) for name, value in summary.items()}
+        lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in texts.items() if text)]
         flags.print(summary, "\n".join(lines))
     else:
         output = options.required(output, "--output", verb="finetune")

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
@@ -18,7 +18,6 @@ from cloze.tables import fit_terminal
 if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.embedding_config import EmbeddingConfig
     from cloze.parallel_map import Workers
-    from cloze.tasks.task import AnyTask
 
 
 def _flag(
@@ -52,30 +51,10 @@ TaskName: TypeAlias = Annotated[
     Positional[str], arg(metavar="TASK", help="Name of the task; cloze tasks lists them.")
 ]
 OptionalTaskName: TypeAlias = Annotated[Positional[str | None], arg(metavar="[TASK]", help_behavior_hint="")]
-TextColumn: TypeAlias = Annotated[
-    str | None, _flag("NAME", text="Column with the text (default: text, or as in training).")
-]
-LabelColumn: TypeAlias = Annotated[
-    str | None, _flag("NAME", text="Column with the label (default: label, or as in training).")
-]
-MissingLabels: TypeAlias = Annotated[
-    Literal["refuse", "drop"] | None,
-    _flag("{refuse,drop}", text="Refuse rows without a label (default), or drop and count them."),
-]
 LongTexts: TypeAlias = Annotated[
     Literal["truncate", "windows"] | None,
     _flag(
         "{truncate,windows}", text="Truncate texts over max_seq_length (default), or read them in windows."
-    ),
-]
-SkipBadRows: TypeAlias = Annotated[
-    bool, arg(help="Leave out rows that cannot be read, and count them.", help_behavior_hint="")
-]
-TaggingFormat: TypeAlias = Annotated[
-    Literal["columns", "conllu", "json", "table", "text"] | None,
-    _flag(
-        "{columns,conllu,json,table,text}",
-        text="For tagging, how files are written, if name and lines do not say so.",
     ),
 ]
 Settings: TypeAlias = Annotated[Repeated, _flag("KEY=VALUE", name="set")]
@@ -256,46 +235,6 @@ def parse_layers(
         what = f"{text[:40]!r} names no layers"
         raise InputError(what, where=flag, remedy=f"Write them as in {example}") from None
     return tuple(layers)
-
-
-def configure(
-    task: "AnyTask",
-    settings: Sequence[str],
-    *,
-    is_trained: bool = False,
-    **by_flag: str | bool | None,
-) -> "AnyTask":
-    """Return a task with the settings of `--set` and of other flags.
-
-    Args:
-        task: the task.
-        settings: values of `--set`.
-        is_trained: whether it is the task of a model.
-        by_flag: settings of the task by name; None or False where their flag is not given.
-
-    Raises:
-        InputError: as for `with_task_settings`, or the task has no setting for a flag.
-    """
-    from cloze import config as configuration
-    from cloze.tasks.config import with_task_settings
-
-    overrides = [*settings, *configuration.to_overrides(task_settings(task.name, **by_flag))]
-    return with_task_settings(task, overrides, is_trained=is_trained)
-
-
-def task_settings(task: str, **by_flag: str | bool | None) -> dict[str, str | bool | None]:
-    """Return the settings of a task that flags give, by key; None for a flag that is not given.
-
-    Raises:
-        InputError: the task has no such setting.
-    """
-    from cloze.tasks.registry import find_task
-
-    for name in (name for name, value in by_flag.items() if value):
-        if name not in {field.name for field in fields(find_task(task))}:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"the task {task} has no such setting", where=flag, remedy="Leave it out")
-    return {f"{task}.{name}": value or None for name, value in by_flag.items()}
 
 
 def required(value: Value | None, flag: str, *, verb: str) -> Value:

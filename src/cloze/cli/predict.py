@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from cloze.cli import options
+from cloze.cli import options, row_options
 from cloze.cli.output import note_written
 from cloze.errors import InputError
 
@@ -21,9 +21,9 @@ def run(
     *,
     model: options.Models,
     output: options.OptionalOutputPathOrUrl = None,
-    text_column: options.TextColumn = None,
-    skip_bad_rows: options.SkipBadRows = False,
-    format: options.TaggingFormat = None,
+    text_column: row_options.TextColumn = None,
+    skip_bad_rows: row_options.SkipBadRows = False,
+    format: row_options.TaggingFormat = None,
     top_k: options.TopK = None,
     settings: options.TaskSettings = (),
     explain: options.Switch = False,
@@ -70,7 +70,7 @@ def run(
     if page is not None:
         _check_page(page, output, explain=explain, overwrite=overwrite, source=input_file)
     predictor = load_ensemble(model, task, device=placement.local_device, precision=precision)
-    configured = options.configure(
+    configured = row_options.configure(
         predictor.task,
         settings,
         text_column=text_column,

@@ -1,10 +1,11 @@
 """`cloze score TASK PREDICTIONS GOLD`: score a file of predictions."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from cloze.cli import options
+from cloze.cli import options, row_options
 from cloze.cli.output import print_evaluation
 
 
@@ -14,11 +15,7 @@ def run(
     gold: Annotated[Positional[str], arg(metavar="GOLD")],
     /,
     *,
-    text_column: options.TextColumn = None,
-    label_column: options.LabelColumn = None,
-    missing_labels: options.MissingLabels = None,
-    skip_bad_rows: options.SkipBadRows = False,
-    format: options.TaggingFormat = None,
+    rows: row_options.RowFlags = row_options.AS_THE_TASK_SAYS,
     errors: options.Errors = None,
     overwrite: options.Overwrite = False,
     na_prob: options.OptionalPathOrUrl = None,
@@ -38,14 +35,10 @@ def run(
     from cloze.tasks.registry import find_task
     from cloze.tasks.squad import check_takes_na_prob
 
-    configured = options.configure(
+    configured = row_options.configure(
         find_task(task)(),
         settings,
-        text_column=text_column,
-        label_column=label_column,
-        missing_labels=missing_labels,
-        skip_bad_rows=skip_bad_rows,
-        format=format,
+        **asdict(rows),
     )
     check_answer_files(None, errors, overwrite=overwrite, source=gold, where="--errors")
     if errors is not None:
