@@ -10,7 +10,13 @@ from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.modern_bert import ModernBertModel
 from cloze.models.torch_internals import CpuInstructions
-from cloze.training.precision import fastest_precision, is_faster_in_bfloat16, training_arithmetic
+from cloze.training.precision import (
+    Precision,
+    fastest_precision,
+    finetuning_precision,
+    is_faster_in_bfloat16,
+    training_arithmetic,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,26 @@ def test_int8_is_used_where_records_show_its_speed_and_loss(
 def test_auto_is_float32_on_other_machines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     assert fastest_precision(BertModel, torch.device("cpu"), AVX2, "a processor") == "float32"
+
+
+AMX = CpuInstructions(avx512=True, avx512_bf16=True, amx=True, onednn_bf16=True)
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "instructions", "hidden_size", "expected"),
+    [
+        ("auto", "cpu", AMX, 384, "float32"),
+        ("auto", "cpu", AMX, 768, "auto"),
+        ("bfloat16", "cpu", AMX, 384, "bfloat16"),
+        ("auto", "cpu", replace(AMX, amx=False), 384, "auto"),
+        ("auto", "meta", AMX, 384, "auto"),
+    ],
+)
+def test_small_encoders_are_finetuned_in_float32_with_amx(
+    precision: Precision, device: str, instructions: CpuInstructions, hidden_size: int, expected: str
+):
+    found = finetuning_precision(precision, torch.device(device), instructions, hidden_size=hidden_size)
+    assert found == expected
 
 
 @pytest.mark.parametrize(("mode", "warn_only"), [(True, False), (True, True), (False, False)])

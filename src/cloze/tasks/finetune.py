@@ -267,7 +267,7 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
         progress.note("the outputs of the teacher are computed once before, which the estimate leaves out")
     dev_tokens = sum(feature.num_tokens for group in prepared.data.dev_features for feature in group)
     evaluations = epochs * config.evaluations_per_epoch + 1  # and one of the best checkpoint
-    dtype = resolve_dtype(config.precision, context.device)
+    dtype = resolve_dtype(prepared.precision, context.device)
     return Rehearsal(objective, config.optimizer, dtype, available=available).plan(
         [PlannedPhase(f"{epochs:g} epochs", step, round(epochs * batches.steps_per_epoch))],
         config.budget_seconds,

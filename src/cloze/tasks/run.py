@@ -16,6 +16,7 @@ from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, find_encoder, keep_layers, with_dropout
 from cloze.models.quantization import refuse_int8
+from cloze.models.torch_internals import cpu_instructions
 from cloze.optional_dependencies import require
 from cloze.progress import Progress
 from cloze.run_files import write_run_json
@@ -30,6 +31,7 @@ from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, TrainingConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import UNKNOWN_LICENSE, BaseModel, CardInfo, DatasetReference, describe_commit
+from cloze.training.precision import Precision, finetuning_precision
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"
@@ -52,6 +54,13 @@ class PreparedData:
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
     callbacks: tuple[Callback, ...] = ()
+
+    @property
+    def precision(self) -> Precision:
+        """The number format of matrix products."""
+        size = load_config(self.start).hidden_size
+        device = self.context.device
+        return finetuning_precision(self.config.precision, device, cpu_instructions(), hidden_size=size)
 
 
 def check_trainable(task: AnyTask) -> None:
@@ -265,7 +274,7 @@ def _training_run(
             ),
             checkpoints=config.checkpoints,
             distribution=config.distribution,
-            precision="float32" if task.has_closed_form else config.precision,
+            precision="float32" if task.has_closed_form else prepared.precision,
         ),
         budget=Budget(steps, None if task.has_closed_form else config.budget_seconds),
         card=_build_card_info(prepared, config),
