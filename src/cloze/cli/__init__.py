@@ -10,7 +10,9 @@ import io
 import keyword
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -151,7 +153,7 @@ def run_command(command: str, module: str, arguments: list[str]) -> int:
         run = import_module(module).run
         parse: Callable[..., Callable[[], None]] = import_module("cloze.cli.parser").parse
         call = parse(run, command, arguments)
-        with _show_checkpoints(arguments), _print_data_warnings():
+        with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings():
             call()
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -162,6 +164,25 @@ def run_command(command: str, module: str, arguments: list[str]) -> int:
             traceback.print_exc()
         return _report(error)
     return 0
+
+
+@contextmanager
+def _interrupt_on_sigterm() -> Iterator[None]:
+    """Let the first SIGTERM be like Ctrl-C, so that unfinished files are removed; a second one ends the process."""
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    is_ours = threading.current_thread() is threading.main_thread()  # other threads may not set handlers
+    if not is_ours or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _report(error: Exception) -> int:
