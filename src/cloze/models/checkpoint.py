@@ -27,7 +27,7 @@ from cloze.models.encoder import (
     get_encoder,
 )
 from cloze.models.quantization import INT8_KIND, is_int8_directory
-from cloze.models.weight_files import WEIGHTS_FILE, load_weights, weight_files
+from cloze.models.weight_files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, load_weights, weight_files
 from cloze.models.weight_mapping import BERT, HEADS, HUGGING_FACE, MissingWeightsError, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import MAX_VOCABULARY_BYTES
@@ -148,7 +148,7 @@ def load_model(
     with torch.device("meta"):  # shapes only: the file has the values
         encoder = build_encoder(config)
         model = encoder if head is None else head(encoder)
-    where = directory / WEIGHTS_FILE
+    where = directory / (WEIGHTS_FILE if (directory / WEIGHTS_FILE).exists() else WEIGHTS_INDEX_FILE)
     weights = load_weights(directory, encoder.names) if weights is None else weights
     _, unexpected = assign_weights(model, weights, mapping_of(encoder), where=where)
     has_head = any(not name.startswith("bert.") for name in named_weights(model))
