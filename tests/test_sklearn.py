@@ -120,6 +120,8 @@ def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: 
     assert not np.allclose(weighted, vectors)
     with pytest.raises(InputError, match=r"^X\[1\] is None"):
         fitted.transform(["a", None])
+    with pytest.raises(InputError, match="layers must be a list, not -1"):
+        clone(embedder).set_params(layers=-1).fit(TEXTS)
 
 
 def test_the_embedder_works_in_pipelines_and_searches(embedder: TextEmbedder) -> None:
