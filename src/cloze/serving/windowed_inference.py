@@ -116,7 +116,7 @@ class WindowedSentenceScores:
     def split(self, numbered: tuple[int, str]) -> WindowedInput[SentenceScore]:
         """Mask each token of a sentence, which is given with its number in the request."""
         number, text = numbered
-        copies = self.scorer.masked_copies(text, where=f"inputs[{number}]".format)
+        copies = self.scorer.masked_copies(text, where=lambda: f"inputs[{number}]")
         return WindowedInput(copies, partial(self.scorer.join, copies))
 
     def compute(self, copies: list[MaskedCopy]) -> Sequence[float]:

@@ -51,7 +51,7 @@ def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) ->
     Args:
         name: of a task.
         where: the place of the name, for the error.
-        others: names of which one may be meant, too.
+        others: further names that the error may suggest.
 
     Raises:
         InputError: there is no such task.
