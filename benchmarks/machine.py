@@ -63,9 +63,7 @@ def matrix_product_rate(device: torch.device, dtype: torch.dtype) -> tuple[float
 def int8_product_rate() -> tuple[float, int]:
     """Return the best operations per second of several square int8 products on the CPU, and their size."""
     size = 1024
-    full_range = cpu_instructions().vnni
-    low, dtype = (-128, torch.int8) if full_range else (0, torch.uint8)
-    left = torch.randint(low, 128, (size, size), dtype=dtype)
+    left = torch.randint(0, 256 if cpu_instructions().vnni else 128, (size, size), dtype=torch.uint8)
     weight = pack_int8_weight(torch.randint(-127, 128, (size, size), dtype=torch.int8))
     scales, zeros = torch.ones(size), torch.zeros(size, dtype=torch.int32)
     best = math.inf

@@ -114,7 +114,8 @@ def int8_linear(input_TI: Tensor, packed_weight: Tensor, scales_O: Tensor, zeros
     """Return input @ weight' * scales, [T, O] in float32; the sums of products are exact.
 
     Args:
-        input_TI: int8 or uint8.
+        input_TI: uint8. With int8 and AVX512-VNNI but no AMX, oneDNN takes the plain code of its tests, a
+            thousand times as slow: the layout of the weights is for uint8.
         packed_weight: the result of `pack_int8_weight`.
         scales_O: a factor for each output.
         zeros_O: int32 zeros, the weights' zero points.
