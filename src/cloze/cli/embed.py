@@ -40,7 +40,7 @@ def run(
     from cloze.inference.embedding_files import EmbeddingFileConfig, embed_file
     from cloze.training.memory import configure_process_memory
 
-    configure_process_memory("inference")
+    configure_process_memory()
     if tokens and vectors.pooling != "stored":
         raise InputError("pools a text into one vector, --tokens writes words", where="--pooling")
     if idf_from is not None and vectors.pooling != "idf_mean":

@@ -61,7 +61,9 @@ def run(
     from cloze.tasks.answer_rows import check_answer_files, check_has_wrong_answers
     from cloze.tasks.prediction_files import check_output
     from cloze.tasks.registry import find_task
+    from cloze.training.memory import configure_process_memory
 
+    configure_process_memory()
     options.required(model, "--model", verb="evaluate")
     task = task or find_task_name(model[0])
     if task is None:

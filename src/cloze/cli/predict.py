@@ -59,7 +59,7 @@ def run(
     from cloze.training.memory import configure_process_memory
     from cloze.training.workers import place_workers
 
-    configure_process_memory("inference")
+    configure_process_memory()
     options.required(model, "--model", verb="predict")
     task, input_file = _task_and_input(task, input_file)
     placement = place_workers(pool.resolve(), device)

@@ -54,7 +54,7 @@ def run(
     from cloze.serving.server import check_local, read_api_key, serve
     from cloze.training.memory import configure_process_memory
 
-    configure_process_memory("inference")
+    configure_process_memory("requests")
     if not host.strip() or (api_key_file is None and not open):
         check_local(host)
 

@@ -18,20 +18,22 @@ _NEVER = 2**31 - 1
 _LARGE = 2**30
 _RETURNED = 2**24
 _MAPPED = 2**22
-_CACHED_KERNELS = {"training": 64, "inference": 8}
+_CACHED_KERNELS = {"batches": 256, "requests": 64}
 
 
-def configure_process_memory(work: Literal["training", "inference"] = "training") -> None:
+def configure_process_memory(work: Literal["batches", "requests"] = "batches") -> None:
     """Bound the memory that glibc and oneDNN keep for later computations.
 
-    Training: glibc keeps large freed blocks for the next step. By default every array over 32 MB is mapped again and
-    its pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time there.
+    Batches, of training or of many texts: glibc keeps large freed blocks for the next one. By default it returns them,
+    and their pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time there, int8
+    inference up to half.
 
-    Inference: glibc returns large freed blocks to the system. By default it keeps ever larger ones, and as lengths
-    vary, the gaps between them add up.
+    Requests to a server that runs for weeks: glibc returns large freed blocks to the system. By default it keeps ever
+    larger ones, and as lengths vary, the gaps between them add up.
 
-    Packed batches differ in shape, so that oneDNN's cached kernels are seldom used again, and each takes memory; it
-    reads the limit from the environment when it first computes.
+    oneDNN computes in bfloat16 and int8 with a kernel for each shape, of half a megabyte, which takes longer to make than
+    to use. A step of fine-tuning has up to six for each length of its texts, the same in all layers. It reads the limit
+    from the environment when it first computes.
 
     The settings are those of the whole process, so the program chooses them, not the library. glibc's have an effect on
     Linux only.
@@ -41,8 +43,8 @@ def configure_process_memory(work: Literal["training", "inference"] = "training"
         return
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE if work == "training" else _MAPPED)
-        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER if work == "training" else _RETURNED)
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE if work == "batches" else _MAPPED)
+        libc.mallopt(_M_TRIM_THRESHOLD, _NEVER if work == "batches" else _RETURNED)
 
 
 def empty_cache(device: torch.device) -> None:
