@@ -31,9 +31,9 @@ def configure_process_memory(work: Literal["batches", "requests"] = "batches") -
     Requests to a server that runs for weeks: glibc returns large freed blocks to the system. By default it keeps ever
     larger ones, and as lengths vary, the gaps between them add up.
 
-    oneDNN computes in bfloat16 and int8 with a kernel for each shape, of half a megabyte, which takes longer to make than
-    to use. A step of fine-tuning has up to six for each length of its texts, the same in all layers. It reads the limit
-    from the environment when it first computes.
+    oneDNN computes in bfloat16 and int8 with a kernel of half a megabyte for each shape, and takes longer to make one
+    than to use it. A step of fine-tuning has up to six for each length of its texts, the same in all layers. oneDNN
+    reads the limit from the environment when it first computes.
 
     The settings are those of the whole process, so the program chooses them, not the library. glibc's have an effect on
     Linux only.
