@@ -35,6 +35,7 @@ def test_bfloat16_is_used_where_it_is_faster(avx512, avx512_bf16, amx, processor
 
 
 AVX2 = CpuInstructions(avx512=False, avx512_bf16=False, amx=False, onednn_bf16=False)
+ZEN4 = CpuInstructions(avx512=True, avx512_bf16=True, amx=False, onednn_bf16=True, vnni=True)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,10 @@ AVX2 = CpuInstructions(avx512=False, avx512_bf16=False, amx=False, onednn_bf16=F
         (BertModel, "meta", AVX2, "float32"),
         (BertModel, "cpu", replace(AVX2, onednn_bf16=True), "bfloat16"),
         (BertModel, "cpu", replace(AVX2, avx512=True), "float32"),
-        (BertModel, "cpu", replace(AVX2, avx512=True, vnni=True), "float32"),
+        (BertModel, "cpu", ZEN4, "int8"),
+        (ModernBertModel, "cpu", ZEN4, "bfloat16"),
+        (BertModel, "cpu", replace(AVX2, avx512=True, vnni=True), "int8"),
+        (BertModel, "cpu", replace(ZEN4, amx=True), "bfloat16"),
     ],
 )
 def test_int8_is_used_where_records_show_its_speed_and_loss(
@@ -56,7 +60,7 @@ def test_int8_is_used_where_records_show_its_speed_and_loss(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    assert fastest_precision(encoder, torch.device(device), instructions, "a processor") == expected
+    assert fastest_precision(encoder, torch.device(device), instructions, "AMD EPYC") == expected
 
 
 def test_auto_is_float32_on_other_machines(monkeypatch: pytest.MonkeyPatch):

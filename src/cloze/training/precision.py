@@ -25,8 +25,8 @@ InferencePrecision = Literal["auto", "float32", "bfloat16", "int8"]
 
 _WIDTH_OF_BASE = 768
 _UNMEASURED_IN_INT8 = ("avx512", "other")
-_FASTER_IN_INT8 = ("avx2",)
-"""Kinds of processors on which int8 is faster than float32 and loses at most 0.5 points in each of five tasks."""
+_FASTER_IN_INT8 = ("avx2", "vnni")
+"""Kinds of processors on which int8 is the fastest format and loses at most 0.5 points in each of five tasks."""
 
 
 def resolve_device(name: str) -> torch.device:
@@ -73,24 +73,26 @@ def finetuning_precision(
 ) -> Precision:
     """Return the number format of fine-tuning, in which "auto" is float32 for small encoders on a CPU with AMX.
 
-    An epoch of MRPC with an encoder of 384 took 114 s there in bfloat16, in float32 68 (records/2026-11-26-amx), though
-    forward passes on the same texts again and again are faster in bfloat16.
+    An epoch of MRPC with an encoder of 384 took 114 s there in bfloat16, in float32 68 (records/2026-11-26-amx). oneDNN
+    made its kernels again in every layer; it keeps more of them since (records/2026-11-26-vnni), which has not been
+    measured with AMX.
     """
     is_slower = device.type == "cpu" and instructions.amx and hidden_size < _WIDTH_OF_BASE
     return "float32" if precision == "auto" and is_slower else precision
 
 
-Int8Kind = Literal["vnni", "avx512", "avx2", "other"]
-"""Processors by how they compute int8: vnni adds products in 32 bits, of 8-bit activations; the others take 7 bits."""
+Int8Kind = Literal["amx", "vnni", "avx512", "avx2", "other"]
+"""Processors by how they compute int8: the first two add products in 32 bits and take 8-bit activations, others 7."""
 
 
 def int8_kind(instructions: CpuInstructions) -> Int8Kind:
     """Return the kind of a processor."""
     if instructions.vnni:
-        return "vnni"
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return "other"
-    return "avx512" if instructions.avx512 else "avx2"
+        return "amx" if instructions.amx else "vnni"
+    if instructions.avx512:
+        return "avx512"
+    is_avx2 = platform.machine().lower() in ("x86_64", "amd64") and not instructions.onednn_bf16
+    return "avx2" if is_avx2 else "other"
 
 
 def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> None:
@@ -122,7 +124,8 @@ def fastest_precision(
 ) -> Literal["float32", "bfloat16", "int8"]:
     """Return the number format that "auto" stands for in inference.
 
-    It is int8 only where the records show a gain in speed and a small loss: for BERT on processors with AVX2 alone.
+    It is int8 only where the records show a gain in speed and a small loss: for BERT on processors with AVX2 alone, or
+    with AVX512-VNNI but no AMX, where bfloat16 loses less and is nearly as fast.
 
     Args:
         encoder: the class of the encoder.
@@ -130,11 +133,11 @@ def fastest_precision(
         instructions: those of the CPU.
         processor: name of the CPU.
     """
-    if is_faster_in_bfloat16(device, instructions, processor):
-        return "bfloat16"
     has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     is_measured = encoder is BertModel and device.type == "cpu" and has_kernels
-    return "int8" if is_measured and int8_kind(instructions) in _FASTER_IN_INT8 else "float32"
+    if is_measured and int8_kind(instructions) in _FASTER_IN_INT8:
+        return "int8"
+    return "bfloat16" if is_faster_in_bfloat16(device, instructions, processor) else "float32"
 
 
 def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, processor: str) -> bool:
