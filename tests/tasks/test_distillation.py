@@ -379,8 +379,11 @@ def test_student_with_some_layers_of_the_teacher(config, trained_teacher, tmp_pa
     ours, theirs = load_model(student), load_model(resolve_checkpoint(trained_teacher))
     for parameter, of_teacher in zip(ours.layers[0].parameters(), theirs.layers[1].parameters(), strict=True):
         assert torch.allclose(parameter, of_teacher, atol=1e-6)
+    other = with_teacher(config, trained_teacher, student_layers=(0, 2))
     with pytest.raises(InputError, match=r"has no layer 2 for the student\. Take some of 0 to 1"):
-        finetune(REVIEWS, with_teacher(config, trained_teacher, student_layers=(0, 2)), tmp_path / "other")
+        validate(REVIEWS, other)
+    with pytest.raises(InputError, match=r"has no layer 2 for the student\. Take some of 0 to 1"):
+        finetune(REVIEWS, other, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -489,6 +492,9 @@ def test_closed_form_has_no_teacher(refused, trained_teacher):
 def test_wrong_settings(refused, trained_teacher, tmp_path):
     with pytest.raises(ValueError, match="unlabeled texts need a teacher"):
         DistillationConfig(unlabeled="texts.txt")
+    for setting in ({"weight": 0.5}, {"temperature": 1.0}):
+        with pytest.raises(ValueError, match="temperature and weight need a teacher"):
+            DistillationConfig(**setting)
     for settings in ({"weight": 0.0}, {"weight": 1.5}, {"temperature": 0.0}, {"student_layers": (1, 0)}):
         with pytest.raises(ValueError, match=next(iter(settings))):
             DistillationConfig(**settings)

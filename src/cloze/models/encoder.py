@@ -212,6 +212,13 @@ def get_encoder_class(config: "BertConfig") -> type[Encoder]:
     return ENCODERS[get_model_type(config)]
 
 
+def check_layers(layers: Sequence[int], count: int, *, where: object) -> None:
+    """Refuse layers for a student that an encoder of `count` layers does not have, as `keep_layers` does."""
+    if missing := [layer for layer in layers if not 0 <= layer < count]:
+        what = f"has no layer {missing[0]} for the student"
+        raise InputError(what, where=where, remedy=f"Take some of 0 to {count - 1}")
+
+
 def keep_layers(encoder: Encoder, layers: Sequence[int], *, where: object) -> Encoder:
     """Remove all layers of an encoder but some, and return it.
 
@@ -223,10 +230,7 @@ def keep_layers(encoder: Encoder, layers: Sequence[int], *, where: object) -> En
     Raises:
         InputError: the encoder has no such layer.
     """
-    count = len(encoder.layers)
-    if missing := [layer for layer in layers if not 0 <= layer < count]:
-        what = f"has no layer {missing[0]} for the student"
-        raise InputError(what, where=where, remedy=f"Take some of 0 to {count - 1}")
+    check_layers(layers, len(encoder.layers), where=where)
     encoder.layers = nn.ModuleList(encoder.layers[layer] for layer in layers)
     encoder.config = dataclasses.replace(encoder.config, num_hidden_layers=len(layers))
     return encoder

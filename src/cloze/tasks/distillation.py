@@ -11,6 +11,8 @@ from torch import Tensor, nn
 IMPOSSIBLE = -1e9
 """Logit of padding, which is not infinite: the divergence of two impossible classes is 0, not NaN."""
 
+_TEMPERATURE, _WEIGHT = 2.0, 0.9
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DistillationConfig:
@@ -22,9 +24,9 @@ class DistillationConfig:
     """SHA-256 of the teacher, set at the start of the run; another teacher is refused."""
     unlabeled: str | None = None
     """More texts to learn from, in the format of `cloze predict`; only the teacher says what is right."""
-    temperature: float = 2.0
+    temperature: float = _TEMPERATURE
     """Divides the logits of both; a higher one stresses the less probable classes. Numbers and cosines have none."""
-    weight: float = 0.9
+    weight: float = _WEIGHT
     """Share of the teacher's outputs in the loss; labels have the rest. Hinton et al. give labels a low weight."""
     student_layers: tuple[int, ...] = ()
     """The layers of the initial model that the student keeps, counted from 0; empty keeps all (Sanh et al. 2019)."""
@@ -34,8 +36,11 @@ class DistillationConfig:
             raise ValueError(f"temperature {self.temperature} is not positive and finite")
         if not 0 < self.weight <= 1:
             raise ValueError(f"weight {self.weight} is not above 0 and at most 1")
-        if self.unlabeled is not None and self.teacher is None:
-            raise ValueError("unlabeled texts need a teacher")
+        if self.teacher is None:
+            if self.unlabeled is not None:
+                raise ValueError("unlabeled texts need a teacher")
+            if (self.temperature, self.weight) != (_TEMPERATURE, _WEIGHT):
+                raise ValueError("temperature and weight need a teacher")
         layers = list(self.student_layers)
         if layers != sorted(set(layers)) or min(layers, default=0) < 0:
             raise ValueError(f"student_layers {layers} must be distinct, in order, and 0 or more")

@@ -14,7 +14,7 @@ from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
-from cloze.models.encoder import Encoder, find_encoder, keep_layers, with_dropout
+from cloze.models.encoder import Encoder, check_layers, find_encoder, keep_layers, with_dropout
 from cloze.models.quantization import refuse_int8
 from cloze.models.torch_internals import cpu_instructions
 from cloze.optional_dependencies import require
@@ -101,9 +101,9 @@ def prepare_data(
     config = replace(config, model_commit=commit_of(start))
     refuse_int8(start, "trained")
     encoder_config = load_config(start)
-    _check_encoder_settings(
-        task, config, len(config.distillation.student_layers) or encoder_config.num_hidden_layers
-    )
+    student_layers = config.distillation.student_layers
+    check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
+    _check_encoder_settings(task, config, len(student_layers) or encoder_config.num_hidden_layers)
     limit = encoder_config.max_position_embeddings
     tokenizer = Tokenizer.load(start)
     if config.max_seq_length > limit:

@@ -24,9 +24,9 @@ _CACHED_KERNELS = {"batches": 256, "requests": 64}
 def configure_process_memory(work: Literal["batches", "requests"] = "batches") -> None:
     """Bound the memory that glibc and oneDNN keep for later computations.
 
-    Batches, of training or of many texts: glibc keeps large freed blocks for the next one. By default it returns them,
-    and their pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time there, int8
-    inference up to half.
+    Batches, of training or of many texts: glibc keeps large freed blocks for the next one. By default it returns many
+    of them, and their pages are faulted in one by one; a training step on a CPU then spends 5 to 20% of its time
+    there, int8 inference up to half.
 
     Requests to a server that runs for weeks: glibc returns large freed blocks to the system. By default it keeps ever
     larger ones, and as lengths vary, the gaps between them add up.

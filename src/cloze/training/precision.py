@@ -125,7 +125,7 @@ def fastest_precision(
     """Return the number format that "auto" stands for in inference.
 
     It is int8 only where the records show a gain in speed and a small loss: for BERT on processors with AVX2 alone, or
-    with AVX512-VNNI but no AMX, where bfloat16 loses less and is nearly as fast.
+    with AVX512-VNNI. With AMX, bfloat16 is nearly as fast and loses less.
 
     Args:
         encoder: the class of the encoder.
