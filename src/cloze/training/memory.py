@@ -18,7 +18,7 @@ _NEVER = 2**31 - 1
 _LARGE = 2**30
 _RETURNED = 2**24
 _MAPPED = 2**22
-_CACHED_KERNELS = {"batches": 256, "requests": 64}
+_CACHED_KERNELS = {"batches": 256, "requests": 8}
 
 
 def configure_process_memory(work: Literal["batches", "requests"] = "batches") -> None:
@@ -32,8 +32,8 @@ def configure_process_memory(work: Literal["batches", "requests"] = "batches") -
     larger ones, and as lengths vary, the gaps between them add up.
 
     oneDNN computes in bfloat16 and int8 with a kernel of half a megabyte for each shape, and takes longer to make one
-    than to use it. A step of fine-tuning has up to six for each length of its texts, the same in all layers. oneDNN
-    reads the limit from the environment when it first computes.
+    than to use it. A step of fine-tuning has up to six for each length of its texts, the same in all layers; a server
+    keeps those of one forward pass. oneDNN reads the limit from the environment when it first computes.
 
     The settings are those of the whole process, so the program chooses them, not the library. glibc's have an effect on
     Linux only.
