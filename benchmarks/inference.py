@@ -1,13 +1,15 @@
 """`python -m benchmarks inference`: every comparison of inference on this machine, as one table."""
 
 import json
+import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
 import tyro
@@ -22,6 +24,7 @@ from benchmarks.start import Start
 from cloze.cli.options import Model, OptionalPath
 from cloze.tables import text_table
 from cloze.training.precision import processor
+from experiments.differences import paired_difference
 
 _SERVED_TOKENS = 32
 
@@ -107,26 +110,57 @@ class Inference(Benchmark):
             yield "MRPC, seconds of an epoch in bfloat16", bar, finetune
 
     def _server_rows(self) -> list[tuple[str, ...]]:
-        """Compare a server in int8 with one in float32, on requests of one short text."""
-        work = f"server, {_SERVED_TOKENS} tokens a text, int8"
+        """Compare servers in int8 and in bfloat16 with one in float32, on requests of one short text."""
+        work = f"server, {_SERVED_TOKENS} tokens a text"
+        bars = {"int8": "1.6", "bfloat16": ""}
         if shutil.which("wrk") is None:
-            return [(work, "the same in float32", "not measured: wrk is not installed", "", "1.6", "", "")]
+            return [
+                (
+                    f"{work}, {precision}",
+                    "the same in float32",
+                    "not measured: wrk is not installed",
+                    "",
+                    bar,
+                    "",
+                    "",
+                )
+                for precision, bar in bars.items()
+            ]
         body = json.dumps({"inputs": text_of_length(self.model, _SERVED_TOKENS)})
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            rates: dict[str, list[float]] = {}
             urls = {
                 precision: stack.enter_context(server(self.model, "--precision", precision))[1]
-                for precision in ("int8", "float32")
+                for precision in (*bars, "float32")
             }
+            rates: dict[str, list[float]] = {precision: [] for precision in urls}
             for number in range(1 + self.rounds):
                 for precision, url in urls.items():
                     seconds = max(1, round(2 * self.min_seconds))
                     rate, _ = Client(f"{url}/embed", folder).closed_loop(body, seconds=seconds)
                     if number:
-                        rates.setdefault(precision, []).append(rate)
-        ratio = sum(rates["int8"]) / sum(rates["float32"])
-        return [(work, "the same in float32", f"{ratio:.2f}x", "", "1.6", "", "")]
+                        rates[precision].append(rate)
+        return [
+            (
+                f"{work}, {precision}",
+                "the same in float32",
+                *_times(rates[precision], rates["float32"]),
+                bar,
+                "",
+                "",
+            )
+            for precision, bar in bars.items()
+        ]
+
+
+def _times(ours: Sequence[float], theirs: Sequence[float]) -> tuple[str, str]:
+    """Return the geometric mean of the ratios of rates in the same rounds, and its interval."""
+    logs = [[math.log(rate) for rate in rates] for rates in (ours, theirs)]
+    times = f"{math.exp(fmean(logs[0]) - fmean(logs[1])):.2f}x"
+    if len(ours) == 1:
+        return times, ""
+    ratio = paired_difference(*logs)
+    return times, f"{math.exp(ratio.low):.2f} to {math.exp(ratio.high):.2f}"
 
 
 def _installed(peers: str) -> str:
