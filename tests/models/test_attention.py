@@ -47,6 +47,20 @@ def test_dropout_applies_to_attention_weights(packed):
     torch.testing.assert_close(contexts.mean(0), torch.ones_like(key), atol=0.2, rtol=0)
 
 
+def test_short_groups_in_bfloat16_are_computed_in_float32(packed):
+    query, key, value = (tensor.detach() for tensor in query_key_value(packed, torch.bfloat16))
+    query.requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        context = grouped_attention(query, key, value, packed, 0.0)
+    scaled_twice = (
+        query * 5**-0.5
+    ).float() * 5**0.5  # the scaled query is the one other number that is rounded
+    expected = grouped_attention(scaled_twice, key.float(), value.float(), packed, 0.0)
+    torch.testing.assert_close(context, expected.to(torch.bfloat16), rtol=2**-7, atol=0)
+    context.sum().backward()
+    assert query.grad.dtype == torch.bfloat16
+
+
 def test_cpu_selects_grouped_attention(packed):
     assert select_backend(query_key_value(packed)[0]) is grouped_attention
 

@@ -20,6 +20,12 @@ AttendsTo: TypeAlias = Literal["all", "left", "right"]
 MAX_LENGTH_OF_SCORES = 1024
 """Longer sequences are attended to by blocks: all scores of one with 8,192 tokens take 256 MB a head."""
 
+MIN_TOKENS_IN_BFLOAT16 = 128
+"""Smaller length groups are attended to in float32 on a CPU, where oneDNN makes a bfloat16 kernel for each shape.
+
+With texts of ever other lengths, making them takes longer than the products (records/2026-11-26-vnni).
+"""
+
 AttentionBackend: TypeAlias = Callable[[Tensor, Tensor, Tensor, PackedBatch, float, AttendsTo], Tensor]
 """From query, key and value to the context, [T, N, H] each: softmax(Q K' / sqrt(H)) V within each sequence."""
 
@@ -89,6 +95,14 @@ def _attend_group(
     dropout_prob: float,
     attends_to: AttendsTo,
 ) -> Tensor:
+    is_bfloat16_on_cpu = scaled_query_RNH.device.type == "cpu" and scaled_query_RNH.dtype == torch.bfloat16
+    if is_bfloat16_on_cpu and len(scaled_query_RNH) < MIN_TOKENS_IN_BFLOAT16:
+        with torch.autocast("cpu", enabled=False):
+            context_RNH = _attend_group(
+                scaled_query_RNH.float(), key_RNH.float(), value_RNH.float(), group, dropout_prob, attends_to
+            )
+        return context_RNH.to(scaled_query_RNH.dtype)
+
     def by_head(values_RNH: Tensor) -> Tensor:
         return values_RNH.view(group.count, group.length, *values_RNH.shape[1:]).transpose(1, 2)
 
