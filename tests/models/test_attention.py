@@ -52,9 +52,8 @@ def test_short_groups_in_bfloat16_are_computed_in_float32(packed):
     query.requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         context = grouped_attention(query, key, value, packed, 0.0)
-    scaled_twice = (
-        query * 5**-0.5
-    ).float() * 5**0.5  # the scaled query is the one other number that is rounded
+    # the scaled query is the one other number that is rounded
+    scaled_twice = (query * 5**-0.5).float() * 5**0.5
     expected = grouped_attention(scaled_twice, key.float(), value.float(), packed, 0.0)
     torch.testing.assert_close(context, expected.to(torch.bfloat16), rtol=2**-7, atol=0)
     context.sum().backward()
