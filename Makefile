@@ -3,17 +3,23 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # two processes, a thread each
+TORCH := 'torch>=2.11,<2.14'
+TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-long lint format docs page clean
+.PHONY: demo test check test-exhaustive lint format docs page clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cloze demo
 
 test: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long"  # two processes, a thread each
+	$(PYTEST) -m "not slow and not exhaustive"
 
-test-long: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m long --timeout 1800
+check: lint  # what .ci/run runs
+	$(PYTEST) -m "not exhaustive"
+
+test-exhaustive: $(VENV)/.installed-dev
+	$(PYTEST) --dist worksteal -m exhaustive --timeout 1800
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
@@ -37,6 +43,8 @@ clean:
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	command -v nvidia-smi > /dev/null || $(BIN)/python -m pip install --quiet --retries 0 --timeout 10 \
+		$(TORCH) --index-url $(TORCH_CPU_INDEX) || echo "torch's CPU index is not reachable; installing the default build" >&2
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 

@@ -21,7 +21,7 @@ from cloze.ray_cluster import RayCluster
 pytest.importorskip("ray", reason="needs the package ray")
 
 # Ray leaves sockets and files to the garbage collector and uses deprecated names
-pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.long]
+pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("ignore::Warning"), pytest.mark.exhaustive]
 
 
 def _square(number: int) -> int:

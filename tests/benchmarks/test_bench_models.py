@@ -105,7 +105,7 @@ def test_int8_vectors_are_compared_with_float32(minilm: Path, texts: Path):
     assert 0 < result.record["sides"][0]["share_of_limit"] < 1
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_all_comparisons_are_one_table(minilm: Path, tmp_path: Path):
     pytest.importorskip("onnxruntime")
     lines = ["the dog runs over the hill " * 5, "stocks fell again on monday " * 5]
@@ -150,7 +150,7 @@ def test_no_text_of_a_length(checkpoint: Path, lines: Path):
         Latency(model=checkpoint, input=lines, tokens=30).run()
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_processes_give_equal_answers(checkpoint: Path):
     run = checkpoint.parent
     write_run_files(run, {"latest": checkpoint.name})

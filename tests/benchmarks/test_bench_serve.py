@@ -73,7 +73,7 @@ def test_wrong_flags_are_refused(wrong: dict[str, float]) -> None:
         Serve(model=Path("model"), **wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_short_load(minilm: Path) -> None:
     if shutil.which("wrk") is None or shutil.which("hey") is None:
         pytest.skip("needs wrk and hey")

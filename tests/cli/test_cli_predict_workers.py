@@ -41,7 +41,7 @@ def predict(samples: Samples, texts: Path, cloze: Cloze) -> Callable[[str], byte
     return run
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_processes_predict_what_one_does(predict: Callable[[str], bytes], texts: Path) -> None:
     expected = predict("")
     assert expected.count(b"\n") == texts.read_bytes().count(b"\n") > 600
@@ -58,7 +58,7 @@ def test_workers_are_refused_for_work_of_one_process(samples: Samples, texts: Pa
 
 # Ray leaves sockets and files to the garbage collector, and warns of its own deprecations
 @pytest.mark.filterwarnings("ignore::Warning")
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_cluster_predicts_what_one_process_does_when_a_machine_is_lost(
     two_machines: Any,
     samples: Samples,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from samples import NANO_TASK, Samples
 
-pytestmark = [pytest.mark.long, pytest.mark.protected]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.protected]
 
 
 def start(command: str) -> "subprocess.Popen[str]":

@@ -226,7 +226,7 @@ def test_a_kill_between_two_writes_leaves_no_file_that_seems_damaged(
 FLIPS = 150
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 @pytest.mark.trials("corruption", FLIPS)
 def test_info_finds_any_flipped_bit(samples: Samples, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_an_export_does_not_report_home(samples: Samples, tmp_path: Path) -> Non
     assert list((tmp_path / "home").rglob("*")) == []
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 def test_no_verb_looks_up_another_machine(samples: Samples, tmp_path: Path) -> None:
     assert set(COMMANDS) | WITHOUT == set(VERBS)
@@ -107,7 +107,7 @@ assert all(os.environ[name] == value for name, value in TELEMETRY_SWITCHES[sys.a
 """
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("package", TELEMETRY_SWITCHES)
 def test_an_import_leaves_no_files(package: str, tmp_path: Path) -> None:
     if find_spec(package) is None:

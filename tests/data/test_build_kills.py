@@ -105,7 +105,7 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-TWENTY_KILLS = [pytest.mark.long, pytest.mark.trials("kill", 20)]
+TWENTY_KILLS = [pytest.mark.exhaustive, pytest.mark.trials("kill", 20)]
 BY_WORKERS, BY_THIS_PROCESS = 300_000, 32_000_000
 """Sizes of shards: small ones are read by the workers; of a single large one each worker makes parts."""
 

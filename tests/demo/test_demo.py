@@ -92,7 +92,7 @@ def test_the_recipe_of_the_demo_is_found() -> None:
     assert config.model.size == "tiny"
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_full_demo_classifies_authors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "-o", str(tmp_path / "demo-run")]) == 0
     printed = capsys.readouterr()

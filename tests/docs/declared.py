@@ -65,7 +65,7 @@ PAGES = {
             "cloze demo": TAKES_MINUTES,
             "cloze serve": SERVES,
         },
-        is_long=True,
+        is_exhaustive=True,
     ),
     "docs/your-text.md": Page(
         inputs="my-texts=texts my-field.txt=field.txt other-texts.txt=text.txt",
@@ -80,12 +80,12 @@ PAGES = {
     ),
     "docs/reference/table-files.md": Page(inputs="MODEL=run films.csv"),
     "docs/guides/messy-csv.md": Page(inputs="tickets.csv=text:0"),
-    "docs/guides/imbalanced-classes.md": Page(inputs="examples", is_long=True),
-    "docs/guides/learning-rate.md": Page(inputs="examples", is_long=True),
+    "docs/guides/imbalanced-classes.md": Page(inputs="examples", is_exhaustive=True),
+    "docs/guides/learning-rate.md": Page(inputs="examples", is_exhaustive=True),
     "docs/guides/overfitting.md": Page(
         inputs="examples",
         replaced={"--examples 100": "--examples 8", "epochs=12": "epochs=2"},
-        is_long=True,
+        is_exhaustive=True,
     ),
     "docs/guides/small-model.md": Page(
         inputs="examples authors", replaced={"--student-layers 0,2": "--student-layers 0"}
@@ -125,7 +125,7 @@ PAGES = {
     ),
     "docs/guides/paper-tables.md": Page(
         inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad",
-        is_long=True,
+        is_exhaustive=True,
     ),
     "docs/guides/studies.md": Page(
         not_run={
@@ -143,7 +143,7 @@ PAGES = {
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt train.conll=tagged.conll",
         replaced={"--student-layers 0,2,4,5": "--student-layers 0"},
         not_run={"cloze serve": SERVES},
-        is_long=True,
+        is_exhaustive=True,
     ),
     "docs/models.md": Page(
         inputs=(
@@ -212,13 +212,13 @@ PAGES = {
     "docs/claims/fine-tuning.md": Page(inputs="MODEL=minilm", tolerance=0.2),
     "docs/claims/learned.md": Page(
         inputs="conll2003=shared/data/ner/conll2003 SST-2=shared/data/glue/SST-2",
-        is_long=True,
+        is_exhaustive=True,
         tolerance=0.1,
     ),
     "docs/claims/results.md": Page(),
     "docs/claims/ablations.md": Page(inputs="records"),
     "docs/claims/vectors.md": Page(
-        inputs="STS-B=shared/data/glue/STS-B SST-2=shared/data/glue/SST-2", is_long=True
+        inputs="STS-B=shared/data/glue/STS-B SST-2=shared/data/glue/SST-2", is_exhaustive=True
     ),
     "docs/claims/inside.md": Page(inputs="MODEL=minilm"),
     "docs/audit.md": Page(inputs="DATASET=data"),
@@ -248,7 +248,7 @@ PAGES = {
             },
             "python -m benchmarks pretrain --device cuda": "needs a GPU",
         },
-        is_long=True,
+        is_exhaustive=True,
     ),
     "docs/quantization.md": Page(inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv"),
     "docs/scale.md": Page(),
@@ -269,7 +269,7 @@ PAGES = {
             "-m MODEL -d train.conll": "-m MODEL -d train.conll --set feature-tagging.lstm_size=8"
             " --set feature-tagging.context=sentence",
         },
-        is_long=True,
+        is_exhaustive=True,
     ),
     "docs/reference/recipes.md": Page(
         inputs="TEXT=texts DATASET=data MODEL=run MRPC=glue/MRPC",
@@ -282,7 +282,7 @@ PAGES = {
         not_run={
             "python -m experiments": "takes hours; tests/experiments/test_ablations.py runs a small one"
         },
-        is_long=True,
+        is_exhaustive=True,
     ),
 }
 """Pages by path; pages without commands and examples are left out."""

@@ -34,7 +34,7 @@ class Page:
     """Parts of commands and examples that would take too long, and their replacements."""
     not_run: Mapping[str, str] = field(default_factory=dict)
     """Beginnings of commands and examples that are not run, with the reason."""
-    is_long: bool = False
+    is_exhaustive: bool = False
     tolerance: float = 0.0
     """Allowed difference of numbers with a decimal point, relative above 1: training differs between processors."""
 

@@ -9,7 +9,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path.append(str(EXAMPLES))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_examples_are_up_to_date(tmp_path: Path) -> None:
     from make_examples import main
 

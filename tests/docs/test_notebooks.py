@@ -30,7 +30,7 @@ def test_outputs_are_complete_and_small(path: Path) -> None:
     assert "/home/" not in text + path.read_text("utf-8")
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Jupyter's own packages
 def test_notebooks_run(minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))

@@ -21,7 +21,7 @@ PATHS = [
     *sorted(path for path in DOCS.rglob("*.md") if DOCS / "records" not in path.parents),
 ]
 RUN = [
-    pytest.param(name, page, marks=[pytest.mark.long] if page.is_long else [], id=name)
+    pytest.param(name, page, marks=[pytest.mark.exhaustive] if page.is_exhaustive else [], id=name)
     for name, page in PAGES.items()
 ]
 

@@ -21,7 +21,7 @@ from cloze.cli import VERBS  # noqa: E402
 PAGES = "\n".join(path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md")))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_site_builds_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     command = [
         sys.executable,

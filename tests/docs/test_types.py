@@ -26,7 +26,7 @@ NOT_CHECKED = (
 )
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_python_examples_are_typed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     api = pytest.importorskip("mypy.api")
     files = []

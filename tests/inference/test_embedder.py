@@ -72,7 +72,7 @@ def test_sentence_transformers_gives_the_same_vectors(
         np.testing.assert_allclose(ours(texts[:2]), expected, atol=1e-6)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_max_seq_length_of_sentence_transformers_6_is_the_tokenizers(minilm: Path, tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     theirs = library.SentenceTransformer(str(minilm), device="cpu")

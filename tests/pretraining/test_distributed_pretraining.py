@@ -60,8 +60,8 @@ def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Pa
         (2, DistributionConfig(), 1e-6),
         (3, DistributionConfig(), 1e-6),
         (2, SHARDED, 1e-6),
-        pytest.param(2, DistributionConfig(reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.long),
-        pytest.param(2, replace(SHARDED, reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.long),
+        pytest.param(2, DistributionConfig(reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.exhaustive),
+        pytest.param(2, replace(SHARDED, reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.exhaustive),
     ],
     ids=["two", "three", "sharded", "bfloat16", "sharded-bfloat16"],
 )
@@ -91,7 +91,7 @@ def test_run_with_init_is_evaluated_first_on_sharded_ranks(quiet, alone, tmp_pat
 
 @pytest.mark.parametrize(
     "distribution",
-    [DistributionConfig(), pytest.param(SHARDED, marks=pytest.mark.long)],
+    [DistributionConfig(), pytest.param(SHARDED, marks=pytest.mark.exhaustive)],
     ids=["replicated", "sharded"],
 )
 def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path, distribution):
@@ -198,7 +198,7 @@ def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:
     raise AssertionError(f"no step {step} in {seconds} seconds")
 
 
-@pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.exhaustive)])
 def test_killed_rank_ends_the_others_and_is_named(nano, tmp_path, killed):
     """Without torchrun the first rank keeps the roll, and takes it with it."""
     ranks = Ranks(2, pretrain, replace(nano, steps=5000), tmp_path / "run")
@@ -255,7 +255,7 @@ def test_torchrun_restarts_a_killed_run_and_it_resumes(nano, tmp_path):
     _kill_and_restart(nano, tmp_path, kills=1)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
 def test_ten_kills_and_restarts_are_bit_identical(nano, tmp_path):
@@ -285,7 +285,7 @@ def _kill_and_restart(nano: PretrainConfig, tmp_path: Path, *, kills: int) -> No
     assert_same_run(tmp_path / "whole", run)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_two_launchers_act_as_two_machines(nano, tmp_path):
     assert Ranks(2, pretrain, nano, tmp_path / "one-machine").join() == [0, 0]
     settings = _settings(nano, tmp_path / "settings.toml")

@@ -89,7 +89,7 @@ def test_resume_of_a_fast_recipe_is_bit_identical_after_sigkill(nano, tmp_path):
     _kill_until_done(_with_all_ingredients(config), tmp_path, kills=2, seed=4)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.trials("kill", 60)
 @pytest.mark.parametrize("seed", [2, 3])

@@ -141,7 +141,7 @@ def test_settings_of_another_encoder_are_refused(settings: dict[str, object], me
         ModelConfig(**settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_texts_of_8192_tokens_are_trained_on(nano: PretrainConfig, tmp_path: Path) -> None:
     config = replace(
         nano,

@@ -250,7 +250,7 @@ def test_hundreds_of_abusive_connections(served: ServerProcess) -> None:
         slow.close()
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_thousands_of_abusive_connections(served: ServerProcess) -> None:
     with unharmed(served):
         slow = SlowBodies(served.port, 200)
@@ -278,7 +278,7 @@ def test_more_connections_than_files_are_closed_without_a_log(directories: Mappi
     assert len(served.log) <= 1
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_connection_without_a_head_is_closed(served: ServerProcess) -> None:
     for data in (b"", HEAD):
         with socket.create_connection(("127.0.0.1", served.port), timeout=120) as connection:

@@ -164,7 +164,7 @@ def test_every_view_opens_on_an_example(browser: Any, address: str, screenshots:
     "screen",
     [
         pytest.param("light", marks=()),
-        *(pytest.param(each, marks=pytest.mark.long) for each in ("dark", "phone")),
+        *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("dark", "phone")),
     ],
 )
 def test_nothing_keeps_people_out(browser: Any, address: str, screen: str) -> None:

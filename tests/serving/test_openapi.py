@@ -60,7 +60,7 @@ def test_openapi_is_true(app: FastAPI) -> None:
     assert _attack(app, requests_of_a_route=12) > 100
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 def test_openapi_is_true_of_thousands_of_requests(app: FastAPI) -> None:
     assert _attack(app, requests_of_a_route=320) >= 5000

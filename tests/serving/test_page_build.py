@@ -42,7 +42,7 @@ def test_the_built_files_are_those_of_the_sources() -> None:
         assert (PAGE / path.name).read_bytes() == path.read_bytes(), "run make page"
 
 
-@pytest.mark.long  # asks the npm registry
+@pytest.mark.exhaustive  # asks the npm registry
 def test_a_build_from_the_lock_file_gives_the_same_bytes(tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("needs node and npm")

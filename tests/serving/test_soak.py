@@ -34,7 +34,7 @@ def _requests(count: int, seed: int) -> list[list[str]]:
     return requests
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.trials("request", WARM_UP + REQUESTS)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.timeout(1800)

@@ -40,7 +40,7 @@ def weights_of(run: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_processes_give_the_same_results_as_one(config, tmp_path, capsys):
     config = replace(config, grid=GridConfig(learning_rates=(5e-3, 1e-3)), seeds=2)
     alone = finetune(REVIEWS, config, tmp_path / "alone")
@@ -74,7 +74,7 @@ def _lose_a_machine(cluster: Any, run: Path, finished_before: list[int]) -> None
 
 # Ray's own modules leave sockets and files to the garbage collector, and name what they will not need any more
 @pytest.mark.filterwarnings("ignore::Warning")
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_cluster_with_a_lost_machine_gives_the_same_results(two_machines, config, tmp_path, monkeypatch):
     config = replace(config, epochs=6)
     finetune(REVIEWS, config, tmp_path / "alone")

@@ -140,7 +140,7 @@ def test_first_megabyte_of_real_text(shared, name):
     _assert_equal_to_library(_published(shared, VOCABULARIES.get(name, "bert-base-uncased")), lines)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TEXT_SETS)
 def test_all_real_text(shared, name):
     ours = _published(shared, VOCABULARIES.get(name, "bert-base-uncased"))
