@@ -82,7 +82,7 @@ def _load_graph(
     precision: Literal["float32", "int8"],
     load: Callable[[Path], RunGraph],
 ) -> EncodeInBatches:
-    """Export the model, and run the graph as docs/export.md does, on texts sorted by length."""
+    """Export the model, and run the graph as docs/guides/export.md does, on texts sorted by length."""
     require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
     from cloze.export.onnx import MODEL_FILE, export_onnx
 

@@ -183,7 +183,7 @@ def test_accent_counts_do_not_depend_on_parts(tmp_path, capsys):
 
 
 def test_the_table_of_scripts_shows_what_the_tokenizer_does():
-    page = (Path(__file__).parents[2] / "docs" / "vocabulary.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "vocabulary.md").read_text("utf-8")
     rows = re.findall(r"^\| [^|]+ \| `([^`]+)` becomes `([^`]+)` \|", page, re.MULTILINE)
     assert len(rows) >= 9
     normalizer = normalizers.BertNormalizer(lowercase=True)

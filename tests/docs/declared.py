@@ -67,7 +67,7 @@ PAGES = {
         },
         is_exhaustive=True,
     ),
-    "docs/your-text.md": Page(
+    "docs/guides/your-text.md": Page(
         inputs="my-texts=texts my-field.txt=field.txt other-texts.txt=text.txt",
         replaced={
             "--budget 60m": "--steps 4",
@@ -75,7 +75,7 @@ PAGES = {
             "--add 500": "--add 2",
         },
     ),
-    "docs/your-data.md": Page(
+    "docs/guides/your-data.md": Page(
         inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt",
     ),
     "docs/reference/table-files.md": Page(inputs="MODEL=run films.csv"),
@@ -139,13 +139,13 @@ PAGES = {
         inputs="bert=checkpoint field.txt wiki.txt=text.txt",
         replaced={"--add 500": "--add 2", "--steps 10000": "--steps 2"},
     ),
-    "docs/distillation.md": Page(
+    "docs/guides/distillation.md": Page(
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt train.conll=tagged.conll",
         replaced={"--student-layers 0,2,4,5": "--student-layers 0"},
         not_run={"cloze serve": SERVES},
         is_exhaustive=True,
     ),
-    "docs/models.md": Page(
+    "docs/guides/models.md": Page(
         inputs=(
             "GOOGLE=google_bert HUB=checkpoint SENTENCES=minilm OLD=old_model lines.txt "
             "reviews.tsv my-texts=texts"
@@ -164,7 +164,7 @@ PAGES = {
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt data",
         replaced={"--steps 10000": "--steps 2"},
     ),
-    "docs/text.md": Page(
+    "docs/reference/text.md": Page(
         inputs=(
             "my-texts=texts vocab wikipedia=texts novels=texts crawl deduplicated=crawl vocabulary=vocab"
         ),
@@ -177,11 +177,11 @@ PAGES = {
             "cloze predict classification -m reviews s3://": "likewise; tests/cli/test_cli_object_stores.py",
         },
     ),
-    "docs/vocabulary.md": Page(
+    "docs/guides/vocabulary.md": Page(
         inputs=("my-texts=texts held-out.txt=text.txt bert-base-uncased=vocab my-field.txt=field.txt"),
         replaced={"--add 500": "--add 2"},
     ),
-    "docs/tokenizer.md": Page(),
+    "docs/reference/tokenizer.md": Page(),
     "docs/ablations.md": Page(
         inputs="DATASET=data",
         replaced={"--budget 10m": "--steps 2"},
@@ -222,9 +222,9 @@ PAGES = {
     ),
     "docs/claims/inside.md": Page(inputs="MODEL=minilm"),
     "docs/audit.md": Page(inputs="DATASET=data"),
-    "docs/embeddings.md": Page(inputs="MODEL=minilm banks.txt=text:0"),
-    "docs/explanations.md": Page(inputs="reviews model=run new-reviews.txt=lines.txt"),
-    "docs/explorer.md": Page(
+    "docs/guides/embeddings.md": Page(inputs="MODEL=minilm banks.txt=text:0"),
+    "docs/guides/explanations.md": Page(inputs="reviews model=run new-reviews.txt=lines.txt"),
+    "docs/guides/explorer.md": Page(
         inputs="RUN=run CLASSIFIER=reviews",
         replaced={
             "cloze serve -m mini=RUN -m reviews=CLASSIFIER": (
@@ -233,8 +233,8 @@ PAGES = {
             )
         },
     ),
-    "docs/export.md": Page(inputs="MODEL=reviews", not_run={"pip install": INSTALLS}),
-    "docs/files.md": Page(
+    "docs/guides/export.md": Page(inputs="MODEL=reviews", not_run={"pip install": INSTALLS}),
+    "docs/reference/files.md": Page(
         inputs="texts vocabulary=vocab",
         replaced={"$SLURM_ARRAY_TASK_ID/64": "1/1"},
     ),
@@ -250,9 +250,9 @@ PAGES = {
         },
         is_exhaustive=True,
     ),
-    "docs/quantization.md": Page(inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv"),
+    "docs/guides/quantization.md": Page(inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv"),
     "docs/scale.md": Page(),
-    "docs/serving.md": Page(
+    "docs/guides/serving.md": Page(
         not_run={
             "pip install": INSTALLS,
             "cloze serve": SERVES,

@@ -1,4 +1,4 @@
-"""The call tables of docs/architecture.md: every function exists and is named where it is called."""
+"""The call tables of docs/explanation/architecture.md: every function exists and is named where it is called."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "architecture.md"
 _ROW = re.compile(r"^\| (\d+) \| `(cloze[\w.]+)` \| (\d*) ?\|", re.MULTILINE)
 
 

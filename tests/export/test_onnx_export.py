@@ -159,7 +159,7 @@ def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> Non
     vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
     export.export_onnx(directory, tmp_path / "graph")
-    docs = (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8")
+    docs = (Path(__file__).parents[2] / "docs" / "guides" / "export.md").read_text("utf-8")
     [block] = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
     texts = re.search(r"encode_batch\((.*)\)", block)
     assert texts is not None

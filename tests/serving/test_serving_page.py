@@ -1,4 +1,4 @@
-"""docs/serving.md: every curl of it is answered, and what it says of limits is so."""
+"""docs/guides/serving.md: every curl of it is answered, and what it says of limits is so."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from cloze.serving.app import create_app
 from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS, Limits
 from cloze.serving.served_model import ServedModel
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "serving.md"
 TEXT = PAGE.read_text("utf-8")
 COMMAND = next(line for line in TEXT.splitlines() if line.startswith("cloze serve"))
 COMMANDS = [

@@ -1,4 +1,4 @@
-"""The table of differences in docs/tokenizer.md has the measured numbers."""
+"""The table of differences in docs/reference/tokenizer.md has the measured numbers."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.protected
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tokenizer.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tokenizer.md"
 
 
 @pytest.mark.skipif(

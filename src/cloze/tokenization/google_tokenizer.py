@@ -1,7 +1,7 @@
 """Google's BERT tokenizer in plain Python: slow, and exact for every text.
 
-`cloze.tokenization.tokenizer`, the default, differs from it only for rare Unicode (docs/tokenizer.md lists where). The
-results follow the Unicode version of the Python that runs it.
+`cloze.tokenization.tokenizer`, the default, differs from it only for rare Unicode:
+docs/reference/tokenizer.md lists where. The results follow the Unicode version of the Python that runs it.
 
 Source: google-research/bert tokenization.py @eedf571.
 """
