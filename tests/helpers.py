@@ -1,11 +1,14 @@
 """Helpers of many tests: excerpts of a novel, a counting progress bar, file contents, damage."""
 
 import lzma
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
 
@@ -25,6 +28,21 @@ def write_novel(path: Path, num_paragraphs: int) -> Path:
     """Write an excerpt as documents separated by blank lines."""
     path.write_text("\n\n".join(grouped(novel_paragraphs(num_paragraphs))) + "\n", encoding="utf-8")
     return path
+
+
+def make_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return a directory that `make` fills once per pytest session, for all workers of pytest-xdist."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    directory, finished = root / name, root / f"{name}.finished"
+    with FileLock(root / f"{name}.lock"):
+        if not finished.exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            make(directory)
+            finished.touch()
+    return directory
 
 
 class CountingBar:
