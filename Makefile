@@ -24,6 +24,8 @@ test-exhaustive: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	git ls-files -z '*.py' '*.md' '*.ipynb' '*.ts' '*.tsx' '*.mjs' | xargs -0 $(BIN)/codespell
+	$(BIN)/python .ci/names.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
