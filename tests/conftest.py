@@ -180,14 +180,8 @@ def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     cluster.shutdown()
 
 
-TRIALS = {
-    "kill": "outputs lost",
-    "corruption": "silent",
-    "bad input": "unclear",
-    "attack": "let in",
-    "request": "failed",
-}
-"""Kinds of trials of faults, and the name of a failure."""
+TRIALS = ("kill", "corruption", "bad input", "attack", "request")
+"""Kinds of trials of faults."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -199,17 +193,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print how many faults were tried, and how many of the tests with them failed."""
-    for kind, failure in TRIALS.items():
-        counts, failed = 0, 0
+    for kind in TRIALS:
+        counts, tests, failed = 0, 0, 0
         for outcome in ("passed", "failed", "error"):
             for report in terminalreporter.getreports(outcome):
                 # a file that cannot be collected has no properties
-                count = dict(getattr(report, "user_properties", ())).get(f"trials: {kind}", 0)
-                counts += count
-                failed += outcome != "passed" and count > 0
+                if count := dict(getattr(report, "user_properties", ())).get(f"trials: {kind}", 0):
+                    counts, tests, failed = counts + count, tests + 1, failed + (outcome != "passed")
         if counts:
             plural = "" if counts == 1 else "s"
-            terminalreporter.write_line(f"{counts:,} {kind}{plural}: {failed} {failure}")
+            terminalreporter.write_line(f"{counts:,} {kind}{plural} in {tests:,} tests, {failed} failed")
 
 
 class GoogleNano(NamedTuple):
