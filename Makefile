@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # two processes, a thread each
+UV := $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
 TORCH := 'torch>=2.11,<2.14'
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
@@ -45,13 +46,15 @@ clean:
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	command -v nvidia-smi > /dev/null || $(BIN)/python -m pip install --quiet --retries 0 --timeout 10 \
-		$(TORCH) --index-url $(TORCH_CPU_INDEX) || echo "torch's CPU index is not reachable; installing the default build" >&2
-	$(BIN)/python -m pip install --quiet --editable .
+	command -v nvidia-smi > /dev/null \
+		|| $(BIN)/python -m pip install --quiet --retries 0 --timeout 10 $(TORCH) --index-url $(TORCH_CPU_INDEX) 2> /dev/null \
+		|| echo "$(TORCH_CPU_INDEX) cannot be reached: installing torch's default build, which may be large" >&2
+	$(BIN)/python -m pip install --quiet $(TORCH) uv
+	$(UV) --editable .
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(UV) --editable '.[dev]'
 	touch $@
 
 page/node_modules: page/package-lock.json
