@@ -223,3 +223,11 @@ def test_randomly_damaged_index_is_read_or_refused(shared, tmp_path):
             assert dict(read_table(bytes(damaged))) == intact  # a byte that means nothing
         except MalformedError:
             continue
+
+
+def test_missing_package_is_named(write, monkeypatch):
+    monkeypatch.setattr("cloze.optional_dependencies.find_spec", lambda name: None)
+    with pytest.raises(
+        InputError, match=r"model\.index: needs the package google_crc32c\. Run .*\[tensorflow\]"
+    ):
+        read_bundle(write(index_of()))

@@ -9,7 +9,6 @@ Source: google/leveldb doc/table_format.md; tensorflow/core/lib/io/table.h, whic
 
 from collections.abc import Iterator
 
-import google_crc32c
 import pyarrow as pa
 
 _FOOTER_BYTES = 48
@@ -50,6 +49,8 @@ def read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def masked_crc32c(data: bytes) -> int:
     """Return the CRC-32C as LevelDB and TensorFlow store it: masked, since data may contain checksums."""
+    import google_crc32c  # of the extra `tensorflow`
+
     crc: int = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 

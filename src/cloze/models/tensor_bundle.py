@@ -16,6 +16,7 @@ from torch import Tensor
 from cloze import file_io
 from cloze.errors import InputError
 from cloze.models.sstable import MalformedError, masked_crc32c, read_table, varint
+from cloze.optional_dependencies import require
 
 _DTYPES = {
     1: torch.float32,
@@ -128,7 +129,7 @@ def read_bundle(prefix: Path) -> TensorBundle:
     """Read the index of a checkpoint, PREFIX.index.
 
     Raises:
-        InputError: it is missing or damaged.
+        InputError: it is missing or damaged, or the extra `tensorflow` is not installed.
     """
     file = _index_of(prefix)
     try:
@@ -136,6 +137,7 @@ def read_bundle(prefix: Path) -> TensorBundle:
     except FileNotFoundError:
         remedy = "Give the prefix, as in uncased_L-12_H-768_A-12/bert_model.ckpt, or the directory"
         raise InputError("no such file", where=file, remedy=remedy) from None
+    require(["google_crc32c"], extra="tensorflow", where=file)
     try:
         num_shards, entries = None, {}
         for key, value in read_table(table):
