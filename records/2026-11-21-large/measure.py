@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 
-import cloze.pretraining.run as pretraining
+from cloze.cli.parser import parse
 from cloze.cli.pretrain import run as verb
-from cloze.cli.usage import parse
+from cloze.pretraining import plan as pretraining_plan
+from cloze.pretraining import run as pretraining_run
 from cloze.training import loop, plan
 
 steps: list[dict[str, float]] = []
@@ -54,8 +55,10 @@ def noting_each_step(trainer: Any, *arguments: Any) -> None:
     steps.append({"processor_seconds": time.process_time() - began, "peak_bytes": peak()})
 
 
-make_model, take_step = pretraining.initial_model, loop.Trainer._step
-pretraining.initial_model, loop.Trainer._step = noting_memory_before, noting_each_step
+make_model, take_step = pretraining_run.initial_model, loop.Trainer._step
+loop.Trainer._step = noting_each_step
+for module in (pretraining_run, pretraining_plan):
+    module.initial_model = noting_memory_before
 plan.time = ProcessorTime
 torch.set_num_threads(1)
 parse(verb, "pretrain", sys.argv[1:])()

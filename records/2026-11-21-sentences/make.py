@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from cloze.corpus.duplicates import digest_of
-from cloze.corpus.store import Dataset
-from cloze.text.sentences import split_sentences
+from cloze.data.dataset import Dataset
+from cloze.data.duplicates import text_digest
+from cloze.tokenization.sentences import split_sentences
 
 SENTENCES, FEWEST_WORDS, MOST_WORDS = 1000, 8, 40
 WORD = re.compile(r"(?<![\w'’-])[A-Za-z]+(?![\w'’-])")
@@ -28,7 +28,7 @@ def documents(folder: Path) -> Iterator[list[str]]:
 def main(dataset: Path, folder: Path) -> None:
     """Write sentences.tsv: a sentence with one word hidden, and that word."""
     held_out = set(Dataset.open(dataset).split("validation").digests.tolist())
-    own = [lines for lines in documents(folder) if digest_of(lines) in held_out]
+    own = [lines for lines in documents(folder) if text_digest(lines) in held_out]
     sentences = sorted(
         {
             sentence

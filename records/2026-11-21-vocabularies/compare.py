@@ -17,11 +17,11 @@ from pathlib import Path
 
 from tokenizers import BertWordPieceTokenizer
 
-from cloze.corpus.word_counts import Normalization, count_text
-from cloze.text.inspection import describe_text
-from cloze.text.pieces import SPECIAL_PIECES
-from cloze.text.tokenizer import Tokenizer
-from cloze.text.vocabulary import learn_vocabulary, reserved_pieces
+from cloze.data.word_counts import count_input_words
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
+from cloze.tokenization.statistics import describe_text
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
 
 SAME, FIVE = "tokenizers, the same reserved", "tokenizers, 5 reserved"
 
@@ -84,25 +84,25 @@ def compare(comparison: Comparison, data: Path, work: Path) -> dict[str, dict[st
     size = comparison.size
     timed = {
         "cloze": learn(train, comparison),
-        SAME: learn_by_library(train, comparison, reserved_pieces(size)),
-        FIVE: learn_by_library(train, comparison, SPECIAL_PIECES),
+        SAME: learn_by_library(train, comparison, reserved_tokens(size)),
+        FIVE: learn_by_library(train, comparison, SPECIAL_TOKENS),
     }
     timed |= {name: (Tokenizer.load(data / "vocab" / name), None) for name in comparison.published}
-    counts = count_text(held_out, [tokenizer for tokenizer, _ in timed.values()], workers=2)
+    counts = count_input_words(held_out, [tokenizer for tokenizer, _ in timed.values()], workers=2)
     return {
         name: {"seconds": seconds, "vocabulary": tokenizer.vocab_size}
-        | asdict(describe_text(tokenizer, counts[Normalization.of(tokenizer)]))
-        for name, (tokenizer, seconds) in timed.items()
+        | asdict(describe_text(tokenizer, words))
+        for (name, (tokenizer, seconds)), words in zip(timed.items(), counts, strict=True)
     }
 
 
 def learn(files: Sequence[Path], comparison: Comparison) -> tuple[Tokenizer, float]:
     """Learn a vocabulary as `cloze vocab` does, with two workers."""
     started = time.perf_counter()
-    nothing = Tokenizer.from_pieces(SPECIAL_PIECES, lowercase=comparison.lowercase)
-    (counts,) = count_text(files, [nothing], workers=2).values()
-    pieces = learn_vocabulary(counts, size=comparison.size)
-    tokenizer = Tokenizer.from_pieces(pieces, lowercase=comparison.lowercase)
+    nothing = Tokenizer.from_tokens(SPECIAL_TOKENS, lowercase=comparison.lowercase)
+    (counts,) = count_input_words(files, [nothing], workers=2)
+    tokens = learn_vocabulary(counts, size=comparison.size)
+    tokenizer = Tokenizer.from_tokens(tokens, lowercase=comparison.lowercase)
     return tokenizer, time.perf_counter() - started
 
 
@@ -117,7 +117,7 @@ def learn_by_library(
     )
     seconds = time.perf_counter() - started
     ids = library.get_vocab()
-    return Tokenizer.from_pieces(sorted(ids, key=ids.__getitem__), lowercase=comparison.lowercase), seconds
+    return Tokenizer.from_tokens(sorted(ids, key=ids.__getitem__), lowercase=comparison.lowercase), seconds
 
 
 def lines(files: Sequence[Path]) -> Iterator[str]:
@@ -147,11 +147,11 @@ def as_text(language: str, comparison: Comparison, rows: dict[str, dict[str, obj
     ]
     for name, row in rows.items():
         told.append(
-            f"| {name} | {row['vocabulary']:,} | {row['pieces_per_word']:.4f} | {row['cut_words']:.2%} "
-            f"| {row['unknown_words']:.4%} | {row['unused_pieces']:.1%} "
+            f"| {name} | {row['vocabulary']:,} | {row['tokens_per_word']:.4f} | {row['cut_words']:.2%} "
+            f"| {row['unknown_words']:.4%} | {row['unused_tokens']:.1%} "
             f"| {'' if row['seconds'] is None else format(row['seconds'], '.0f') + ' s'} |"
         )
-    ours, same, five = (rows[name]["pieces_per_word"] for name in ("cloze", SAME, FIVE))
+    ours, same, five = (rows[name]["tokens_per_word"] for name in ("cloze", SAME, FIVE))
     return "\n".join([*told, f"\nratios: {ours / same:.4f}, {ours / five:.4f}\n"])
 
 

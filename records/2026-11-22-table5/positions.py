@@ -1,4 +1,6 @@
-"""How high should positions begin? Run as python positions.py DATASET OUT SEED KIND:HEIGHT...
+"""How high should positions begin? Run from the repository, with PYTHONPATH=., as
+
+    python records/2026-11-22-table5/positions.py DATASET OUT SEED KIND:HEIGHT…
 
 Pre-trains the row `no-nsp` of table 5 with positions that begin HEIGHT times as high as its words do (the root of the
 mean square is HEIGHT times `initializer_range`), and prints the masked-word loss on held-out single segments, in nats a
@@ -12,25 +14,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cloze.corpus.pairs import PairsConfig
-from cloze.evidence.ablations import AblationConfig, ablation
-from cloze.model.bert import BertModel
-from cloze.model.sinusoidal import fix_positions
-from cloze.pretraining import initial
-from cloze.pretraining.evaluate import PretrainingEvaluationConfig, evaluate_pretrained
+from cloze.data.pairs import PairsConfig
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.encoder import Encoder, build_encoder
+from cloze.models.sinusoidal import set_sinusoidal_positions
+from cloze.pretraining import initial_weights
+from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain
+from experiments.ablations import AblationConfig, read_ablation
 
 WAVES = 5.0
 """As high as those of cloze are."""
 
 
-def begun_at(kind: str, height: float) -> Callable[..., BertModel]:
+def begun_at(kind: str, height: float) -> Callable[..., Encoder]:
     """Return what makes an encoder with such positions."""
 
-    def make(*arguments: Any, **named: Any) -> BertModel:
-        bert = BertModel(*arguments, **named)
+    def make(*arguments: Any, **named: Any) -> Encoder:
+        bert = build_encoder(*arguments, **named)
         if kind == "waves":
-            fix_positions(bert)
+            set_sinusoidal_positions(bert)
             height_now = height / WAVES
         else:
             height_now = height
@@ -42,13 +45,13 @@ def begun_at(kind: str, height: float) -> Callable[..., BertModel]:
 
 def main(data: Path, output: Path, seed: int, asked: list[str]) -> None:
     """Print a line for each."""
-    study = ablation("table5", AblationConfig())
+    study = read_ablation("table5", AblationConfig())
     settings = PretrainingEvaluationConfig(
         max_seq_length=128, max_instances=2000, pairs=PairsConfig(next_sentence=False)
     )
     for each in asked:
         kind, _, height = each.partition(":")
-        initial.BertModel = begun_at(kind, float(height))  # type: ignore[misc]
+        initial_weights.build_encoder = begun_at(kind, float(height))  # type: ignore[assignment]
         run = output / each / f"seed-{seed}"
         if not (run / "latest").exists():
             pretrain(study.config("no-nsp", seed, data), run)
@@ -56,7 +59,7 @@ def main(data: Path, output: Path, seed: int, asked: list[str]) -> None:
         early = next(
             row["masked_lm_loss"] for row in rows if row["kind"] == "validation" and row["step"] == 1000
         )
-        found = evaluate_pretrained(run, [data], settings).masked_lm["masked_lm_loss"]
+        found = evaluate_pretrained(resolve_checkpoint(run, "latest"), [data], settings).masked_lm["masked_lm_loss"]
         print(f"{each} seed {seed}: {early:.3f} after 1,000 steps, {found:.3f} at the end", flush=True)
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cloze.text.sentences import split_sentences
+from cloze.tokenization.sentences import split_sentences
 
 _WORD = re.compile(r"\w+")
 

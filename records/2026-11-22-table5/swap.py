@@ -11,13 +11,13 @@ from pathlib import Path
 import torch
 
 from cloze import artifacts
-from cloze.locate import resolve_checkpoint
-from cloze.model.bert import BertModel
-from cloze.model.checkpoint import KIND, load_model, write_model_files
-from cloze.text.tokenizer import Tokenizer
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import KIND, load_model, save_model
+from cloze.tokenization.tokenizer import Tokenizer
 
 if __name__ == "__main__":
-    source, attends_to, output = resolve_checkpoint(Path(sys.argv[1])), sys.argv[2], Path(sys.argv[3])
+    source, attends_to, output = resolve_checkpoint(sys.argv[1], "latest"), sys.argv[2], Path(sys.argv[3])
     bert = load_model(source)
     swapped = BertModel(
         replace(bert.config, attends_to=attends_to), generator=torch.Generator().manual_seed(1)
@@ -25,4 +25,4 @@ if __name__ == "__main__":
     if sys.argv[4:] != ["untrained"]:
         swapped.load_state_dict(bert.state_dict())
     with artifacts.write_directory(output, kind=KIND) as directory:
-        write_model_files(directory, swapped, Tokenizer.load(source))
+        save_model(directory, swapped, Tokenizer.load(source))

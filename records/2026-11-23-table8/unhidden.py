@@ -14,7 +14,9 @@ import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import cloze
-from cloze.model.bert import Packed
+from cloze.data.batch import collate
+from cloze.model_paths import resolve_checkpoint
+from cloze.models.batch import to_device
 
 PIECES = 500
 
@@ -29,12 +31,12 @@ def sentences(path: Path) -> list[str]:
 @torch.inference_mode()
 def measure(run: Path, texts: list[str]) -> tuple[float, float]:
     """Return what the head names and what the vectors hold, as shares of pieces that are not hidden."""
-    fill = cloze.FillMask.load(run)
+    fill = cloze.FillMask.load(resolve_checkpoint(run, "latest"))
     vectors, pieces, named = [], [], []
     for text in texts:
         encoding = fill.tokenizer.encode(text)
-        packed = Packed.from_sequences([encoding.input_ids], [encoding.token_type_ids])
-        hidden = fill.model.bert.forward_packed(packed).sequence_output[1:-1]
+        batch = to_device(collate([encoding.input_ids], [encoding.token_type_ids]))
+        hidden = fill.model.bert(batch).sequence_output[1:-1]
         logits = fill.model.masked_lm(hidden, fill.model.bert.embeddings.word_embeddings.weight)
         ids = torch.tensor(encoding.input_ids[1:-1])
         vectors.append(hidden.numpy())
