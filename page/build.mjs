@@ -19,6 +19,7 @@ const BUNDLES = [
   ["src/main.tsx", join(PAGE, "main.js"), "esm"],
   ["src/styles/explorer.css", join(PAGE, "style.css"), undefined],
   ["src/attention-file.tsx", join(REPORTS, "attention.js"), "iife"],
+  ["src/audit-file.tsx", join(REPORTS, "audit.js"), "iife"],
   ["src/explanations-file.tsx", join(REPORTS, "explanations.js"), "iife"],
   ["src/report-file.tsx", join(REPORTS, "report.js"), "iife"],
   ["src/styles/report.css", join(REPORTS, "page.css"), undefined],

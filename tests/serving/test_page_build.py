@@ -17,7 +17,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "page"
 REPORTS = Path(attention_page.__file__).parent
 BUILT = [
     *PAGE.iterdir(),
-    *(REPORTS / name for name in ("attention.js", "explanations.js", "report.js", "page.css")),
+    *(REPORTS / name for name in ("attention.js", "audit.js", "explanations.js", "report.js", "page.css")),
 ]
 MAX_BYTES = 300_000
 

@@ -19,6 +19,8 @@ from cloze.models import importing
 from cloze.models.external_weights import ExternalModel, GeluForm
 from cloze.models.heads import BertForFeatureExtraction
 from cloze.optional_dependencies import require
+from cloze.reports.attention_page import attention_page
+from cloze.reports.explanation_page import ExplainedText, write_explanations
 from cloze.tasks.memory import as_file
 
 if TYPE_CHECKING:  # ONNX Runtime is optional
@@ -81,8 +83,6 @@ def write_explanation_page(
         task: name of the task.
         model: name of the model.
     """
-    from cloze.reports.explanation_page import ExplainedText, write_explanations  # imports matplotlib
-
     write_explanations(page, [ExplainedText(*pair) for pair in explained], task=task, model=model)
 
 
@@ -119,8 +119,6 @@ def attention(
     second = None if pair is None else check_text(pair, "pair")
     attention = encoder_internals.attention_map(head.bert, tokenizer, check_text(text), second)
     if output is not None:
-        from cloze.reports.attention_page import attention_page  # imports matplotlib
-
         write_text(Path(output), attention_page(attention, model=str(model)))
     return attention
 

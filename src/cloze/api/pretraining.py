@@ -26,6 +26,7 @@ from cloze.parallel_map import Workers
 from cloze.pretraining import run as pretraining
 from cloze.pretraining.config import PretrainConfig, with_size_defaults
 from cloze.progress import Progress, resolve_progress
+from cloze.reports.audit_page import write_audit_page
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import parse_duration
 from cloze.training.run import is_run
@@ -240,8 +241,6 @@ def audit(
         Dataset.open(check_path(dataset, "dataset")), config, progress=resolve_progress(progress)
     )
     if output is not None:
-        from cloze.reports.audit_page import write_audit_page  # takes long to import
-
         write_audit_page(measured, Path(output), overwrite=overwrite)
     return measured
 

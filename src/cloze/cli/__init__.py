@@ -79,8 +79,6 @@ def _run(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"cloze {metadata.version('cloze-bert')}")
         return 0
-    # of a home that cannot be written, as in many containers: plots do not need it
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     verb, rest = split_verb(arguments)
     return _unknown_verb(arguments[0]) if verb is None else _run_verb(verb, rest)

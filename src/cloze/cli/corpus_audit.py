@@ -31,6 +31,7 @@ def run(
         output: HTML file with the same figures and plots.
     """
     from cloze.api.pretraining import audit
+    from cloze.reports.audit_page import format_audit
 
     measured = audit(
         dataset,
@@ -42,7 +43,5 @@ def run(
         overwrite=overwrite,
         progress=flags.progress,
     )
-
-    from cloze.reports.audit_page import format_audit  # takes long to import
 
     flags.print(measured.as_dict(), format_audit(measured))

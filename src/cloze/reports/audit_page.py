@@ -2,13 +2,9 @@
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from typing import Any, NamedTuple
 
 from cloze import artifacts, file_io
 from cloze.data.audit import Audit
@@ -16,24 +12,24 @@ from cloze.data.audit_instances import InstanceExample, InstanceStats, Measure, 
 from cloze.data.audit_text import LONG_SENTENCE, Distribution
 from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
 from cloze.reports.page import (
+    APP_OF_FIGURES,
     details,
-    figure,
     format_value,
     html_table,
     key_value_table,
     render_page,
+    render_script,
     section,
 )
-from cloze.reports.plots import ACCENT, draw_svg
 from cloze.tables import text_table
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.unicode import replace_lone_surrogates
 
+_SCRIPT = Path(__file__).with_name("audit.js")
 _SPLITS = {"train": "training documents", "validation": "held-out documents"}
 _FREQUENT_IN_TEXT = 20
 _REPEATED_IN_TEXT = 3
 _TEXT_WIDTH = 110
-_MAX_TICKS = 9
 
 Table = tuple[Sequence[str], list[Sequence[str]]]
 """Names of columns, and rows of cells."""
@@ -101,19 +97,41 @@ def _counts(audit: Audit) -> Table:
     return ["counts", "", ""], rows
 
 
-def _distributions(audit: Audit) -> dict[str, Distribution]:
-    return {
-        "tokens per sentence": audit.sentence_tokens,
-        "sentences per document": audit.document_sentences,
-        "tokens per document": audit.document_tokens,
-    } | {f"tokens per sequence, at most {drawn.max_seq_length}": drawn.lengths for drawn in audit.drawn}
+class _Lengths(NamedTuple):
+    """The lengths of sentences, documents or sequences."""
+
+    unit: str
+    counted: str
+    """What has a length: sentences, documents or sequences."""
+    distribution: Distribution
+    limit: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.unit} per {self.counted.removesuffix('s')}{self.limit}"
+
+
+def _all_lengths(audit: Audit) -> list[_Lengths]:
+    return [
+        _Lengths("tokens", "sentences", audit.sentence_tokens),
+        _Lengths("sentences", "documents", audit.document_sentences),
+        _Lengths("tokens", "documents", audit.document_tokens),
+        *(
+            _Lengths("tokens", "sequences", drawn.lengths, f", at most {drawn.max_seq_length}")
+            for drawn in audit.drawn
+        ),
+    ]
 
 
 def _lengths(audit: Audit) -> Table:
     columns = ["lengths", "mean", *audit.sentence_tokens.quantiles]
     return columns, [
-        [name, f"{length.mean:,.1f}", *(f"{value:,}" for value in length.quantiles.values())]
-        for name, length in _distributions(audit).items()
+        [
+            lengths.name,
+            f"{lengths.distribution.mean:,.1f}",
+            *(f"{value:,}" for value in lengths.distribution.quantiles.values()),
+        ]
+        for lengths in _all_lengths(audit)
     ]
 
 
@@ -216,7 +234,7 @@ def _render(audit: Audit) -> str:
     frequent = audit.frequent_tokens
     rows = [(token, f"{count:,}", f"{count / counts.tokens:.2%}") for token, count in frequent]
     body = [
-        _figures(audit),
+        section("Plots", APP_OF_FIGURES, note="A bar is labeled with its smallest length."),
         section("Counts, lengths and copies", *tables),
         details("Repeated texts", *repeated) if repeated else "",
         section("Training instances", *instances),
@@ -233,36 +251,25 @@ def _render(audit: Audit) -> str:
         extent=_SPLITS[audit.split],
         tiles=tiles,
         body="".join(body),
+        script=render_script(_SCRIPT, _plots(audit)),
         footer="Written by <code>cloze corpus audit</code>.",
     )
 
 
-def _figures(audit: Audit) -> str:
-    plots = {
-        f"{name[:1].upper()}{name[1:]}": partial(_plot_bars, lengths)
-        for name, lengths in _distributions(audit).items()
-    } | {"Count of a token by its rank": partial(_plot_ranks, audit)}
-    figures = (figure(title, title, draw_svg(title, plot)) for title, plot in plots.items())
-    return section("Plots", *figures, note="A bar is labeled with its smallest length.", css="figures")
-
-
-def _plot_bars(lengths: Distribution, axes: Axes) -> None:
-    positions = range(len(lengths.bin_starts))
-    axes.bar(positions, lengths.bin_counts, width=0.86, color=ACCENT)
-    step = -(-len(positions) // _MAX_TICKS)
-    axes.set_xticks(positions[::step], [f"{start:,}" for start in lengths.bin_starts[::step]])
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-
-
-def _plot_ranks(audit: Audit, axes: Axes) -> None:
-    ranks, counts = zip(*audit.counts_at_ranks, strict=True)
-    axes.loglog(ranks, counts, color=ACCENT, marker="o")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(numticks=6))
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("rank")
+def _plots(audit: Audit) -> dict[str, Any]:
+    """Return what `audit.js` draws: histograms of lengths, and counts of tokens by rank."""
+    lengths = [
+        {
+            "title": lengths.name[:1].upper() + lengths.name[1:],
+            "unit": lengths.unit,
+            "counted": lengths.counted,
+            "starts": lengths.distribution.bin_starts,
+            "counts": lengths.distribution.bin_counts,
+            "largest": lengths.distribution.quantiles["most"],
+        }
+        for lengths in _all_lengths(audit)
+    ]
+    return {"lengths": lengths, "ranks": audit.counts_at_ranks}
 
 
 def _instances(examples: Sequence[InstanceExample]) -> str:

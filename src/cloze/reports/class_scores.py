@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from html import escape
 
 from cloze.metrics.breakdown import Breakdown
-from cloze.reports.page import figure, format_value, html_table, section
-from cloze.reports.plots import caption_id
+from cloze.reports.page import format_value, html_table, section
 
-_FIGURE = "confusion-matrix"
+_CAPTION_ID = "caption-confusion-matrix"
 _MAX_CLASSES = 25
 _MAX_ROWS = 100
 _MAX_NAME = 24
@@ -46,8 +45,11 @@ def _picture(breakdown: Breakdown) -> str:
     if left_out:
         key += f"; {left_out:,} classes with fewer errors are summed in (others)"
     svg = confusion_matrix_svg(breakdown.matrix(shown), names)
-    wide = len(names) > _MAX_CLASSES // 2
-    return figure(_FIGURE, "Confusion matrix", svg, key=f"<em>{escape(key)}</em>", wide=wide)
+    css = ' class="wide"' if len(names) > _MAX_CLASSES // 2 else ""
+    return (
+        f'<figure{css}>\n<figcaption id="{_CAPTION_ID}"><strong>Confusion matrix</strong>'
+        f'<span class="key"><em>{escape(key)}</em></span></figcaption>\n{svg}\n</figure>\n'
+    )
 
 
 def confusion_matrix_svg(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> str:
@@ -79,7 +81,7 @@ def confusion_matrix_svg(matrix: Sequence[Sequence[int]], names: Sequence[str]) 
             parts.append("</g>")
     width, height = left + size + 0.55 * left, top + size + 4
     return (
-        f'<svg role="img" aria-labelledby="{caption_id(_FIGURE)}" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'<svg role="img" aria-labelledby="{_CAPTION_ID}" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'style="max-width: {1.25 * width:.0f}px" font-size="11">\n{"".join(parts)}</svg>'
     )
 

@@ -6,8 +6,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cloze.reports.plots import caption_id
-
 _STYLESHEET = Path(__file__).with_name("page.css")
 _CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -72,7 +70,7 @@ APP = """<noscript><p class="warning">This page needs JavaScript; its script is 
 <div id="app"></div>
 """
 """The place that a script fills."""
-APP_OF_FIGURES = """<noscript><p class="warning">The curves need JavaScript, which is in the file.</p></noscript>
+APP_OF_FIGURES = """<noscript><p class="warning">The plots need JavaScript, which is in the file.</p></noscript>
 <div id="app" class="figures"></div>
 """
 """The same, with figures side by side."""
@@ -97,15 +95,6 @@ def section(title: str, *content: str, note: str = "", css: str = "") -> str:
 def details(summary: str, *content: str) -> str:
     """Return HTML content that is folded under a summary."""
     return f"<details><summary>{escape(summary)}</summary>\n{''.join(content)}</details>\n"
-
-
-def figure(name: str, title: str, svg: str, *, key: str = "", wide: bool = False) -> str:
-    """Frame a plot of `draw_svg` with its title and an HTML key to its colors."""
-    css = ' class="wide"' if wide else ""
-    return (
-        f'<figure{css}>\n<figcaption id="{caption_id(name)}"><strong>{escape(title)}</strong>'
-        f'<span class="key">{key}</span></figcaption>\n{svg}\n</figure>\n'
-    )
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
