@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Union
 import tyro
 
 from benchmarks.corpus import BuildCorpus
-from benchmarks.distribution import Distribution
 from benchmarks.embed import Embed, Latency
-from benchmarks.encoders import Encoders
 from benchmarks.finetune import Finetune
-from benchmarks.growth import Growth
 from benchmarks.harness import Benchmark
 from benchmarks.inference import Inference
-from benchmarks.load import Load
 from benchmarks.pretrain import Pretrain
 from benchmarks.serve import Serve
 from benchmarks.start import Start
@@ -25,8 +21,7 @@ from cloze.training.memory import configure_process_memory
 BENCHMARKS: dict[str, type[Benchmark]] = {
     benchmark.name: benchmark
     for benchmark in (
-        Pretrain, Tokenize, BuildCorpus, Load, Finetune, Embed, Latency, Serve, TrainVocabulary, Start, Growth,
-        Distribution, Encoders, Inference,
+        Pretrain, Finetune, Embed, Latency, Inference, Serve, Start, Tokenize, BuildCorpus, TrainVocabulary,
     )
 }  # fmt: skip
 if TYPE_CHECKING:

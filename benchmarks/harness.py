@@ -105,8 +105,6 @@ class Result:
     """Settings, figures and machine, as `record.json` has them."""
     text: str
     checks: Sequence[Check] = ()
-    plots: Mapping[str, str] = field(default_factory=dict)
-    """SVG elements by name."""
 
     def require_agreement(self) -> None:
         """Refuse times of contestants that did not compute the same.
@@ -120,19 +118,16 @@ class Result:
                 raise RunError(what, where=f"benchmarks {self.name}", remedy="The figures cannot be compared")
 
     def write(self, output: Path, *, overwrite: bool = False) -> None:
-        """Write a directory with `record.json`, `README.md` and plots.
+        """Write a directory with `record.json` and `README.md`.
 
         Raises:
             InputError: `output` exists.
             RunError: it cannot be written.
         """
-        plots = "".join(f"![{name}]({name}.svg)\n\n" for name in self.plots)
         environment = json.dumps(self.record["environment"], indent=1)
-        page = f"# python -m benchmarks {self.name}\n\n```\n{self.text}\n```\n\n{plots}```json\n{environment}\n```\n"
+        page = f"# python -m benchmarks {self.name}\n\n```\n{self.text}\n```\n\n```json\n{environment}\n```\n"
         with artifacts.write_directory(output, kind="record", overwrite=overwrite) as directory:
             (directory / "record.json").write_text(json.dumps(self.record, indent=1) + "\n", "utf-8")
-            for name, plot in self.plots.items():
-                (directory / f"{name}.svg").write_text(plot, "utf-8")
             (directory / "README.md").write_text(page, "utf-8")
 
 

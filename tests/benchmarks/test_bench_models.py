@@ -8,7 +8,6 @@ import torch
 
 from benchmarks.__main__ import main
 from benchmarks.embed import Embed, Latency
-from benchmarks.encoders import ENCODERS, Encoders
 from benchmarks.inference import Inference
 from benchmarks.pretrain import Pretrain
 from benchmarks.start import Start
@@ -164,16 +163,3 @@ def test_processes_give_equal_answers(checkpoint: Path):
 def test_a_process_that_fails_is_named(tmp_path: Path):
     with pytest.raises(RunError, match="-m cloze fill"):
         Start(model=tmp_path, vs="", **ONCE).run()
-
-
-def test_every_encoder_is_timed_beside_transformers_and_computes_the_same():
-    result = Encoders(size="tiny", batch=3, max_seq_length=80, **ONCE).run()
-    names = [side["name"] for side in result.record["sides"]]
-    assert names[:4] == [
-        "bert, forward: cloze",
-        "bert, forward: transformers",
-        "bert, step: cloze",
-        "bert, step: transformers",
-    ]
-    assert len(names) == 4 * len(ENCODERS)
-    assert all(check.holds for check in result.checks), result.checks

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.corpus import BuildCorpus
-from benchmarks.load import Load
 from benchmarks.text import compare_tokens, tokenizers_threads
 from benchmarks.tokenization import Tokenize
 from benchmarks.vocabulary import TrainVocabulary
-from cloze.data.build import build_dataset
 from cloze.errors import InputError
 
 ONCE = {"rounds": 1, "min_seconds": 0.0}
@@ -35,21 +33,6 @@ def test_building_a_corpus_gives_equal_ids(text: Path, vocabulary: Path):
     assert result.record["settings"]["format"] == "sentences"
     size = result.record["settings"]["megabytes"]
     assert size == pytest.approx(len(text.read_bytes()) / 1e6, rel=0.01, abs=5e-4)
-
-
-def test_loading_gives_the_text_that_the_peer_is_given(text: Path, vocabulary: Path, tmp_path: Path):
-    build_dataset([text], vocabulary, tmp_path / "data")
-    sizes = {"batch": 20, "max_seq_length": 24, "micro_batch_tokens": 100}
-    settings = {"data": tmp_path / "data", **sizes, **ONCE}
-    result = Load(**settings).run()
-    names = [side["name"] for side in result.record["sides"]]
-    assert names == ["cloze", "cloze, whole words", "transformers"]
-    same_text, share_predicted = result.checks
-    assert same_text.difference == 0.0
-    assert 0 < share_predicted.difference < 0.05  # chance, over few tokens
-    num_tokens = int(result.record["notes"][0].split()[0].replace(",", ""))
-    assert 16 * 20 * 8 < num_tokens <= 16 * 20 * 24
-    assert len(Load(**settings, vs="").run().record["sides"]) == 2
 
 
 def test_a_vocabulary_is_as_good_as_the_peers(tmp_path: Path):

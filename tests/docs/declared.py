@@ -192,7 +192,6 @@ PAGES = {
     "docs/distribution.md": Page(
         not_run={
             "torchrun": "starts ranks; tests/pretraining/test_distributed_pretraining.py does, on one core",
-            "python -m benchmarks distribution": MEASURED,
             "cloze predict classification -m reviews new-reviews.txt -o answers.jsonl --executor ray": (
                 "starts a cluster; tests/cli/test_cli_predict_workers.py has one"
             ),
@@ -244,7 +243,7 @@ PAGES = {
         not_run={
             **{
                 f"python -m benchmarks {what}": MEASURED
-                for what in ("finetune", "vocab", "latency", "start", "growth", "inference")
+                for what in ("finetune", "vocab", "latency", "start", "inference")
             },
             "python -m benchmarks pretrain --device cuda": "needs a GPU",
         },

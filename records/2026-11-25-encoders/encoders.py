@@ -1,4 +1,7 @@
-"""`python -m benchmarks encoders`: a forward pass and a training step of each encoder, beside transformers."""
+"""Time a forward pass and a training step of each encoder, compared with transformers.
+
+    PYTHONPATH=. python records/2026-11-25-encoders/encoders.py -o record
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,6 +13,7 @@ import torch
 import tyro
 from torch import Tensor, nn
 
+from benchmarks.commands import run
 from benchmarks.harness import (
     Check,
     Contestant,
@@ -203,3 +207,7 @@ def _pad(texts: Texts) -> tuple[Tensor, Tensor]:
 
 
 _PARTS: dict[str, Callable[..., Callable[[], Tensor]]] = {"forward": _forward, "step": _step}
+
+
+if __name__ == "__main__":
+    run(tyro.cli(Encoders))

@@ -1,4 +1,7 @@
-"""`python -m benchmarks distribution`: the time that ranks of a pre-training step spend on communication.
+"""Measure the time that ranks of a pre-training step spend on communication.
+
+    PYTHONPATH=. python records/2026-11-21-distribution/distribution.py --sizes mini base -o record
+    PYTHONPATH=. python records/2026-11-21-distribution/distribution.py --ranks 4 --device cuda --dtype bfloat16
 
 The ranks are processes of this machine, started by torchrun's launcher; they communicate over its loopback (gloo), or
 from device to device (NCCL and similar).
@@ -16,6 +19,7 @@ from statistics import median
 from typing import Any, ClassVar
 
 import torch
+import tyro
 from torch import Tensor, distributed
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -23,6 +27,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.futures import Future
 
+from benchmarks.commands import run
 from benchmarks.harness import Benchmark, Check, Contestant, Result, TimedFunction, Timing, heading, measure
 from benchmarks.machine import describe_machine, dtype_name, synchronize
 from benchmarks.pretrain import ClozeTrainer, Pretrain, build_trainer, draw_step
@@ -218,7 +223,7 @@ def _launch(num_ranks: int, function: Callable[..., SizeResult], *arguments: obj
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         what = f"rank {rank} ended with exit code {failure.exitcode}"
-        raise RunError(what, where="benchmarks distribution") from error
+        raise RunError(what, where=Distribution.name) from error
     return results[0]
 
 
@@ -316,3 +321,7 @@ def _sum_in_buckets(gradients: Tensor) -> None:
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": median(values), "min": min(values), "max": max(values)}
+
+
+if __name__ == "__main__":
+    run(tyro.cli(Distribution))

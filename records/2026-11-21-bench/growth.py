@@ -1,9 +1,13 @@
-"""`python -m benchmarks growth`: how time and memory of a training step and of building a data set grow.
+"""Measure how time and memory of a training step and of building a data set grow.
+
+    PYTHONPATH=. python records/2026-11-21-bench/growth.py -o growth
+    PYTHONPATH=. python records/2026-11-21-bench/growth.py --parts corpus --text TEXT --vocab VOCAB -o growth-corpus
 
 Each point is measured in a process of its own, so that memory is not shared. Finished points are kept next to the
 output, so that the same command continues after a stop.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,8 +19,9 @@ from typing import Annotated, Any, ClassVar
 
 import torch
 import tyro
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from benchmarks.commands import run
 from benchmarks.harness import Benchmark, EncoderSize, FinishedParts, Result, heading, split_names
 from benchmarks.machine import CPU, describe_machine, dtype_name, in_new_process, peak_bytes, resident_bytes
 from benchmarks.pretrain import Pretrain, build_trainer, draw_step
@@ -25,12 +30,12 @@ from cloze.cli.options import OptionalPath
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.errors import InputError
 from cloze.pretraining.config import Size
-from cloze.reports.plots import ACCENT, MUTED, draw_svg
 from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import configure_process_memory
 from cloze.training.precision import Precision, resolve_dtype
 from cloze.training.step_cost import Workload, activation_bytes, pretraining_step_flops, transient_bytes
+from experiments.plots import as_svg, styled
 
 _TITLES: Mapping[str, str] = {
     "lengths": "tokens of a sequence, at equal tokens per step",
@@ -167,7 +172,7 @@ class Growth(Benchmark):
 def describe_growth(
     settings: Mapping[str, Any], points: Mapping[str, Sequence[Point]], environment: Mapping[str, Any]
 ) -> Result:
-    """Return a table of each part, and its plots of time and memory."""
+    """Return a table of each part."""
     lines = [heading("growth", settings)]
     for part, series in points.items():
         table = text_table(_COLUMNS, [point.cells for point in series])
@@ -178,12 +183,7 @@ def describe_growth(
         "parts": {part: [asdict(point) for point in series] for part, series in points.items()},
         "environment": environment,
     }
-    plots = {
-        f"{part}-{quantity}": draw_svg(f"growth-{part}-{quantity}", _plot(part, series, quantity))
-        for part, series in points.items()
-        for quantity in ("seconds", "memory")
-    }
-    return Result("growth", record, "\n".join(lines), plots=plots)
+    return Result("growth", record, "\n".join(lines))
 
 
 def _remarks(part: str, points: Sequence[Point]) -> list[str]:
@@ -205,22 +205,29 @@ def _remarks(part: str, points: Sequence[Point]) -> list[str]:
     return ["; ".join(remarks)]
 
 
-def _plot(part: str, points: Sequence[Point], quantity: str) -> Callable[[Axes], None]:
-    """Draw a part, with a straight line through its first point where growth should be linear."""
+@styled
+def plot(part: str, points: Sequence[Mapping[str, Any]], quantity: str) -> str:
+    """Plot a part of a record, with a straight line through its first point where growth should be linear."""
+    figure = Figure(figsize=(4.6, 2.7), layout="constrained")
+    axes = figure.add_subplot()
+    places = [point["at"] for point in points]
+    values = [median(p["seconds"]) if quantity == "seconds" else p["peak_bytes"] / 1e6 for p in points]
+    axes.plot(places, values, marker="o")
+    if part in ("batches", "corpus"):
+        line = [values[0] * place / places[0] for place in places]
+        axes.plot(places, line, color="gray", linestyle="dashed")
+    axes.set_xticks(places, [point["label"] for point in points])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(_TITLES[part].partition(",")[0])
+    axes.set_ylabel("seconds" if quantity == "seconds" else "MB")
+    return as_svg(figure)
 
-    def plot(axes: Axes) -> None:
-        places = [point.at for point in points]
-        values = [median(p.seconds) if quantity == "seconds" else p.peak_bytes / 1e6 for p in points]
-        axes.plot(places, values, marker="o", color=ACCENT)
-        if part in ("batches", "corpus"):
-            line = [values[0] * place / places[0] for place in places]
-            axes.plot(places, line, color=MUTED, linestyle="dashed")
-        axes.set_xticks(places, [point.label for point in points])
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(_TITLES[part].partition(",")[0])
-        axes.set_ylabel("seconds" if quantity == "seconds" else "MB")
 
-    return plot
+def write_plots(output: Path) -> None:
+    """Plot time and memory of each part of a record, beside it."""
+    for part, points in json.loads((output / "record.json").read_text("utf-8"))["parts"].items():
+        for quantity in ("seconds", "memory"):
+            (output / f"{part}-{quantity}.svg").write_text(plot(part, points, quantity), "utf-8")
 
 
 def _measure_step(at: float, label: str, benchmark: Pretrain, rounds: int, num_threads: int) -> Point:
@@ -270,3 +277,10 @@ def _time(work: Callable[[], object], rounds: int) -> tuple[float, ...]:
         work()
         seconds.append(time.perf_counter() - started)
     return tuple(seconds[1:])
+
+
+if __name__ == "__main__":
+    growth = tyro.cli(Growth)
+    run(growth)
+    if growth.output is not None:
+        write_plots(growth.output)

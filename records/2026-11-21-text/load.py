@@ -1,4 +1,7 @@
-"""`python -m benchmarks load`: a data set to packed, masked batches in memory, compared with transformers."""
+"""Time reading a data set into packed, masked batches in memory, compared with transformers.
+
+    PYTHONPATH=. python records/2026-11-21-text/load.py DATASET -o record
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,6 +17,7 @@ import numpy.typing as npt
 import torch
 import tyro
 
+from benchmarks.commands import run
 from benchmarks.harness import Check, Contestant, Result, TimedBenchmark, import_peer, repeat
 from benchmarks.padding import IGNORED
 from benchmarks.pretrain import Pretrain
@@ -158,3 +162,7 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+if __name__ == "__main__":
+    run(tyro.cli(Load))
