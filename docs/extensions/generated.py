@@ -13,7 +13,6 @@
 | `recipes pretraining`, `recipes finetuning`, `recipes studies` | every recipe with its comment |
 | `table records/…/README.md 2` | the second table of a record |
 | `block records/…/README.md 1` | the first block of output in it |
-| `claims` | a row for each claim on the pages of `claims/`, with its verdict |
 
 An image of `pictures/` is included inline, so that it follows the light or dark colors of the page.
 """
@@ -343,27 +342,6 @@ def _quote(which: str, pattern: str) -> str:
     return f"{matches[int(number) - 1]}\n([record](/{name}))"
 
 
-_CLAIM = re.compile(
-    r"^## (?P<number>\d+)\. (?P<title>.+)\n\n(?P<said>(?:> .+\n)+)\n\*\*(?P<verdict>Agrees|Differs)",
-    re.MULTILINE,
-)
-
-
-def claims(_: str) -> str:
-    """List every claim with its verdict and a link, by number."""
-    numbered = (
-        (path.name, claim)
-        for path in (REPOSITORY / "docs" / "claims").glob("*.md")
-        for claim in _CLAIM.finditer(path.read_text("utf-8"))
-    )
-    rows = []
-    for page, claim in sorted(numbered, key=lambda item: int(item[1]["number"])):
-        anchor = re.sub(r"[^\w -]", "", f"{claim['number']}. {claim['title']}".lower()).replace(" ", "-")
-        said = " ".join(claim["said"].replace("> ", "").split())
-        rows.append(f"| [{claim['number']}]({page}#{anchor}) | {said} | {claim['verdict'].lower()} |")
-    return "| | claim | |\n|---|---|---|\n" + "\n".join(rows)
-
-
 def inline_picture(name: str, alternative: str) -> str:
     """Return an SVG picture as inline HTML; its title and description are its text alternative."""
     svg = (REPOSITORY / "docs" / "pictures" / f"{name}.svg").read_text("utf-8").strip()
@@ -384,7 +362,6 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "recipes": recipes,
     "table": table,
     "block": block,
-    "claims": claims,
 }
 
 

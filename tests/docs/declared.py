@@ -125,12 +125,10 @@ PAGES = {
     ),
     "docs/guides/paper-tables.md": Page(
         inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad",
-        is_exhaustive=True,
-    ),
-    "docs/guides/studies.md": Page(
         not_run={
             "python -m experiments study": "takes hours; tests/experiments/test_study.py runs a small one"
         },
+        is_exhaustive=True,
     ),
     "docs/reference/tasks.md": Page(inputs="MODEL=run glue my.tsv=liked.tsv"),
     "docs/reference/fine-tuning.md": Page(),
@@ -183,13 +181,11 @@ PAGES = {
     ),
     "docs/reference/tokenizer.md": Page(),
     "docs/ablations.md": Page(
-        inputs="DATASET=data",
-        replaced={"--budget 10m": "--steps 2"},
         not_run={
             "python -m experiments table5 --data": "takes hours; tests/experiments/test_ablations.py runs a small one"
         },
     ),
-    "docs/distribution.md": Page(
+    "docs/guides/distribution.md": Page(
         not_run={
             "torchrun": "starts ranks; tests/pretraining/test_distributed_pretraining.py does, on one core",
             "cloze predict classification -m reviews new-reviews.txt -o answers.jsonl --executor ray": (
@@ -204,22 +200,26 @@ PAGES = {
         inputs="MODEL=run my-field.txt=field.txt other-texts.txt=text.txt reviews.tsv",
         replaced={"--steps 200": "--steps 2", "steps=200": "steps=2"},
     ),
-    "docs/claims/input.md": Page(inputs="MODEL=minilm"),
-    "docs/claims/masked-words.md": Page(inputs="records"),
-    "docs/claims/next-sentence.md": Page(),
-    "docs/claims/sizes.md": Page(),
-    "docs/claims/fine-tuning.md": Page(inputs="MODEL=minilm", tolerance=0.2),
-    "docs/claims/learned.md": Page(
+    "docs/claims/index.md": Page(),
+    "docs/claims/fine-tuning.md": Page(),
+    "records/2026-11-27-claims/input/README.md": Page(inputs="MODEL=minilm", is_exhaustive=True),
+    "records/2026-11-27-claims/masked-words/README.md": Page(inputs="records", is_exhaustive=True),
+    "records/2026-11-27-claims/next-sentence/README.md": Page(is_exhaustive=True),
+    "records/2026-11-27-claims/sizes/README.md": Page(is_exhaustive=True),
+    "records/2026-11-27-claims/fine-tuning/README.md": Page(
+        inputs="MODEL=minilm", tolerance=0.2, is_exhaustive=True
+    ),
+    "records/2026-11-27-claims/little-data/README.md": Page(
         inputs="conll2003=shared/data/ner/conll2003 SST-2=shared/data/glue/SST-2",
         is_exhaustive=True,
         tolerance=0.1,
     ),
-    "docs/claims/results.md": Page(),
-    "docs/claims/ablations.md": Page(inputs="records"),
-    "docs/claims/vectors.md": Page(
+    "records/2026-11-27-claims/results/README.md": Page(is_exhaustive=True),
+    "records/2026-11-27-claims/ablations/README.md": Page(inputs="records", is_exhaustive=True),
+    "records/2026-11-27-claims/vectors/README.md": Page(
         inputs="STS-B=shared/data/glue/STS-B SST-2=shared/data/glue/SST-2", is_exhaustive=True
     ),
-    "docs/claims/inside.md": Page(inputs="MODEL=minilm"),
+    "records/2026-11-27-claims/inside/README.md": Page(inputs="MODEL=minilm", is_exhaustive=True),
     "docs/audit.md": Page(inputs="DATASET=data"),
     "docs/guides/embeddings.md": Page(inputs="MODEL=minilm banks.txt=text:0"),
     "docs/guides/explanations.md": Page(inputs="reviews model=run new-reviews.txt=lines.txt"),
@@ -250,7 +250,7 @@ PAGES = {
         is_exhaustive=True,
     ),
     "docs/guides/quantization.md": Page(inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv"),
-    "docs/scale.md": Page(),
+    "experiments/scale.md": Page(),
     "docs/guides/serving.md": Page(
         not_run={
             "pip install": INSTALLS,

@@ -150,12 +150,14 @@ def test_every_verb_and_flag_is_on_the_page() -> None:
 
 
 def test_every_claim_has_a_row() -> None:
+    record = generated.REPOSITORY / "records" / "2026-11-27-claims"
+    evidence = "\n".join(path.read_text("utf-8") for path in record.rglob("README.md"))
     pages = "\n".join(path.read_text("utf-8") for path in (DOCS / "claims").glob("*.md"))
-    checked = sorted(map(int, re.findall(r"^## (\d+)\. ", pages, re.MULTILINE)))
-    listed = re.findall(
-        r"^\| \[(\d+)\]\(.*\) \| .+ \| (?:agrees|differs) \|$", generated.claims(""), re.MULTILINE
-    )
-    assert list(map(int, listed)) == checked == list(range(1, 41))
+    heading = r"^## (\d+)\. .+\n\n(?:> .+\n)+\n\*\*(Agrees|Differs)"
+    checked = {number: verdict.lower() for number, verdict in re.findall(heading, evidence, re.MULTILINE)}
+    rows = re.findall(r"^\| \[(\d+)\]\(.*\) \| .+ \| (agrees|differs) \|$", pages, re.MULTILINE)
+    assert dict(rows) == checked
+    assert sorted(int(number) for number, _ in rows) == list(range(1, 41))
 
 
 def test_all_recipes_and_public_names_are_listed() -> None:

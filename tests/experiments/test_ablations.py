@@ -30,7 +30,7 @@ from experiments.study import Study, read_study
 from experiments.task_runs import StudyTask, TaskRun, read_scores
 
 KEPT = ("run.toml", "outcome.json", "origin.json", "environment.json", "metrics.jsonl")
-"""Of a run, as docs/ablations.md says."""
+"""Files of a run whose study can still be continued with more seeds."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 NANO = """
 title = "Nano"

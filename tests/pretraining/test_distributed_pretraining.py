@@ -230,7 +230,7 @@ def test_signal_to_one_rank_stops_all_and_saves(nano, tmp_path):
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
-# The lines of docs/distribution.md, with torchrun itself.
+# The lines of docs/guides/distribution.md, with torchrun itself.
 
 
 def _torchrun(run: Path, settings: Path, *arguments: str) -> "subprocess.Popen[str]":

@@ -31,7 +31,7 @@ def set_sinusoidal_positions(encoder: Encoder) -> None:
     Differs:
         Vaswani et al. add waves of amplitude 1 to word embeddings multiplied by sqrt(D), so that both have the same
         scale. BERT's word embeddings start at `initializer_range` and grow. Here the root mean square of the waves is
-        5 times that; with 1 or 35 times a small encoder learns words later (docs/ablations.md).
+        5 times that; with 1 or 35 times a small encoder learns words later (records/2026-11-22-table5).
     """
     table = encoder.embeddings.position_embeddings.weight
     waves = sinusoidal_positions(*table.shape)
