@@ -37,12 +37,12 @@ class Command:
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
-    def finish(self, seconds: float = 600) -> str:
+    def finish(self, seconds: float = 120) -> str:
         """Wait for the end, and return what was said as an error."""
         self._process.join(seconds)
         if self.is_running:
             self._process.kill()
-            raise TimeoutError(f"still running after {seconds} s")
+            raise TimeoutError(f"timed out after {seconds} s")
         return self._errors.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""A build of real text that is killed at random, in any process, ends with the same bytes."""
+"""A build of real text that is killed at random moments, in any process, ends with the same bytes."""
 
 import os
 import random
@@ -13,12 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from cloze.data.build import BuildConfig, build_dataset
+from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
-from helpers import read_all_files
+from helpers import read_all_files, write_novel
 
-pytestmark = pytest.mark.protected
+pytestmark = [
+    pytest.mark.protected,
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers through /proc"),
+]
 
 NOVELS = Path(__file__).resolve().parents[2] / "src/cloze/demo/data"
+
+SIZE = 3000
+"""Of the vocabulary."""
 
 BUILDER = """
 import sys
@@ -28,12 +37,12 @@ from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
 
 if __name__ == "__main__":
-    verb, shard_bytes, texts, vocabulary, output = sys.argv[1:]
-    reading = ReadingConfig(shard_bytes=int(shard_bytes), part_characters=150_000)
+    verb, shard_bytes, part_characters, size, texts, vocabulary, output = sys.argv[1:]
+    reading = ReadingConfig(shard_bytes=int(shard_bytes), part_characters=int(part_characters))
     if verb == "corpus":
         build_dataset([texts], Path(vocabulary), Path(output), BuildConfig(reading=reading), workers=2)
     else:
-        train_vocabulary([texts], Path(output), reading=reading, size=3000, workers=2)
+        train_vocabulary([texts], Path(output), reading=reading, size=int(size), workers=2)
 """
 
 
@@ -57,77 +66,101 @@ def is_worker(process: int) -> bool:
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end
+        if time.monotonic() > end:
+            raise TimeoutError(f"timed out after {seconds} s")
         time.sleep(0.005)
 
 
-def kill_again_and_again(
-    command: list[str], expected: dict[str, bytes], *, kills: int, rng: random.Random
+def kill_until_done(
+    command: list[str], expected: dict[str, bytes], *, kills: int, rng: random.Random, seconds: float
 ) -> None:
-    """Kill the processes of a command at random moments of its work, start it again, and look at what is there."""
+    """Kill a process of a command at a random moment, start it again, and compare the output; repeat."""
     output = Path(command[-1])
     parts = output.with_name(f"{output.name}.parts")
     is_intact = False
     while kills or not is_intact:  # the last run is left alone
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         wait_for(lambda: parts.exists() or output.exists() or process.poll() is not None, 60)  # noqa: B023
-        time.sleep(rng.uniform(0, 1.5))
+        time.sleep(rng.uniform(0, seconds))
         workers = [child for child in children_of(process.pid) if is_worker(child)]
         victim = rng.choice([process.pid, *workers])
         is_hit = kills > 0 and process.poll() is None
         if is_hit:
             with suppress(ProcessLookupError):  # a worker may have ended since
                 os.kill(victim, signal.SIGKILL)
-        _, told = process.communicate(timeout=120)
-        assert process.returncode == 0 or is_hit, told
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0 or is_hit, errors
         if process.returncode:
             assert victim != process.pid or process.returncode == -signal.SIGKILL
-            assert victim == process.pid or "a worker process died" in told
+            assert victim == process.pid or "a worker process died" in errors
             kills -= 1
-        is_intact = output.exists() and not parts.exists()  # it may be when the kill comes at the very end
+        is_intact = output.exists() and not parts.exists()  # true after a kill at the very end, too
         assert is_intact or process.returncode
         assert not output.exists() or read_all_files(output) == expected
         if is_intact:
             shutil.rmtree(output)
 
 
-@pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("builder") / "builder.py"
-    path.write_text(BUILDER)
-    return path
+def assert_build_survives_kills(
+    texts: Path,
+    directory: Path,
+    *,
+    verb: str,
+    shard_bytes: int,
+    part_characters: int,
+    kills: int,
+    seconds: float,
+) -> None:
+    """Build in this process, then in processes that are killed."""
+    (directory / "builder.py").write_text(BUILDER)
+    vocabulary = directory / "vocabulary"
+    reading = ReadingConfig(shard_bytes=shard_bytes, part_characters=part_characters)
+    train_vocabulary([texts], vocabulary, reading=reading, size=SIZE)
+    expected = read_all_files(vocabulary)
+    if verb == "corpus":
+        build_dataset([texts], vocabulary, directory / "expected", BuildConfig(reading=reading))
+        expected = read_all_files(directory / "expected")
+    sizes = [str(shard_bytes), str(part_characters), str(SIZE)]
+    command = [sys.executable, str(directory / "builder.py"), verb, *sizes, str(texts), str(vocabulary)]
+    rng = random.Random(shard_bytes + kills)
+    kill_until_done([*command, str(directory / "out")], expected, kills=kills, rng=rng, seconds=seconds)
+    leftovers = {path.name for path in directory.iterdir()} - {"builder.py", "vocabulary", "expected"}
+    assert all(name.startswith(".writing-out.parts-") for name in leftovers)  # of kills before the first part
 
 
-@pytest.fixture(scope="module")
-def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("vocabularies") / "vocabulary"
-    train_vocabulary([NOVELS / "Doyle_Hound_1902.txt.xz"], directory, size=3000)
-    return directory
+READERS = [
+    pytest.param("corpus", False, id="shards are read by workers"),
+    pytest.param("corpus", True, id="a shard is read by this process, and workers make its parts"),
+    pytest.param("vocab", False, id="vocabulary"),
+]
 
 
-TWENTY_KILLS = [pytest.mark.exhaustive, pytest.mark.trials("kill", 20)]
-BY_WORKERS, BY_THIS_PROCESS = 300_000, 32_000_000
-"""Sizes of shards: small ones are read by the workers; of a single large one each worker makes parts."""
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers through /proc")
-@pytest.mark.parametrize(
-    ("verb", "shard_bytes", "kills"),
-    [
-        pytest.param("corpus", BY_WORKERS, 2, marks=pytest.mark.trials("kill", 2)),
-        pytest.param("corpus", BY_THIS_PROCESS, 1, marks=pytest.mark.trials("kill", 1)),
-        pytest.param("vocab", BY_WORKERS, 1, marks=pytest.mark.trials("kill", 1)),
-        pytest.param("corpus", BY_WORKERS, 20, marks=TWENTY_KILLS),
-        pytest.param("corpus", BY_THIS_PROCESS, 20, marks=TWENTY_KILLS),
-        pytest.param("vocab", BY_WORKERS, 20, marks=TWENTY_KILLS),
-    ],
-)
-def test_build_is_bit_identical_after_sigkill(builder, vocabulary, tmp_path, verb, shard_bytes, kills):
-    command = [sys.executable, str(builder), verb, str(shard_bytes), str(NOVELS), str(vocabulary)]
-    subprocess.run([*command, str(tmp_path / "expected")], check=True)
-    expected = read_all_files(tmp_path / "expected")
-    kill_again_and_again(
-        [*command, str(tmp_path / "out")], expected, kills=kills, rng=random.Random(shard_bytes + kills)
+@pytest.mark.trials("kill", 2)
+@pytest.mark.parametrize(("verb", "is_one_shard"), READERS)
+def test_build_of_a_novel_is_bit_identical_after_sigkill(tmp_path, verb, is_one_shard):
+    (tmp_path / "build").mkdir()
+    texts = write_novel(tmp_path / "novel.txt", 2000)
+    assert_build_survives_kills(
+        texts,
+        tmp_path / "build",
+        verb=verb,
+        shard_bytes=32_000_000 if is_one_shard else 40_000,
+        part_characters=20_000,
+        kills=2,
+        seconds=0.5,
     )
-    leftovers = {path.name for path in tmp_path.iterdir()} - {"expected"}
-    assert all(name.startswith(".writing-out.parts-") for name in leftovers)  # killed as it began
+
+
+@pytest.mark.exhaustive
+@pytest.mark.trials("kill", 20)
+@pytest.mark.parametrize(("verb", "is_one_shard"), READERS)
+def test_build_of_twelve_novels_is_bit_identical_after_twenty_sigkills(tmp_path, verb, is_one_shard):
+    assert_build_survives_kills(
+        NOVELS,
+        tmp_path,
+        verb=verb,
+        shard_bytes=32_000_000 if is_one_shard else 300_000,
+        part_characters=150_000,
+        kills=20,
+        seconds=1.5,
+    )
