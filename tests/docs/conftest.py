@@ -12,7 +12,7 @@ import zstandard
 from safetensors.torch import load_file
 
 from cloze.cli import main
-from helpers import grouped, novel_paragraphs
+from helpers import grouped, make_once, novel_paragraphs
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path += [str(TESTS / folder) for folder in ("cli", "serving", "tasks")]
@@ -25,7 +25,10 @@ from samples import NANO, NANO_TASK, REPOSITORY  # noqa: E402
 @pytest.fixture(scope="session")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """Data and models of the pages, by name."""
-    place = tmp_path_factory.mktemp("stock")
+    return {path.name: path for path in make_once(tmp_path_factory, "stock", _make_stock).iterdir()}
+
+
+def _make_stock(place: Path) -> None:
     _write_texts(place)
     _write_tables(place)
 
@@ -47,7 +50,6 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     for name, made in (("pretrained", "run"), ("novelist", "reviews")):
         (place / "demo-run" / name).symlink_to(place / made)
     (place / "records").symlink_to(REPOSITORY / "records")
-    return {path.name: path for path in place.iterdir()}
 
 
 @pytest.fixture(scope="session")

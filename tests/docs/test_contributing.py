@@ -1,7 +1,6 @@
 """The examples of CONTRIBUTING.md for a pooling, a head and a route work as written."""
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ from cloze import artifacts
 from cloze.data.batch import PackedBatch
 from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
+from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.tokenization.tokenizer import Tokenizer
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 
 def read_example(section: str) -> str:
@@ -36,7 +37,14 @@ def test_a_pooling_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     assert vectors.tolist() == [[2.0, 3.0], [7.0, 8.0]]
 
 
-def test_a_head_is_one_class(stock: Mapping[str, Path], tmp_path: Path) -> None:
+@pytest.fixture
+def encoder(tmp_path: Path) -> Path:
+    """A checkpoint that knows one word."""
+    tokens = (*SPECIAL, "the")
+    return write_checkpoint(tmp_path / "encoder", BertModel(tiny_config(tokens)), tokens)
+
+
+def test_a_head_is_one_class(encoder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from cloze.export.graph import build_graph
     from cloze.export.onnx import TOLERANCE, compare_with_torch
@@ -44,9 +52,9 @@ def test_a_head_is_one_class(stock: Mapping[str, Path], tmp_path: Path) -> None:
     namespace = vars(heads).copy()
     exec(read_example("Adding a head"), namespace)
     head = namespace["BertForTokenRegression"]
-    model = head(load_model(stock["checkpoint"]), num_labels=3).eval()
+    model = head(load_model(encoder), num_labels=3).eval()
     with artifacts.write_directory(tmp_path / "saved", kind=checkpoint.KIND) as directory:
-        save_model(directory, model, Tokenizer.load(stock["checkpoint"]), labels=("a", "b", "c"))
+        save_model(directory, model, Tokenizer.load(encoder), labels=("a", "b", "c"))
     loaded = load_model(tmp_path / "saved", partial(head, num_labels=3))
     tokens = np.array([2, 5, 3], np.int64)
     batch = to_device(PackedBatch.from_flat(tokens, tokens * 0, np.array([3])), torch.device("cpu"))
@@ -56,7 +64,7 @@ def test_a_head_is_one_class(stock: Mapping[str, Path], tmp_path: Path) -> None:
     assert max(check.largest_difference for check in checks) <= TOLERANCE
 
 
-def test_a_route_is_one_file(stock: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_route_is_one_file(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fastapi")
     from fastapi.testclient import TestClient
 
@@ -68,7 +76,7 @@ def test_a_route_is_one_file(stock: Mapping[str, Path], monkeypatch: pytest.Monk
     namespace = vars(task_routes).copy()
     exec(definitions, namespace)
     monkeypatch.setattr(app, "ROUTES", (*app.ROUTES, eval(route, namespace)))
-    models = load_models({"mini": stock["checkpoint"]}, device="cpu")
+    models = load_models({"mini": encoder}, device="cpu")
     with TestClient(app.create_app(models, Limits())) as client:
         response = client.post("/length", json={"inputs": ["the", "the the"]})
         assert response.json() == [3, 4]
