@@ -28,8 +28,6 @@ from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 from helpers import flip_bit
 
-pytestmark = pytest.mark.protected
-
 SETTINGS = {"language": "en", "part_characters": 20}  # four documents
 READING = ReadingConfig(text_format="sentences", shard_bytes=1)  # a file, since compressed files are not cut
 
@@ -101,6 +99,7 @@ def test_parts_are_in_the_order_of_the_text(tmp_path, texts):
 
 
 @pytest.mark.parametrize("stop_after", range(len(EXPECTED)))
+@pytest.mark.protected
 def test_finished_parts_are_not_made_again(tmp_path, texts, stop_after):
     state, input_shards = begin_build(tmp_path, texts)
     with pytest.raises(KeyboardInterrupt):
@@ -149,6 +148,7 @@ def test_missing_shards_and_tasks_are_named(tmp_path, texts):
         lambda part: part.with_suffix(".json").write_text("{}"),
     ],
 )
+@pytest.mark.protected
 def test_a_damaged_part_is_made_again(tmp_path, texts, damage, capsys):
     state, input_shards = begin_build(tmp_path, texts)
     make_parts(state, input_shards)
@@ -160,6 +160,7 @@ def test_a_damaged_part_is_made_again(tmp_path, texts, damage, capsys):
 
 
 @pytest.mark.parametrize("content", [b"", b"[1", b"\xff"])
+@pytest.mark.protected
 def test_a_shard_with_a_damaged_part_count_is_read_again(tmp_path, texts, content):
     state, input_shards = begin_build(tmp_path, texts)
     make_parts(state, input_shards)
@@ -330,6 +331,7 @@ def test_a_finalized_output_is_recognized(tmp_path, texts):
     assert not is_finalized(tmp_path / "out")
 
 
+@pytest.mark.protected
 def test_a_damaged_plan_is_named(tmp_path, texts):
     state, _ = begin_build(tmp_path, texts)
     (state.directory / "build.json").write_text("{")

@@ -18,6 +18,8 @@ from cloze.data.tables import read_rows
 from cloze.errors import InputError
 from helpers import CountingBar
 
+pytestmark = pytest.mark.protected
+
 ROWS = 300
 TABLE = pa.table(
     {

@@ -106,6 +106,7 @@ def cut_short(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["documents-00001.arrow", "dataset.json"])
 @pytest.mark.parametrize("damage", [flip_bit, cut_short, Path.unlink])
+@pytest.mark.protected
 def test_damage_is_found_on_opening(tmp_path, name, damage):
     damage(write(tmp_path / "data", ROWS) / name)
     with pytest.raises(InputError, match=name):
@@ -113,6 +114,7 @@ def test_damage_is_found_on_opening(tmp_path, name, damage):
 
 
 @pytest.mark.parametrize("content", [b"", b"ARROW1\0\0 and then nothing", b"x" * 2000])
+@pytest.mark.protected
 def test_a_file_that_is_not_a_shard_is_refused(tmp_path, content):
     data = write(tmp_path / "data", ROWS)
     (data / "documents-00001.arrow").write_bytes(content)

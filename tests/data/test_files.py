@@ -16,8 +16,6 @@ from cloze.data.files import MAX_LINE_BYTES, LineReader, is_compressed, open_dec
 from cloze.errors import InputError
 from helpers import CountingBar
 
-pytestmark = pytest.mark.protected
-
 PACK = {
     ".txt": bytes,
     ".gz": gzip.compress,
@@ -71,6 +69,7 @@ def test_zero_padding_is_ignored(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
 @pytest.mark.parametrize("kept", [0.001, 0.5, 0.99])
+@pytest.mark.protected
 def test_truncated_files_are_refused(tmp_path, suffix, kept):
     file = tmp_path / f"text{suffix}"
     packed = PACK[suffix](os.urandom(50_000).hex().encode())
@@ -80,6 +79,7 @@ def test_truncated_files_are_refused(tmp_path, suffix, kept):
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.protected
 def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix):
     file = tmp_path / f"text{suffix}"
     packer = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}[suffix]
@@ -172,6 +172,7 @@ def test_an_error_far_into_a_file_names_its_line(tmp_path):
             list(LineReader(str(file), stream, on_disk, CountingBar(), begin=begin))
 
 
+@pytest.mark.protected
 def test_a_line_over_the_limit_is_not_read_whole():
     stream = io.BufferedReader(io.BytesIO(b"x" * 100 + b"\n" + b"x" * 1000))
     lines = LineReader("text", stream, None, CountingBar(), max_line_bytes=101)

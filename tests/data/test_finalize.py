@@ -25,8 +25,6 @@ from cloze.progress import Progress
 from corpora import Rows, rows_of, save_vocabulary
 from helpers import read_all_files
 
-pytestmark = pytest.mark.protected
-
 WORDS = [f"w{n}" for n in range(60)]
 
 
@@ -303,6 +301,7 @@ def die(*args: object, **kwargs: object) -> None:
         (build_state.BuildState, "remove"),
     ],
 )
+@pytest.mark.protected
 def test_a_kill_while_finalizing_leaves_the_old_or_the_new(
     tmp_path, vocabulary, monkeypatch, room, name, append
 ):
@@ -381,6 +380,7 @@ def test_a_task_repeated_after_the_merge_warns(tmp_path, vocabulary, capsys):
         merge_array_tasks(tmp_path / "data", overwrite=True)
 
 
+@pytest.mark.protected
 def test_a_finalized_output_is_not_taken_for_other_inputs(tmp_path, vocabulary, monkeypatch):
     config = BuildConfig(reading=PARAGRAPHS)
     one, two = (write(tmp_path / f"{n}", document(n)) for n in (1, 2))

@@ -27,8 +27,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 from corpora import instances_of, rows_of
 from helpers import flip_bit
 
-pytestmark = pytest.mark.protected
-
 NAMES = ["sample_text_seed12345", "novel_seed7_wwm", "both_seed3"]
 
 
@@ -73,6 +71,7 @@ def _settings(raw: dict[str, Any]) -> GoogleSettings:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.protected
 def test_instances_equal_googles(golden_instances: Path, uncased_vocabulary: list[str], name: str) -> None:
     first, *expected = _text(golden_instances / f"{name}.jsonl").splitlines()
     raw = json.loads(first)["settings"]
@@ -84,6 +83,7 @@ def test_instances_equal_googles(golden_instances: Path, uncased_vocabulary: lis
         assert _rows(instance, uncased_vocabulary) == json.loads(line)
 
 
+@pytest.mark.protected
 def test_instances_from_a_data_set_equal_googles(
     golden_instances: Path, uncased_vocabulary: list[str], tmp_path: Path
 ) -> None:
@@ -156,6 +156,7 @@ def test_google_instances_are_a_source(directory):
 
 
 @pytest.mark.parametrize("name", ["instances-00001.arrow", "order.arrow"])
+@pytest.mark.protected
 def test_damage_is_found_on_opening(directory, name):
     flip_bit(directory / name)
     with pytest.raises(InputError, match=name):

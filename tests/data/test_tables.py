@@ -15,8 +15,6 @@ from cloze.data.tables import parse_rows, read_rows
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification
 
-pytestmark = pytest.mark.protected
-
 
 def _read(
     tmp_path: Path, name: str, content: str | bytes, columns: tuple[str, ...] = ("text", "label")
@@ -153,6 +151,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
+@pytest.mark.protected
 def test_bad_tables_are_refused_with_place_and_reason(tmp_path: Path, kind: str) -> None:
     name, content, message = BAD[kind]
     with pytest.raises(InputError) as raised:

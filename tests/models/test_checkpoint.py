@@ -24,8 +24,6 @@ from cloze.models.modern_bert import MODERN_SIZES
 from cloze.tokenization.tokenizer import Tokenizer
 from tiny_models import write_checkpoint
 
-pytestmark = pytest.mark.protected
-
 WORDS = ["the", "capital", "of", "france", "is", "paris", ".", "##s", "a", "b", "##c"]
 PIECES = ["[PAD]", *(f"[unused{i}]" for i in range(83)), "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 
@@ -99,6 +97,7 @@ def test_classifier_labels_are_saved(config, randomize, tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("hidden_act", ["gelu", "gelu_tanh"])
+@pytest.mark.protected
 def test_transformers_loads_saved_model(config, hidden_act, randomize, tokenizer, ragged, tmp_path):
     ours = BertForPreTraining(BertModel(replace(config, hidden_act=hidden_act))).eval()
     randomize(ours)
@@ -124,6 +123,7 @@ def test_transformers_loads_saved_model(config, hidden_act, randomize, tokenizer
     assert their_tokenizer.model_max_length == config.max_position_embeddings
 
 
+@pytest.mark.protected
 def test_model_saved_by_transformers_loads(config, ragged, tmp_path):
     theirs = transformers.BertForPreTraining(transformers.BertConfig(**asdict(config))).eval()
     theirs.save_pretrained(tmp_path)
@@ -137,6 +137,7 @@ def test_model_saved_by_transformers_loads(config, ragged, tmp_path):
     assert load_model(tmp_path / "bare").pooler.weight.dtype == torch.float32
 
 
+@pytest.mark.protected
 def test_damaged_byte_fails_verification(saved):
     file = saved / "model.safetensors"
     data = bytearray(file.read_bytes())
@@ -147,6 +148,7 @@ def test_damaged_byte_fails_verification(saved):
     load_model(saved, verify=False)
 
 
+@pytest.mark.protected
 def test_damaged_training_state_or_edited_card_does_not_prevent_loading(saved, tmp_path):
     with write_directory(tmp_path / "whole", kind=checkpoint.KIND) as directory:
         shutil.copytree(saved, directory, ignore=lambda *_: {"manifest.json"}, dirs_exist_ok=True)
@@ -197,6 +199,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.protected
 def test_damaged_checkpoint_without_manifest_is_refused(external, damage, message):
     damage(external)
     with pytest.raises(InputError, match=re.escape(message)):
@@ -218,6 +221,7 @@ def test_damaged_checkpoint_without_manifest_is_refused(external, damage, messag
         ({"vocab_size": 98}, "vocab.txt: 99 tokens, config.json says vocab_size = 98"),
     ],
 )
+@pytest.mark.protected
 def test_config_of_another_model_is_refused(external, changes, message):
     table = json.loads((external / "config.json").read_text())
     (external / "config.json").write_text(json.dumps(table | changes))
@@ -245,6 +249,7 @@ def test_more_tokens_than_embeddings_are_not_saved(pretraining_model, tmp_path):
         save_model(tmp_path, pretraining_model, many)
 
 
+@pytest.mark.protected
 def test_full_disk_leaves_no_files(pretraining_model, tokenizer, tmp_path, monkeypatch):
     def full(*_, **__):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")

@@ -16,8 +16,6 @@ from cloze.models.external_weights import load_external_model
 from cloze.models.heads import BertForPreTraining
 from cloze.tokenization.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.protected
-
 
 @pytest.fixture
 def nano(shared, tmp_path):
@@ -55,6 +53,7 @@ def test_import_and_then_fill(nano, tmp_path, capsys, google_nano):
 
 
 @pytest.mark.parametrize("step", ["step0", "step20"])
+@pytest.mark.protected
 def test_imported_weights_equal_googles(shared, step, nano):
     golden = shared / "golden" / "google-nano"
     for file in (golden / step).iterdir():
@@ -114,6 +113,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("change", "what"), BAD.values(), ids=BAD)
+@pytest.mark.protected
 def test_bad_checkpoint_is_named_and_nothing_written(nano, tmp_path, capsys, change, what):
     change(nano)
     assert main(["import", str(nano), "-o", str(tmp_path / "ours")]) == 2

@@ -27,8 +27,6 @@ from cloze.reports.describe import describe
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.protected
-
 transformers = pytest.importorskip("transformers")
 
 SIZES = {
@@ -80,6 +78,7 @@ def renamed(directory, rename):
 
 
 @pytest.mark.parametrize("head", HEADS)
+@pytest.mark.protected
 def test_every_head_is_imported_with_its_weights(write, tmp_path, head):
     directory, theirs = write(head)
     assert main(["import", str(directory), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
@@ -115,6 +114,7 @@ def test_next_sentence_with_and_without_a_masked_lm_head(write, head):
     assert ours == pytest.approx(logits.softmax(-1)[0, 0].item(), abs=1e-6)
 
 
+@pytest.mark.protected
 def test_weights_in_several_files(write):
     directory, theirs = write()
     weights = load_file(directory / "model.safetensors")
@@ -353,6 +353,7 @@ INDEXES = {
 
 
 @pytest.mark.parametrize(("index", "message"), INDEXES.values(), ids=INDEXES)
+@pytest.mark.protected
 def test_bad_weight_index_is_refused(write, index, message):
     directory, _ = write()
     shutil.copy(directory / "model.safetensors", directory.parent / "one.safetensors")

@@ -14,8 +14,6 @@ from cloze.models.importing import import_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
-pytestmark = pytest.mark.protected
-
 PIECES = (*SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"))
 TEXTS = ["a b c", "d ef", "g " * 40]
 KEYS = {
@@ -76,6 +74,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     return folder / "saved", model
 
 
+@pytest.mark.protected
 def test_every_key_is_accounted_for(saved: tuple[Path, Any]) -> None:
     directory, _ = saved
     files = {str(file.relative_to(directory)) for file in directory.rglob("*.json")} - {"tokenizer.json"}
@@ -115,6 +114,7 @@ def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_pa
         ("2_Normalize/config.json", {"module_input_name": "token_embeddings"}, "module_input_name"),
     ],
 )
+@pytest.mark.protected
 def test_unsupported_values_are_refused_by_name(
     saved: tuple[Path, Any], tmp_path: Path, file: str, entries: dict[str, object], message: str
 ) -> None:

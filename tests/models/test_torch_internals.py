@@ -9,8 +9,6 @@ from cloze.models.torch_internals import cpu_instructions, is_lost_rank, is_out_
 from cloze.training.distributed import init_distributed
 from ranks import Ranks
 
-pytestmark = pytest.mark.protected
-
 
 def test_a_failed_allocation_on_the_cpu_is_recognized():
     with pytest.raises(RuntimeError) as caught:

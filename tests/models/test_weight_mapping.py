@@ -8,8 +8,6 @@ from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining, BertForQuestionAnswering, BertForSequenceClassification
 from cloze.models.weight_mapping import GOOGLE, HUGGING_FACE, normalize_hugging_face_names
 
-pytestmark = pytest.mark.protected
-
 
 @pytest.fixture(
     params=[
@@ -43,6 +41,7 @@ def test_mapping_has_unique_names(mapping):
     assert len(set(theirs)) == len(theirs)
 
 
+@pytest.mark.protected
 def test_mapping_covers_googles_checkpoint(google_nano):
     config, google, *_ = google_nano
     model = BertForPreTraining(BertModel(config))

@@ -12,7 +12,7 @@ from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
-from helpers import write_novel
+from helpers import make_once, write_novel
 
 NANO = """
 seed = 3
@@ -52,21 +52,23 @@ log_every_steps = 1
 @pytest.fixture(scope="session")
 def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some chapters, every few paragraphs a document."""
-    return write_novel(tmp_path_factory.mktemp("text") / "novel.txt", 400)
+    directory = make_once(tmp_path_factory, "novel", lambda path: write_novel(path / "novel.txt", 400))
+    return directory / "novel.txt"
 
 
 @pytest.fixture(scope="session")
-def dataset(novel: Path) -> Path:
-    vocabulary, output = novel.parent / "vocab", novel.parent / "dataset"
-    train_vocabulary([novel], vocabulary, size=700)
-    config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
-    build_dataset([novel], vocabulary, output, config)
-    return output
+def dataset(novel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(directory: Path) -> None:
+        train_vocabulary([novel], directory / "vocab", size=700)
+        config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
+        build_dataset([novel], directory / "vocab", directory / "dataset", config)
+
+    return make_once(tmp_path_factory, "pretraining-data", make) / "dataset"
 
 
 @pytest.fixture(scope="session")
-def nano(dataset: Path) -> PretrainConfig:
-    recipe = dataset.parent / "nano.toml"
+def nano(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> PretrainConfig:
+    recipe = tmp_path_factory.mktemp("recipe") / "nano.toml"
     recipe.write_text(NANO)
     return configuration.load(
         PretrainConfig, recipe, configuration.to_overrides({"data": str(dataset), "steps": 24})

@@ -32,8 +32,6 @@ from cloze.training.metrics_log import METRICS, read_metrics
 from ranks import Ranks, free_port
 from runs import assert_same_run, rows, weights
 
-pytestmark = pytest.mark.protected
-
 SHARDED = DistributionConfig(sharded=True)
 
 
@@ -199,6 +197,7 @@ def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:
 
 
 @pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.exhaustive)])
+@pytest.mark.protected
 def test_killed_rank_ends_the_others_and_is_named(nano, tmp_path, killed):
     """Without torchrun the first rank keeps the roll, and takes it with it."""
     ranks = Ranks(2, pretrain, replace(nano, steps=5000), tmp_path / "run")
@@ -251,6 +250,7 @@ def _workers(launcher: int) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
+@pytest.mark.protected
 def test_torchrun_restarts_a_killed_run_and_it_resumes(nano, tmp_path):
     _kill_and_restart(nano, tmp_path, kills=1)
 
@@ -258,6 +258,7 @@ def test_torchrun_restarts_a_killed_run_and_it_resumes(nano, tmp_path):
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
+@pytest.mark.protected
 def test_ten_kills_and_restarts_are_bit_identical(nano, tmp_path):
     _kill_and_restart(replace(nano, steps=600), tmp_path, kills=10)
 

@@ -22,8 +22,6 @@ from cloze.training.interrupts import Interrupted
 from ranks import Ranks
 from runs import assert_same_weights, losses, rows
 
-pytestmark = pytest.mark.protected
-
 STEPS = 3
 REFUSALS: tuple[Callable[[], Exception], ...] = (
     lambda: RuntimeError("[enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't allocate memory"),

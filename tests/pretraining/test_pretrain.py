@@ -70,7 +70,6 @@ def test_run_learns_and_its_checkpoint_fills_masks(nano, tmp_path):
     assert 0 < NextSentence.load(run)("He came.", "He left.") < 1
 
 
-@pytest.mark.protected
 def test_run_toml_reproduces_the_run_bit_identically(pretrained, tmp_path):
     again = configuration.load(PretrainConfig, pretrained("first") / "run.toml")
     assert again.data_sha256 is not None
@@ -78,7 +77,6 @@ def test_run_toml_reproduces_the_run_bit_identically(pretrained, tmp_path):
     assert_same_weights(tmp_path / "first", tmp_path / "second")
 
 
-@pytest.mark.protected
 def test_micro_batches_change_a_step_by_rounding_only(quiet, pretrained):
     small = weights(pretrained("small", steps=4, model=quiet.model))
     large = weights(pretrained("large", steps=4, model=quiet.model, micro_batch_tokens=4096))
@@ -149,7 +147,6 @@ def test_run_with_init_is_evaluated_first_and_says_the_change(nano, pretrained, 
     )
 
 
-@pytest.mark.protected
 def test_plan_with_init_has_the_evaluation_before_the_first_step(nano, pretrained):
     config = replace(nano, steps=4, evaluation=replace(nano.evaluation, times=2))
     tokens = []
@@ -241,7 +238,6 @@ def change_settings(run: Path, *overrides: str) -> None:
         ("masking.masked_lm_prob=0.2", "masking"),
     ],
 )
-@pytest.mark.protected
 def test_changed_immutable_setting_is_refused(pretrained, change, named):
     run = pretrained(steps=2)
     change_settings(run, change)
@@ -251,7 +247,6 @@ def test_changed_immutable_setting_is_refused(pretrained, change, named):
 
 
 @pytest.mark.parametrize("change", ["model.hidden_dropout_prob=0.3", "model.num_hidden_layers=1"])
-@pytest.mark.protected
 def test_changed_model_of_a_run_with_init_is_refused(pretrained, change):
     run = pretrained("second", steps=2, init=str(pretrained("first", steps=2)))
     resume_pretraining(run)
@@ -260,7 +255,6 @@ def test_changed_model_of_a_run_with_init_is_refused(pretrained, change):
         resume_pretraining(run)
 
 
-@pytest.mark.protected
 def test_changed_google_instances_are_refused(pretrained):
     run = pretrained(steps=2, google_instances=GoogleInstancesConfig(dupe_factor=1))
     resume_pretraining(run)
@@ -270,7 +264,6 @@ def test_changed_google_instances_are_refused(pretrained):
         resume_pretraining(run)
 
 
-@pytest.mark.protected
 def test_locked_run_is_refused(nano, pretrained):
     run = pretrained(steps=2)
     with run_lock(run, DistributedContext(torch.device("cpu"))):
@@ -338,7 +331,6 @@ def test_google_instances_exclude_a_falling_mask_share():
         configuration.load(PretrainConfig, None, [*overrides, "masking.initial_masked_lm_prob=0.3"])
 
 
-@pytest.mark.protected
 def test_evaluated_weights_are_the_mean(nano, tmp_path):
     measured = {
         name: pretrain(replace(nano, averaging=averaging), tmp_path / name)
@@ -359,7 +351,6 @@ def test_without_pairs_only_masked_words_are_trained(nano, tmp_path):
     assert measured["loss"] == measured["masked_lm_loss"]
 
 
-@pytest.mark.protected
 def test_resume_refuses_another_data_set(pretrained, tmp_path):
     run = pretrained(steps=3)
     settings = (run / "run.toml").read_text()
@@ -391,7 +382,6 @@ def test_few_or_short_documents_train_without_pairs(nano, dataset, tmp_path, doc
     assert measured["masked_lm_loss"] > 0
 
 
-@pytest.mark.protected
 def test_existing_run_is_not_overwritten(nano, pretrained):
     run = pretrained(steps=3)
     with pytest.raises(InputError, match=r"already exists. .*--resume.*--overwrite"):
@@ -446,7 +436,6 @@ def test_original_recipe_has_the_papers_and_googles_settings():
         ("optimizer.learning_rat=1", "Did you mean optimizer.learning_rate"),
     ],
 )
-@pytest.mark.protected
 def test_wrong_settings_are_refused_in_one_line(override, message):
     with pytest.raises(InputError, match=message):
         configuration.load(PretrainConfig, None, ["data=somewhere", "steps=10", override])

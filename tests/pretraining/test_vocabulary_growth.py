@@ -42,7 +42,6 @@ def test_added_tokens_are_found_in_unused_slots_and_at_the_end():
         (replace(OLD, lowercase=False), "it treats case, accents"),
     ],
 )
-@pytest.mark.protected
 def test_unrelated_vocabularies_are_refused(new, difference):
     with pytest.raises(InputError, match=rf"some/data: .*{difference}.*vocabulary of cloze vocab extend"):
         map_added_tokens(OLD, new, where="some/data")

@@ -255,7 +255,6 @@ def test_smaller_of_halved_and_configured_micro_batch_is_used(tmp_path, left, se
     assert trainer.batches.micro_batch_tokens == {expected}
 
 
-@pytest.mark.protected
 def test_nan_step_is_skipped_and_recorded(tmp_path):
     objective = LineObjective(poison={16})
     trained = _train(tmp_path, objective)
@@ -266,7 +265,6 @@ def test_nan_step_is_skipped_and_recorded(tmp_path):
     assert "batch 5" in skipped[0]["reason"]
 
 
-@pytest.mark.protected
 def test_repeated_nan_ends_the_run_with_finite_weights(tmp_path):
     objective = LineObjective(poison=range(36, 1000))
     with pytest.raises(RunError, match=r"loss nan.*batch 14.*3 times in a row"):
@@ -274,7 +272,6 @@ def test_repeated_nan_ends_the_run_with_finite_weights(tmp_path):
     assert all(torch.isfinite(tensor).all() for tensor in weights(tmp_path).values())
 
 
-@pytest.mark.protected
 def test_nothing_is_saved_while_steps_are_skipped(tmp_path):
     """Weights that are spoilt must not push out the last good ones."""
     objective = LineObjective(poison=range(3 * 19, 1000))

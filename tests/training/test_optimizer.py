@@ -32,8 +32,6 @@ from cloze.training.optimizer import (
     round_warmup,
 )
 
-pytestmark = pytest.mark.protected
-
 
 def _model(nano, weights: dict[str, Tensor]) -> BertForPreTraining:
     config = replace(nano.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -112,12 +110,14 @@ def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, li
     return model, [row for row in read_metrics(run) if row["kind"] == "train"]
 
 
+@pytest.mark.protected
 def test_twenty_steps_follow_googles_trajectory(google_nano, googles_steps):
     _, rows = googles_steps
     losses = [[row["loss"], row["masked"], row["following"]] for row in rows]
     np.testing.assert_allclose(losses, google_nano.trajectory["losses"], rtol=1e-4)
 
 
+@pytest.mark.protected
 def test_learning_rates_equal_googles(google_nano, googles_steps):
     """google-research/bert optimization.py:32-56 @eedf571: of steps counted from 0."""
     settings, (_, rows) = google_nano.trajectory, googles_steps
@@ -126,6 +126,7 @@ def test_learning_rates_equal_googles(google_nano, googles_steps):
     assert [row["learning_rate"] for row in rows] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.protected
 def test_twenty_steps_end_with_googles_weights(google_nano, googles_steps, shared):
     model, _ = googles_steps
     with np.load(shared / "golden" / "google-nano" / "weights_step20.npz") as arrays:
@@ -157,6 +158,7 @@ def test_update_has_no_bias_correction_and_decoupled_decay():
     torch.testing.assert_close(model.bias.detach(), bias)
 
 
+@pytest.mark.protected
 def test_bias_correction_equals_torch_adam():
     torch.manual_seed(0)
     ours, theirs = nn.Linear(3, 5), nn.Linear(3, 5)
