@@ -177,6 +177,12 @@ CASES = {
 }
 """By the name of the task."""
 
+FAMILIES = (
+    *("classification", "feature-classification", "regression", "multi-label", "multiple-choice", "ranking"),
+    *("scored-pairs", "text-pairs", "squad_v1", "squad_v2", "tagging", "feature-tagging"),
+)
+"""A task of each family: the others of a family differ in data and scores only. SQuAD 2.0 may have no answer."""
+
 
 @singledispatch
 def gold_output(task: AnyTask, feature: Any) -> Array:
