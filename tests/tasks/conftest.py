@@ -68,7 +68,7 @@ def config(nano_checkpoint: Path, reviews: Path) -> FinetuneConfig:
         log_every_steps=1,
         precision="float32",
         device="cpu",
-        micro_batch_tokens=40,
+        micro_batch_tokens=400,
     )
 
 

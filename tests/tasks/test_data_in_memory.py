@@ -171,7 +171,7 @@ def test_rows_left_out_are_counted() -> None:
 
 SETTINGS: dict[str, Any] = {
     **{"dev_fraction": 0.2, "epochs": 2, "batch_size": 9, "max_seq_length": 16, "precision": "float32"},
-    **{"device": "cpu", "micro_batch_tokens": 40, "learning_rate": 5e-3, "log_every_steps": 1},
+    **{"device": "cpu", "micro_batch_tokens": 400, "learning_rate": 5e-3, "log_every_steps": 1},
     **{"text_column": "review", "label_column": "liked"},
 }
 

@@ -326,7 +326,7 @@ def test_damaged_outputs_are_computed_again(config, trained_teacher, tmp_path, c
 def test_interrupted_run_resumes_bit_identically(config, trained_teacher, reviews, tmp_path, monkeypatch):
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(line.partition("\t")[0] for line in reviews.read_text().splitlines()[1:30]))
-    config = replace(config, epochs=3, checkpoints=CheckpointConfig(every_steps=3))
+    config = replace(config, epochs=3, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=3))
     config = with_teacher(config, trained_teacher, unlabeled=str(texts), student_layers=(1,))
     finetune(REVIEWS, config, tmp_path / "whole")
     forward, compute = FinetuningObjective.forward, teacher_module.compute_targets

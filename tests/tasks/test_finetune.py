@@ -151,7 +151,7 @@ def test_train_examples_limits_the_training_data(nano_checkpoint, config):
 
 @pytest.mark.protected
 def test_interrupted_run_resumes_bit_identically(config, tmp_path, monkeypatch):
-    config = replace(config, checkpoints=CheckpointConfig(every_steps=5))
+    config = replace(config, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=5))
     finetune(REVIEWS, config, tmp_path / "whole")
     run = tmp_path / "stopped"
     forward = FinetuningObjective.forward

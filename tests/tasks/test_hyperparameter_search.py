@@ -90,7 +90,7 @@ def test_paper_grid_has_eighteen_runs():
 
 @pytest.mark.protected
 def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
-    config = replace(config, seeds=3)
+    config = replace(config, seeds=3, micro_batch_tokens=40)
     finetune(REVIEWS, config, tmp_path / "whole")
     forward = FinetuningObjective.forward
     calls = 0
