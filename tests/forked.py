@@ -17,11 +17,14 @@ _context.set_forkserver_preload(
 
 
 class Command:
-    """`cloze ARGUMENT…` in a process of its own; what it says as an error goes to a file."""
+    """`cloze ARGUMENT…` in a process of its own; what it says as an error goes to a file.
 
-    def __init__(self, arguments: Sequence[str], errors: Path) -> None:
+    No file that it writes may grow over `max_bytes`, as on a full disk.
+    """
+
+    def __init__(self, arguments: Sequence[str], errors: Path, *, max_bytes: int | None = None) -> None:
         self._errors = errors
-        self._process = _context.Process(target=_run, args=(list(arguments), errors))
+        self._process = _context.Process(target=_run, args=(list(arguments), errors, max_bytes))
         self._process.start()
 
     @property
@@ -46,7 +49,11 @@ class Command:
         return self._errors.read_text(encoding="utf-8")
 
 
-def _run(arguments: list[str], errors: Path) -> None:
+def _run(arguments: list[str], errors: Path, max_bytes: int | None) -> None:
     with open(errors, "wb") as file:
         os.dup2(file.fileno(), sys.stderr.fileno())
+    if max_bytes is not None:
+        import resource  # not on Windows
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
     sys.exit(main(arguments))

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from cloze import artifacts, file_io
 from cloze.errors import ClozeError, InputError, RunError
 
-pytestmark = pytest.mark.protected
-
 
 def _write(path: Path, *, text: str = "hello", **options: bool) -> None:
     with artifacts.write_directory(path, kind="thing", **options) as directory:
@@ -40,6 +38,7 @@ def test_written_directory_verifies(tmp_path, out):
     assert os.listdir(tmp_path) == ["out"]
 
 
+@pytest.mark.protected
 def test_failed_write_leaves_nothing(tmp_path):
     def fail_halfway() -> None:
         with artifacts.write_directory(tmp_path / "out", kind="thing") as directory:
@@ -130,6 +129,7 @@ def test_other_directories_are_never_deleted(tmp_path):
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
 
 
+@pytest.mark.protected
 @pytest.mark.trials("corruption", 60)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -148,6 +148,7 @@ def test_flipped_bits_and_truncation_are_detected(tmp_path, data):
     assert name in str(caught.value)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -165,6 +166,7 @@ def test_damaged_manifest_is_an_error(out, damage, message):
         artifacts.verify(out, kind="thing")
 
 
+@pytest.mark.protected
 def test_missing_files_and_manifests_are_errors(tmp_path, out):
     (out / "a.txt").unlink()
     with pytest.raises(InputError, match="missing"):
@@ -175,6 +177,7 @@ def test_missing_files_and_manifests_are_errors(tmp_path, out):
         artifacts.verify(tmp_path / "nowhere")
 
 
+@pytest.mark.protected
 def test_full_disk_is_a_run_error_and_leaves_nothing(tmp_path):
     """A limit on file sizes fails in the same way as a full disk."""
     program = f"""
@@ -197,6 +200,7 @@ def test_full_disk_is_a_run_error_and_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.protected
 @pytest.mark.trials("kill", 12)
 def test_killed_writer_leaves_the_old_or_the_new_directory(tmp_path):
     """SIGKILL at random moments: the directory always verifies."""
@@ -233,6 +237,7 @@ def test_killed_writer_leaves_the_old_or_the_new_directory(tmp_path):
         assert not list((tmp_path / "out").glob(".writing-*"))
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("exchange", [True, False])
 def test_the_old_directory_stays_if_the_new_one_disappears(tmp_path, out, exchange):
 
@@ -248,6 +253,7 @@ def test_the_old_directory_stays_if_the_new_one_disappears(tmp_path, out, exchan
     assert os.listdir(tmp_path) == ["out"]
 
 
+@pytest.mark.protected
 def test_kill_between_two_renames_loses_nothing(tmp_path, out):
     program = f"""
         import os, signal

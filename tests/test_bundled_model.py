@@ -15,8 +15,6 @@ from cloze.errors import InputError
 from cloze.model_paths import find_model_directory
 from cloze.reports.describe import describe
 
-pytestmark = pytest.mark.protected
-
 MODEL = find_model_directory("cloze-mini")
 SENTENCES = find_model_directory("cloze-mini-sentences")
 MAX_BYTES = 28_000_000
@@ -29,6 +27,7 @@ def test_files_are_complete(model):
     assert {"config.json", WEIGHTS[model], "vocab.txt", "README.md"} <= set(manifest.files)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
 def test_other_programs_read_as_many_tokens_as_there_are_positions(model):
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
@@ -102,6 +101,7 @@ def test_text_arguments_are_checked():
         cloze.FillMask.load("cloze-mini")(["A [MASK]", None])  # type: ignore[list-item]
 
 
+@pytest.mark.protected
 def test_transformers_gives_the_same_probabilities():
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
     theirs = transformers.AutoModelForPreTraining.from_pretrained(MODEL).eval()
@@ -129,6 +129,7 @@ def test_sentence_encoder_shares_the_first_weights_and_has_no_heads():
         cloze.FillMask.load("cloze-mini-sentences")
 
 
+@pytest.mark.protected
 def test_sentence_transformers_gives_the_same_vectors():
     sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     texts = ["A man plays the guitar.", "Stocks fell on Monday after the bank raised its rates.", ""]
@@ -145,6 +146,7 @@ def test_saved_sentence_encoder_is_whole(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.protected
 @pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
 def test_an_imported_copy_is_read_by_other_programs(model, tmp_path):
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
@@ -162,6 +164,7 @@ def test_an_imported_copy_is_read_by_other_programs(model, tmp_path):
         torch.testing.assert_close(cloze.Embedder.load(model)(text), encoder.encode(text), atol=1e-5, rtol=0)
 
 
+@pytest.mark.protected
 def test_damage_of_the_shared_file_is_found(tmp_path, monkeypatch):
     shutil.copytree(MODEL.parent, tmp_path / "models")
     monkeypatch.setattr("cloze.model_paths._BUNDLED_MODELS", tmp_path / "models")
@@ -176,6 +179,7 @@ def test_damage_of_the_shared_file_is_found(tmp_path, monkeypatch):
         describe("cloze-mini-sentences")
 
 
+@pytest.mark.protected
 def test_a_copy_that_lacks_the_shared_weights_is_refused_with_a_way_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(SENTENCES, "copy")

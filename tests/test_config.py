@@ -8,8 +8,6 @@ import pytest
 from cloze import config
 from cloze.errors import InputError
 
-pytestmark = pytest.mark.protected
-
 
 @dataclass(frozen=True, kw_only=True)
 class Inner:
@@ -53,6 +51,7 @@ def test_toml_round_trip(tmp_path):
     assert config.load(Outer, path) == value
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("value", [Outer(name="\ud800"), Outer(name="a", words=("b", "caf\udce9"))])
 def test_lone_surrogates_are_refused(value):
     with pytest.raises(InputError, match=r"(name|words): '.*' is not Unicode"):
@@ -64,6 +63,7 @@ def test_overrides_from_values_skip_none():
     assert config.load(Outer, None, overrides) == Outer(name="true", inner=Inner(rate=0.5))
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -85,6 +85,7 @@ def test_wrong_settings_are_errors_with_the_key(override, message):
         config.load(Outer, None, ['name="a"', override])
 
 
+@pytest.mark.protected
 def test_missing_keys_and_files_are_errors(tmp_path):
     with pytest.raises(InputError, match="name"):
         config.load(Outer)

@@ -21,10 +21,8 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from hub_server import Hub, read_files
 
-pytestmark = [
-    pytest.mark.protected,
-    pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),  # huggingface_hub's uploads
-]
+# of huggingface_hub's uploads
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
 NAME = "ardent/tiny-bert"
 URL = f"hf://{NAME}"
@@ -91,6 +89,7 @@ def test_names_are_parsed_as_text_and_as_paths(name, parsed):
     assert parse_hub_name(name) == parsed
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     "name",
     ["hf://", "hf://a/b/c", "hf://a/b@", "hf://../x", "hf://a/b@../x", "hf://datasets/a", "hf://a--b/c"],
@@ -127,6 +126,7 @@ def test_a_tokenizer_downloads_no_weights(hub, commit):
         cloze.FillMask.load(NAME)
 
 
+@pytest.mark.protected
 def test_sharded_weights_and_sentence_transformers_settings(hub, written, tmp_path):
     transformers = pytest.importorskip("transformers")
     sharded = tmp_path / "sharded"
@@ -150,6 +150,7 @@ def test_sharded_weights_and_sentence_transformers_settings(hub, written, tmp_pa
     assert (embedder(["the film was good ."]) == vectors).all()
 
 
+@pytest.mark.protected
 def test_the_cache_is_shared_with_transformers(hub, commit, tmp_path, monkeypatch):
     transformers = pytest.importorskip("transformers")
     from huggingface_hub import snapshot_download
@@ -169,6 +170,7 @@ def test_the_cache_is_shared_with_transformers(hub, commit, tmp_path, monkeypatc
     assert hub.downloads() == []
 
 
+@pytest.mark.protected
 def test_a_bare_name_never_sends_anything(hub, commit, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     message = error_of(capsys, "fill", "-m", NAME, TEXT, code=2)
@@ -207,6 +209,7 @@ def failing(hub: Hub, **settings: object) -> None:
         setattr(hub if hasattr(hub, name) else hub.models[NAME], name, value)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("settings", "name", "code", "message"),
     [
@@ -241,6 +244,7 @@ def test_failures_are_one_line(hub, commit, capsys, settings, name, code, messag
     assert line.startswith(f"{name}: {message.format(url=hub.url)}")
 
 
+@pytest.mark.protected
 def test_a_wrong_token_is_one_line_and_a_right_one_opens_private_models(hub, commit, capsys, monkeypatch):
     hub.models[NAME].is_private = True
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
@@ -282,6 +286,7 @@ def test_throttled_requests_are_repeated_after_the_time_that_the_hub_says(hub, c
         resolve_checkpoint(URL)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("ignores_ranges", [False, True])
 def test_a_broken_download_continues(hub, commit, written, ignores_ranges):
     hub.broken_after = [3000]
@@ -292,6 +297,7 @@ def test_a_broken_download_continues(hub, commit, written, ignores_ranges):
     assert ranges == [None, "bytes=3000-"]
 
 
+@pytest.mark.protected
 def test_a_connection_that_breaks_again_and_again_is_one_line(hub, commit, capsys):
     hub.broken_after = [3000, 0, 0, 0]
     line = error_of(capsys, "fill", "-m", URL, TEXT, code=1)
@@ -304,6 +310,7 @@ def test_a_connection_that_breaks_again_and_again_is_one_line(hub, commit, capsy
     ] == "bytes=3000-"
 
 
+@pytest.mark.protected
 def test_a_file_with_another_hash_is_not_kept(hub, commit, written, capsys):
     (sha256,) = (
         key for key, data in hub.blobs.items() if data == (written / "model.safetensors").read_bytes()
@@ -318,6 +325,8 @@ def test_a_file_with_another_hash_is_not_kept(hub, commit, written, capsys):
     assert main(["fill", "-m", URL, TEXT]) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.protected
 def test_a_killed_download_continues(hub, commit, written):
     hub.stalls_after = 3000
     blobs = snapshot(hub, commit).parents[1] / "blobs"
@@ -343,6 +352,7 @@ def test_a_killed_download_continues(hub, commit, written):
     assert not list(blobs.glob("*.incomplete"))
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("missing", [("config.json",), ("model.safetensors",), ("vocab.txt",)])
 def test_a_repository_without_a_model_is_one_line(hub, written, capsys, missing):
     files = {name: data for name, data in read_files(written).items() if name not in missing}
@@ -351,6 +361,7 @@ def test_a_repository_without_a_model_is_one_line(hub, written, capsys, missing)
     assert ("no tokenizer" if missing == ("vocab.txt",) else f"no {missing[0]}") in line
 
 
+@pytest.mark.protected
 def test_pickled_weights_are_read_by_import_alone(hub, written, tmp_path, capsys):
     files = {name: data for name, data in read_files(written).items() if not name.endswith(".safetensors")}
     weights = load_file(written / "model.safetensors")
@@ -489,6 +500,7 @@ def test_push_failures_are_one_line(hub, run, monkeypatch, capsys, name, token, 
     assert not hub.blobs
 
 
+@pytest.mark.protected
 def test_push_refuses_what_is_no_checkpoint(hub, commit, run, tmp_path, capsys):
     resolve_checkpoint(URL)
     (tmp_path / "empty").mkdir()

@@ -10,8 +10,6 @@ from cloze.cli import main
 from cloze.remote_files import list_files, open_url, remote_size, remote_version
 from hub_server import Hub
 
-pytestmark = pytest.mark.protected
-
 URL = "hf://datasets/ardent/films"
 TEXT = "\n\n".join(f"The film {n} was good.\nThe dog ran down from the hill {n}." for n in range(40)) + "\n"
 TABLE = "text\tlabel\n" + "the film was good .\t1\na bad film .\t0\n" * 10
@@ -67,6 +65,7 @@ def test_labeled_data_of_the_hub(hub, commit, tmp_path, capsys):
     assert scores[0] == scores[1]
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("url", "settings", "code", "message"),
     [

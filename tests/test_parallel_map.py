@@ -19,8 +19,6 @@ from cloze.errors import DataWarning, InputError, RunError
 from cloze.parallel_map import map_unordered
 from cloze.ray_cluster import cpus_per_item
 
-pytestmark = pytest.mark.protected
-
 
 def _slow_square(number: int) -> int:
     time.sleep(0.02 * (number % 3))
@@ -94,11 +92,13 @@ def test_warnings_about_data_are_given_in_this_process(workers):
     assert len(warned) == 1
 
 
+@pytest.mark.protected
 def test_dead_worker_is_a_run_error():
     with pytest.raises(RunError, match="a worker process died"):
         list(map_unordered(_die, range(9), workers=2))
 
 
+@pytest.mark.protected
 def test_worker_that_dies_while_another_starts_is_a_run_error(monkeypatch):
     launch = Popen._launch
 
@@ -137,6 +137,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.protected
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")
 def test_no_worker_outlives_a_killed_parent(tmp_path):
     (tmp_path / "parent.py").write_text(ORPHANS.format(module=Path(__file__).stem))

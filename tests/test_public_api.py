@@ -7,8 +7,6 @@ import pytest
 
 import cloze
 
-pytestmark = pytest.mark.protected
-
 
 @pytest.mark.parametrize("name", cloze.__all__)
 def test_public_names_exist_and_have_docstrings(name):

@@ -1,6 +1,7 @@
 """Wrong arguments of the Python interface are refused by name and position, and every ordered collection is read."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cloze
-from cloze.arguments import check_paths, check_texts, describe
+from cloze.arguments import (
+    check_integer,
+    check_integers,
+    check_path,
+    check_paths,
+    check_text,
+    check_texts,
+    check_type,
+    describe,
+    iterate_texts,
+)
 from cloze.data.build import BuildConfig
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
@@ -220,49 +231,45 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "resume_pretraining": ("run", lambda my, x: cloze.resume_pretraining(x)),
     "write_report": ("run", lambda my, x: cloze.write_report(x)),
 }
-ACCEPTED = {  # by argument: these kinds are understood, or refused for another reason
-    **{
-        name: {"path"} for name, (argument, _) in OTHERS.items() if argument in ("directory", "output", "run")
-    },
-    **{name: {"path"} for name in ("train_vocabulary", "build_dataset", "build_dataset with")},
-    **{
-        name: {"int"}
-        for name in ("top_k", "decode one", "train_vocabulary size", "FinetuneConfig", "BertConfig")
-    },
-    "workers": {"int"},
-    "build_dataset with": {"path", "None"},
-    "Embedder config": {"None"},
-    "TextClassifier pairs": {"None"},
-    **{name: {"None"} for name in ("finetune config", "pretrain", "pretrain texts")},
-    **{name: {"path"} for name in ("evaluate data", "baseline", "score_predictions")},
-    **{
-        name: {"path"}
-        for name in ("import_model", "audit", "evaluate of", "extend_vocabulary", "export_model")
-    },
-    "finetune train": {"path", "None"},
-    "explain": {"table", "dict of lists", "dict of arrays"},
+CHECKERS: dict[str, tuple[str, Callable[[Any], object], set[str]]] = {
+    "check_text": ("name", lambda x: check_text(x, "name"), set()),
+    "check_texts": ("name", lambda x: check_texts(x, "name"), set()),
+    "iterate_texts": ("name", lambda x: list(iterate_texts(x, "name")), set()),
+    "check_path": ("name", lambda x: check_path(x, "name"), {"path"}),
+    "check_paths": ("name", lambda x: check_paths(x, "name"), {"path"}),
+    "check_integer": ("name", lambda x: check_integer(x, "name"), {"int"}),
+    "check_integers": ("name", lambda x: check_integers(x, "name", minimum=0, maximum=9), set()),
+    "check_type": ("name", lambda x: check_type(x, str, "name", remedy="Give a text"), set()),
+    "a setting": ("hidden_size", lambda x: cloze.BertConfig(hidden_size=x), {"int"}),
+    "rows": ("train", lambda x: cloze.baseline("classification", x), {"path"}),
 }
+"""Functions that check arguments, with the name in the message and the kinds that they accept."""
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        (name, kind)
-        for name in [*ALL_TEXTS, *ONE_TEXT, *OTHERS]
-        for kind in NO_TEXTS
-        if kind not in ACCEPTED.get(name, ())
-    ],
-)
-def test_values_of_a_wrong_kind_are_refused_by_name(
-    name: str, kind: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def assert_refused(argument: str, call: Callable[[Any], object], kind: str) -> None:
+    """Check that a value is refused in one line with the name of the argument."""
+    with pytest.raises(cloze.InputError) as caught:
+        call(NO_TEXTS[kind])
+    message = str(caught.value)
+    assert argument in message, kind
+    assert "\n" not in message, kind
+
+
+@pytest.mark.parametrize("name", CHECKERS)
+def test_checkers_refuse_every_wrong_kind(name: str) -> None:
+    argument, check, accepted = CHECKERS[name]
+    for kind in NO_TEXTS.keys() - accepted:
+        assert_refused(argument, check, kind)
+
+
+@pytest.mark.parametrize("name", [*ALL_TEXTS, *ONE_TEXT, *OTHERS])
+def test_arguments_of_a_wrong_kind_are_refused_by_name(
+    name: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     argument, call = (ALL_TEXTS | ONE_TEXT | OTHERS)[name]
-    with pytest.raises(cloze.InputError) as caught:
-        call(loaded, NO_TEXTS[kind])
-    message = str(caught.value)
-    assert argument in message
-    assert "\n" not in message
+    for kind in ("float", "dict"):
+        assert_refused(argument, partial(call, loaded), kind)
     assert not list(tmp_path.iterdir())
 
 
@@ -278,32 +285,44 @@ NO_TEXT = {kind: value for kind, value in NO_TEXTS.items() if kind != "path"} | 
 
 
 @given(st.sampled_from(sorted(NO_TEXT)), st.lists(st.text("abc "), max_size=5), st.integers(0, 5))
-@pytest.mark.parametrize("name", ALL_TEXTS)
-def test_the_position_of_a_wrong_item_is_named(
-    loaded: Loaded, name: str, kind: str, texts: list[str], position: int
-) -> None:
-    argument, call = ALL_TEXTS[name]
-    texts = texts or ["a"]  # a pair alone is understood
+def test_the_position_of_a_wrong_item_is_named(kind: str, texts: list[str], position: int) -> None:
     position = min(position, len(texts))
     items = [*texts[:position], NO_TEXT[kind], *texts[position:]]
     for values in (items, tuple(items), iter(items)):
         with pytest.raises(cloze.InputError) as caught:
-            call(loaded, values)
-        assert str(caught.value).startswith(f"{argument}[{position}] is {describe(NO_TEXT[kind])}. ")
+            check_texts(values)
+        assert str(caught.value).startswith(f"texts[{position}] is {describe(NO_TEXT[kind])}. ")
+
+
+@pytest.mark.parametrize("name", ALL_TEXTS)
+def test_every_call_names_the_position_of_a_wrong_item(loaded: Loaded, name: str) -> None:
+    argument, call = ALL_TEXTS[name]
+    for item in (5, ("a", "b")):
+        with pytest.raises(cloze.InputError) as caught:
+            call(loaded, iter(["a", item]))
+        assert str(caught.value).startswith(f"{argument}[1] is {describe(item)}. ")
+
+
+def collections() -> Iterator[object]:
+    """Yield two texts in every ordered collection."""
+    yield ("a b", "c")
+    yield (text for text in ["a b", "c"])
+    yield np.array(["a b", "c"])
+    yield np.array(["a b", "c"], dtype=object)
+    yield pa.chunked_array([["a b"], ["c"]])
+    yield Series("a b", "c")
+
+
+def test_every_ordered_collection_is_read_alike() -> None:
+    for texts in collections():
+        assert [(type(text), text) for text in check_texts(texts)] == [(str, "a b"), (str, "c")]
 
 
 @pytest.mark.parametrize("name", [name for name, (argument, _) in ALL_TEXTS.items() if argument != "tokens"])
-def test_every_ordered_collection_is_read_alike(loaded: Loaded, name: str) -> None:
+def test_every_call_reads_iterators_and_arrays(loaded: Loaded, name: str) -> None:
     _, call = ALL_TEXTS[name]
     expected = repr(call(loaded, ["a b", "c"]))
-    for texts in (
-        ("a b", "c"),
-        (text for text in ["a b", "c"]),
-        np.array(["a b", "c"]),
-        np.array(["a b", "c"], dtype=object),
-        pa.chunked_array([["a b"], ["c"]]),
-        Series("a b", "c"),
-    ):
+    for texts in (iter(["a b", "c"]), np.array(["a b", "c"])):
         assert repr(call(loaded, texts)) == expected
 
 

@@ -28,7 +28,7 @@ SENTENCES = [
 ]
 
 # s3fs leaves connections to the garbage collector after its event loop is closed
-pytestmark = [pytest.mark.protected, pytest.mark.filterwarnings("ignore::Warning")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
 
 
 def write_texts(system: Any, folder: Path) -> None:
@@ -90,6 +90,7 @@ def write_parts(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.protected
 def test_staged_directory_is_sent_only_for_its_cache_key(bucket):
     def interrupted(directory: Path) -> None:
         write_parts(directory, "old")
@@ -109,6 +110,7 @@ def test_staged_directory_is_sent_only_for_its_cache_key(bucket):
     assert bucket.cat_file("library/three/part-0") == b"old"
 
 
+@pytest.mark.protected
 def test_interrupted_upload_is_incomplete_and_continues(bucket, tmp_path, monkeypatch):
     directory = write_parts(tmp_path / "one", "text")
     sent: list[str] = []
@@ -140,6 +142,7 @@ def test_interrupted_upload_is_incomplete_and_continues(bucket, tmp_path, monkey
     assert bucket.cat_file("library/copy/part-1") == b"othersothers"
 
 
+@pytest.mark.protected
 def test_files_of_another_directory_do_not_count_as_sent(bucket, tmp_path, monkeypatch):
     upload_directory(write_parts(tmp_path / "one", "text"), "s3://library/again")
     bucket.pipe_file("library/again/of-the-user", b"stays")
@@ -154,6 +157,7 @@ def test_files_of_another_directory_do_not_count_as_sent(bucket, tmp_path, monke
     assert bucket.cat_file("library/again/of-the-user") == b"stays"
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_files_that_cloze_did_not_write_are_not_replaced(bucket, tmp_path, overwrite):
     directory = write_parts(tmp_path / "one", "text")
@@ -171,6 +175,7 @@ def test_files_that_cloze_did_not_write_are_not_replaced(bucket, tmp_path, overw
     upload_directory(directory, "s3://library/repository", overwrite=overwrite)
 
 
+@pytest.mark.protected
 def test_interrupted_replacement_continues(bucket, tmp_path, monkeypatch):
     old = write_parts(tmp_path / "old", "text")
     with artifacts.write_directory(tmp_path / "new", kind="dataset") as new:
@@ -196,6 +201,7 @@ def fail_after(calls: int, function: Any) -> Any:
     return call
 
 
+@pytest.mark.protected
 def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
     message = rf"Run it again to continue: the directory is kept in {tmp_path}/cache/cloze/\w+/refused"
@@ -208,6 +214,7 @@ def test_local_directory_by_file_url(tmp_path):
     artifacts.verify(tmp_path / "one", kind="dataset")
 
 
+@pytest.mark.protected
 def test_damaged_remote_file_is_not_a_store_error(bucket):
     cut = lzma.compress(b"some text\n" * 1000)[:-20]
     bucket.pipe_file("library/cut.txt.xz", cut)

@@ -178,11 +178,13 @@ def bad_text(name: str, content: bytes, message: str, *messages: str) -> Case:
 
 
 def bad_corpus(flags: str, *messages: str) -> Case:
-    return case("corpus {text} --vocab {vocab} -o {out} " + flags, *messages)
+    return case("corpus {text} --vocab {vocab} -o {out} --workers 1 " + flags, *messages)
 
 
 def bad_vocabulary(content: bytes, *messages: str) -> Case:
-    return case("corpus {text} --vocab {tmp}/vocab -o {out}", *messages, prepare=write_vocabulary(content))
+    return case(
+        "corpus {text} --vocab {tmp}/vocab -o {out} --workers 1", *messages, prepare=write_vocabulary(content)
+    )
 
 
 def bad_run(change: Callable[[Path], object], *messages: str, sample: str = "run") -> Case:
@@ -272,7 +274,9 @@ CASES = {
         CORPUS, "{tmp}/text: is a pipe", prepare=lambda tmp, samples: os.mkfifo(tmp / "text")
     ),
     "--validate of wrong text": case(
-        "corpus {tmp}/text --validate", "{tmp}/text:2: not UTF-8", prepare=write_text(LINE + b"caf\xe9\n")
+        "corpus {tmp}/text --validate --workers 1",
+        "{tmp}/text:2: not UTF-8",
+        prepare=write_text(LINE + b"caf\xe9\n"),
     ),
     "--dry-run of missing text": case("vocab {tmp}/none --dry-run", "{tmp}/none: no such file"),
     "--limit 0": bad_corpus("--limit 0", "limit: 0 is less than 1"),
@@ -285,37 +289,42 @@ CASES = {
     "a damaged .xz": bad_text("text.xz", GOOD_TEXT, ": cannot be read", "damaged"),
     "a damaged .zst": bad_text("text.zst", GOOD_TEXT, ": cannot be read", "damaged"),
     "no such language": bad_corpus("--language qqq", "'qqq'"),
-    "no workers": bad_corpus("--workers 0", "workers: 0 is less than 1"),
+    "no workers": case("corpus {text} --vocab {vocab} -o {out} --workers 0", "workers: 0 is less than 1"),
     "a validation fraction of NaN": bad_corpus("--validation-fraction nan", "--validation-fraction"),
     # vocabularies
     "too little text for the vocabulary size": case(
-        "vocab {tmp}/text -o {out}",
+        "vocab {tmp}/text -o {out} --workers 1",
         "size: 30,522 tokens requested",
         " tokens or fewer",
         prepare=write_text(GOOD_TEXT),
         keeps_parts=True,
     ),
     "a vocabulary smaller than its alphabet": case(
-        "vocab {text} -o {out} --size 20", "size: 20 is too small for", "Use at least", keeps_parts=True
+        "vocab {text} -o {out} --workers 1 --size 20",
+        "size: 20 is too small for",
+        "Use at least",
+        keeps_parts=True,
     ),
     "a vocabulary of negative size": case(
-        "vocab {text} -o {out} --size=-5", "size: -5 tokens are too few: 5 are reserved"
+        "vocab {text} -o {out} --workers 1 --size=-5", "size: -5 tokens are too few: 5 are reserved"
     ),
     "a vocabulary of empty text": case(
         "vocab {tmp}/text -o {out}", "{tmp}/text: no text in it", prepare=write_text(b"\n")
     ),
     "no task": bad_corpus("--task 9/8", "--task: '9/8' is not a task", "3/8"),
     "nothing to merge": case("corpus merge {out}", "{out}.parts: no parts of a data set"),
-    "nothing to append to": case("corpus {text} -o {out} --append", "{out}: no such directory"),
+    "nothing to append to": case("corpus {text} -o {out} --append --workers 1", "{out}: no such directory"),
     "no vocabulary named": case("corpus {text} -o {out}", "--vocab is missing"),
     "another vocabulary to append with": case(
-        "corpus {text} -o {data} --append --vocab {tmp}/vocab",
+        "corpus {text} -o {data} --append --workers 1 --vocab {tmp}/vocab",
         "{tmp}/vocab: is not the vocabulary of {data}",
         "Leave --vocab out",
         prepare=write_vocabulary(SPECIAL + b"a\n"),
     ),
     "no such splitter": bad_corpus("--splitter nowhere:split", "--splitter nowhere:split", "nowhere"),
-    "no vocabulary": case("corpus {text} --vocab {tmp}/none -o {out}", "{tmp}/none: no tokenizer: neither"),
+    "no vocabulary": case(
+        "corpus {text} --vocab {tmp}/none -o {out} --workers 1", "{tmp}/none: no tokenizer: neither"
+    ),
     "no [MASK]": bad_vocabulary(
         SPECIAL.replace(b"[MASK]\n", b"") + b"a\n", "{tmp}/vocab/vocab.txt: the vocabulary has no [MASK]"
     ),
@@ -527,11 +536,12 @@ CASES = {
         "{run} --set 'model={size=\"tiny\"}'", "model.size: --init takes it from the checkpoint"
     ),
     "--append with --validation-fraction": case(
-        "corpus {text} -o {data} --append --validation-fraction 0.5",
+        "corpus {text} -o {data} --append --workers 1 --validation-fraction 0.5",
         "--validation-fraction: cannot be combined with --append",
     ),
     "--append with --overwrite": case(
-        "corpus {text} -o {data} --append --overwrite", "--overwrite: cannot be combined with --append"
+        "corpus {text} -o {data} --append --workers 1 --overwrite",
+        "--overwrite: cannot be combined with --append",
     ),
     "a classifier to fill with": case(
         "fill -m {classifier} 'a [MASK]'",

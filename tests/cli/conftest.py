@@ -1,12 +1,14 @@
 """Fixtures of the tests of the command line: samples of all inputs, and a function that runs a command."""
 
 import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 from samples import NANO, NANO_TASK, Cloze, Printed, Samples
 
 from cloze.cli import main
-from helpers import novel_paragraphs, write_novel
+from helpers import make_once, novel_paragraphs, write_novel
 
 
 @pytest.fixture
@@ -26,9 +28,18 @@ def cloze(capsys: pytest.CaptureFixture[str]) -> Cloze:
 
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
-    directory = tmp_path_factory.mktemp("samples")
+    """Samples that are made once for all workers of a session, of which each has its own copy."""
+    made = make_once(tmp_path_factory, "samples", _make_samples)
+    return _samples_in(shutil.copytree(made, tmp_path_factory.mktemp("copy") / "samples"))
+
+
+def _samples_in(directory: Path) -> Samples:
     names = ("novel.txt", "vocab", "data", "run", "reviews.tsv", "classifier")
-    samples = Samples(*(directory / name for name in names))
+    return Samples(*(directory / name for name in names))
+
+
+def _make_samples(directory: Path) -> None:
+    samples = _samples_in(directory)
     write_novel(samples.text, 200)
     rows = [f"{paragraph[:40]}\t{number % 2}\n" for number, paragraph in enumerate(novel_paragraphs(40))]
     samples.table.write_text("text\tlabel\n" + "".join(rows), encoding="utf-8")
@@ -42,4 +53,3 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
     )
     for command in commands:
         assert main([*shlex.split(command), "--quiet"]) == 0
-    return samples

@@ -182,7 +182,7 @@ REMEDIES = {
     "too little text for the vocabulary size": more(r"Use ([\d,]+) tokens or fewer", " --size {0}"),
     "a vocabulary smaller than its alphabet": instead(r"Use at least (\d+)", "--size 20", "--size {0}"),
     "a vocabulary of negative size": instead("Use several (thousand)", "--size=-5", "--size=1000"),
-    "no task": instead("Write (--task 3/8)", "--task 9/8", "{0} --workers 1"),
+    "no task": instead("Write (--task 3/8)", "--task 9/8", "{0}"),
     "nothing to append to": Remedy(CORPUS_WROTE, {"{out}": "{tmp}/copy"}, copied("data")),
     "no vocabulary named": see_help(),
     "another vocabulary to append with": Remedy(

@@ -65,7 +65,6 @@ def test_explanations_are_in_the_output_and_on_a_page(samples: Samples, tmp_path
     assert "already exists" in cloze(command, code=2).err
 
 
-@pytest.mark.protected
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

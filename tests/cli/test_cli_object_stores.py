@@ -8,7 +8,7 @@ import pytest
 from samples import NANO_TASK, Cloze, Samples
 
 # s3fs leaves sessions to the garbage collector after their event loop has closed
-pytestmark = pytest.mark.filterwarnings("ignore::Warning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
 
 STORE = "s3://library/reviews"
 

@@ -48,7 +48,6 @@ def test_processes_predict_what_one_does(predict: Callable[[str], bytes], texts:
     assert predict("--workers 2") == expected
 
 
-@pytest.mark.protected
 def test_workers_are_refused_for_work_of_one_process(samples: Samples, texts: Path, cloze: Cloze) -> None:
     printed = cloze(f"predict classification -m {samples.classifier} {texts} --workers 2 --explain", code=2)
     assert "--explain: explanations run in this process. Leave out --workers" in printed.err

@@ -32,7 +32,6 @@ SUGGESTIONS = {
 }
 
 
-@pytest.mark.protected
 @pytest.mark.parametrize("command", SUGGESTIONS)
 def test_flags_of_other_programs_lead_to_ours(cloze: Cloze, command: str) -> None:
     flag = next(word for word in command.split() if word.startswith("--"))

@@ -3,9 +3,9 @@
 import json
 import random
 import shlex
-import subprocess
-import sys
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +13,27 @@ import numpy as np
 import pytest
 from samples import NANO_TASK, Samples
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.protected]
+from forked import Command
+
+pytestmark = pytest.mark.protected
+
+SECONDS_TO_START = 120
 
 
-def start(command: str) -> "subprocess.Popen[str]":
-    arguments = [sys.executable, "-m", "cloze", *shlex.split(command), "--quiet"]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(command: str, directory: Path) -> Command:
+    return Command([*shlex.split(command), "--quiet"], directory / "errors")
 
 
-def run(command: str) -> None:
-    process = start(command)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+def run(command: str, directory: Path) -> None:
+    process = start(command, directory)
+    assert process.finish() == ""
+    assert process.exit_code == 0
 
 
-def kill(process: "subprocess.Popen[str]") -> bool:
-    """Kill a process and return whether it was running."""
-    was_running = process.poll() is None
-    process.kill()
-    process.communicate()
-    return was_running
+def kill(process: Command) -> None:
+    assert process.is_running, f"the command ended before its kill: {process.finish()}"
+    process.send(signal.SIGKILL)
+    process.finish()
 
 
 def newest_checkpoints(directory: Path) -> list[str]:
@@ -44,40 +45,65 @@ def results(directory: Path) -> list[Any]:
     return [setting["results"] for setting in settings]
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.trials("kill", 6)
-def test_a_run_of_several_seeds_resumes_bit_identically(samples: Samples, tmp_path: Path) -> None:
-    settings = f"--epochs 3 --seeds 2 --batch-size 2 {shlex.join(NANO_TASK)} --set checkpoints.every_steps=1"
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("kills", "epochs"),
+    [
+        pytest.param(2, 3, marks=[pytest.mark.slow, pytest.mark.trials("kill", 2)]),
+        pytest.param(30, 10, marks=[pytest.mark.exhaustive, pytest.mark.trials("kill", 30)]),
+    ],
+)
+def test_a_run_of_several_seeds_resumes_bit_identically(
+    samples: Samples, tmp_path: Path, kills: int, epochs: int
+) -> None:
+    settings = (
+        f"--epochs {epochs} --seeds 2 --batch-size 2 {shlex.join(NANO_TASK)} --set checkpoints.every_steps=1"
+    )
     new = f"finetune classification -m {samples.run} -d {samples.table} {settings} -o"
     resume = "finetune classification --resume -o"
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(f"{new} {whole}")
+    run(f"{new} {whole}", tmp_path)
     random_delay = random.Random(2)
-    for number in range(6):
+    for number in range(kills):
         before = newest_checkpoints(killed)
-        process = start(f"{resume if number else new} {killed}")
-        deadline = time.monotonic() + 120
+        process = start(f"{resume if number else new} {killed}", tmp_path)
+        deadline = time.monotonic() + SECONDS_TO_START
         while newest_checkpoints(killed) == before:
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
+            assert process.is_running, process.finish()
+            assert time.monotonic() < deadline, f"timed out after {SECONDS_TO_START} s"
             time.sleep(0.002)
         time.sleep(random_delay.uniform(0, 0.1))
-        assert kill(process)
-    run(f"{resume} {killed}")
+        kill(process)
+    run(f"{resume} {killed}", tmp_path)
     assert results(killed) == results(whole)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.trials("kill", 4)
-def test_vectors_are_complete_or_absent(samples: Samples, tmp_path: Path) -> None:
-    (tmp_path / "texts.txt").write_text("the moor was dark and the hound was heard\n" * 30_000)
-    random_delay, output = random.Random(3), tmp_path / "vectors.npy"
-    command = f"embed {tmp_path}/texts.txt -m {samples.run} -o {output}"
-    for _ in range(4):
-        process = start(command)
-        time.sleep(random_delay.uniform(2.0, 6.0))
-        kill(process)
-        assert not output.exists() or len(np.load(output)) == 30_000
-        output.unlink(missing_ok=True)
-    run(command)
-    assert len(np.load(output)) == 30_000
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("kills", "lines"),
+    [
+        pytest.param(2, 10_000, marks=[pytest.mark.slow, pytest.mark.trials("kill", 2)]),
+        pytest.param(30, 30_000, marks=[pytest.mark.exhaustive, pytest.mark.trials("kill", 30)]),
+    ],
+)
+def test_vectors_are_complete_or_absent(samples: Samples, tmp_path: Path, kills: int, lines: int) -> None:
+    (tmp_path / "texts.txt").write_text("the moor was dark and the hound was heard\n" * lines)
+    random_delay, folder = random.Random(3), tmp_path / "out"
+    command = f"embed {tmp_path}/texts.txt -m {samples.run} -o {folder}/vectors.npy"
+    folder.mkdir()
+    for _ in range(kills):
+        for file in folder.iterdir():
+            file.unlink()
+        process = start(command, tmp_path)
+        deadline = time.monotonic() + SECONDS_TO_START
+        while process.is_running and not list(folder.iterdir()):
+            assert time.monotonic() < deadline, f"timed out after {SECONDS_TO_START} s"
+            time.sleep(0.002)
+        time.sleep(random_delay.uniform(0, 0.4))
+        with suppress(ProcessLookupError):  # the command may have ended
+            process.send(signal.SIGKILL)
+        process.finish()
+        output = folder / "vectors.npy"
+        assert not output.exists() or len(np.load(output)) == lines
+    run(f"{command} --overwrite", tmp_path)
+    assert len(np.load(output)) == lines

@@ -55,6 +55,7 @@ def test_every_verb_is_here():
     assert verbs == {*VERBS} - NOT_HERE
 
 
+@pytest.mark.slow
 def test_verbs_open_no_connection(connections, samples: Samples, tmp_path, capsys):
     paths = sample_paths(tmp_path, samples)
     for command in COMMANDS:

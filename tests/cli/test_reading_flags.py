@@ -1,7 +1,6 @@
 """The flags of `cloze corpus` and `cloze vocab` that select and preview text."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,11 +48,11 @@ def test_validate_reads_everything_and_writes_nothing(tales: Path, cloze: Cloze,
     assert "all input is readable: 11 documents, 22 lines" in text
     assert "control: 1 documents" in text
     assert "short_documents: 1 documents" in text
-    result = cloze(f"vocab {flags} --quiet --json").json
+    result = cloze(f"vocab {flags} --workers 1 --quiet --json").json
     assert (result["documents"], result["cleaning"]["control"]["characters"]) == (11, 1)
     with (tales / "a.jsonl").open("a") as stream:
         stream.write('{"tale": 1}\n')
-    printed = cloze(f"corpus {flags} --quiet", code=2)
+    printed = cloze(f"corpus {flags} --workers 1 --quiet", code=2)
     assert printed.out == ""
     assert printed.err.startswith(f"error: {tales}/a.jsonl:13: no field 'tale.body'")
     assert sorted(tmp_path.iterdir()) == [tales]
@@ -61,7 +60,7 @@ def test_validate_reads_everything_and_writes_nothing(tales: Path, cloze: Cloze,
 
 def test_cleaning_steps_can_be_skipped(tales: Path, cloze: Cloze) -> None:
     flags = "--without short_documents --without control"
-    text = cloze(f"corpus {tales} --text-field tale.body --validate --quiet {flags}").out
+    text = cloze(f"corpus {tales} --text-field tale.body --validate --workers 1 --quiet {flags}").out
     assert "all input is readable: 12 documents, 23 lines" in text
     assert "control" not in text
     assert "--without" in cloze(f"corpus {tales} --validate --without spelling", code=2).err
@@ -90,29 +89,3 @@ def test_output_and_vocabulary_are_required_without_a_preview(cloze: Cloze, comm
     printed = cloze(command, code=2)
     assert printed.out == ""
     assert f"the flag {flag} is missing" in printed.err
-
-
-@pytest.mark.parametrize("end", ["\r", "\r\n"])
-def test_verbs_agree_on_line_ends(samples: Samples, cloze: Cloze, tmp_path: Path, end: str) -> None:
-    out = tmp_path / "out"
-    commands = (
-        f"vocab text.txt -o {out} --size 400 --workers 1",
-        f"corpus text.txt --vocab {samples.vocab} -o {out} --workers 1",
-        f"embed -m {samples.run} text.txt -o {out}/vectors.npy --device cpu",
-        f"predict classification -m {samples.classifier} table.tsv",
-        f"finetune classification -m {samples.run} -d table.tsv --validate --set max_seq_length=32",
-    )
-    results: dict[str, list[object]] = {"\n": [], end: []}
-    for line_end, printed in results.items():
-        for name, source in (("text.txt", samples.text), ("table.tsv", samples.table)):
-            (tmp_path / name).write_bytes(source.read_bytes().replace(b"\n", line_end.encode()))
-        for command in commands:
-            shutil.rmtree(out, ignore_errors=True)
-            text = cloze(
-                command.replace("text.txt", f"{tmp_path}/text.txt").replace(
-                    "table.tsv", f"{tmp_path}/table.tsv"
-                ),
-                "--quiet",
-            ).out
-            printed.append((command, text, [file.read_bytes() for file in sorted(out.glob("*"))]))
-    assert results[end] == results["\n"]

@@ -6,13 +6,11 @@ import random
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import NANO, REPOSITORY, Cloze, Samples
+from samples import NANO, Cloze, Samples
 
 from cloze import run_files
 from cloze.errors import InputError
@@ -21,7 +19,7 @@ from cloze.reports.describe import describe
 from cloze.run_files import CHECKSUMS, verify_run_files, write_run_files
 from cloze.training.metrics_log import read_metrics
 
-pytestmark = [pytest.mark.protected, pytest.mark.trials("corruption")]
+pytestmark = pytest.mark.trials("corruption")
 
 Damage = Callable[[Path], object]
 
@@ -56,6 +54,7 @@ DAMAGE: dict[str, Damage] = {
 }
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize(
     "name",
@@ -71,6 +70,7 @@ def test_info_names_a_damaged_file_of_a_run(classifier: Path, cloze: Cloze, name
     assert line.count("\n") == 1
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("kind", ["run", "checkpoint"])
 def test_info_names_the_missing_manifest_of_a_checkpoint(run: Path, cloze: Cloze, kind: str) -> None:
     checkpoint = sorted((run / "checkpoints").iterdir())[0]
@@ -80,25 +80,14 @@ def test_info_names_the_missing_manifest_of_a_checkpoint(run: Path, cloze: Cloze
     assert "manifest.json" in line
 
 
-def test_info_names_the_missing_manifest_of_the_bundled_model(tmp_path: Path) -> None:
-    model = tmp_path / "cloze/pretrained/cloze-mini"
-    model.mkdir(parents=True)
-    for folder, copy in (
-        (REPOSITORY / "src/cloze", tmp_path / "cloze"),
-        (find_model_directory("cloze-mini"), model),
-    ):
-        for path in folder.iterdir():
-            if path.name not in ("pretrained", "manifest.json"):
-                (copy / path.name).symlink_to(path)
-    done = subprocess.run(
-        [sys.executable, "-m", "cloze", "info", "cloze-mini"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert f"{model}/manifest.json: missing" in done.stderr
+@pytest.mark.protected
+def test_info_names_the_missing_manifest_of_the_bundled_model(
+    tmp_path: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "cloze-mini"
+    shutil.copytree(find_model_directory("cloze-mini"), model, ignore=shutil.ignore_patterns("manifest.json"))
+    monkeypatch.setattr("cloze.model_paths._BUNDLED_MODELS", tmp_path)
+    assert f"{model}/manifest.json: missing" in cloze("info cloze-mini", code=2).err
 
 
 CHANGED_DIGITS = {
@@ -111,6 +100,7 @@ CHANGED_DIGITS = {
 }
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("setting", CHANGED_DIGITS)
 def test_a_changed_digit_in_the_settings_is_named_on_resume(run: Path, cloze: Cloze, setting: str) -> None:
     settings, (old, new) = (run / "run.toml").read_text(), CHANGED_DIGITS[setting]
@@ -127,6 +117,7 @@ def test_a_changed_digit_in_the_settings_is_named_on_resume(run: Path, cloze: Cl
     cloze(f"info {run}")
 
 
+@pytest.mark.protected
 def test_settings_are_restored_from_the_copy_that_the_message_names(run: Path, cloze: Cloze) -> None:
     (run / "run.toml").write_text("damaged = = 1\n")
     printed = cloze(f"pretrain -o {run} --resume", code=2).err
@@ -136,6 +127,7 @@ def test_settings_are_restored_from_the_copy_that_the_message_names(run: Path, c
     cloze(f"info {run}")
 
 
+@pytest.mark.protected
 def test_a_run_with_a_damaged_log_is_not_resumed_unless_told(run: Path, cloze: Cloze) -> None:
     change_a_digit(run / "metrics.jsonl")
     printed = cloze(f"pretrain -o {run} --resume", code=2).err
@@ -196,6 +188,7 @@ def test_a_run_without_checksums_resumes_and_gets_them(run: Path, cloze: Cloze) 
     assert (run / CHECKSUMS).is_file()
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("call", range(1, 6))
 def test_a_kill_between_two_writes_leaves_no_file_that_seems_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
@@ -226,6 +219,7 @@ def test_a_kill_between_two_writes_leaves_no_file_that_seems_damaged(
 FLIPS = 150
 
 
+@pytest.mark.protected
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 @pytest.mark.trials("corruption", FLIPS)

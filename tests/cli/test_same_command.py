@@ -93,7 +93,6 @@ def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: 
     assert "cells" not in cloze(f"predict {model} {tmp_path}/classification").err
 
 
-@pytest.mark.protected
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from samples import Samples
 
 PROGRAM = """
@@ -13,6 +14,7 @@ print(*(name for name in ("torch._dynamo", "sympy") if name in sys.modules), fil
 """
 
 
+@pytest.mark.slow
 def test_fill_does_not_import_the_compiler_of_torch(samples: Samples) -> None:
     arguments = [sys.executable, "-c", PROGRAM, str(samples.checkpoint)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)

@@ -80,6 +80,7 @@ def look_ups(commands: Sequence[str], tmp_path: Path, home: Path) -> list[str]:
     return [name for name in names if not name.startswith(namespace.CONTROL)]
 
 
+@pytest.mark.slow
 def test_an_export_does_not_report_home(samples: Samples, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     commands = [fill_in(COMMANDS["export"], sample_paths(tmp_path, samples))]

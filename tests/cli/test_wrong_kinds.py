@@ -35,62 +35,72 @@ THINGS: dict[str, Callable[[Path], object] | str] = {
 """By name, a function that writes it, or the name of a sample."""
 
 _PLAIN = ("nothing", "an empty file", "an empty directory")  # the cause says all
-PREDICT = "predict classification -m {classifier} "
-FLAGS = {
-    "vocab {x} -o {out} --workers 1 --size 100": "a text, a table, a JSON number",
-    "vocab extend {x} {text} --add 3 -o {out}": "a vocabulary, a data set, a checkpoint, a run, a classifier",
-    "vocab inspect {x}": "a vocabulary, a data set, a checkpoint, a run, a classifier",
+READERS = {
     "corpus {x} --vocab {vocab} -o {out} --workers 1": "a text, a table, a JSON number",
     "corpus {text} --vocab {x} -o {out}": "a vocabulary, a data set, a checkpoint, a run, a classifier",
     PRETRAIN + "--data {x}": "a data set",
-    INIT + "{x} --data {data}": "a checkpoint, a run",
     "pretrain --data {data} -o {out} --config {x}": "",
-    FINETUNE + "-m {x} -d {table}": "a checkpoint, a run, a classifier",
     FINETUNE + "-m {run} -d {x}": "a table",
-    FINETUNE + "-m {run} -d {table} --dev {x}": "a table",
-    "finetune classification -m {run} -d {table} -o {out} --config {x}": "an empty file",
-    "baseline classification -d {x}": "a table",
-    "evaluate classification -m {x} -d {table}": "a classifier",
-    "evaluate classification -m {classifier} -d {x}": "a table",
     "score classification {x} {table}": "a table",
     "predict classification -m {x} {table}": "a classifier",
-    PREDICT + "{x}": "a text, a table, a JSON number, an empty file",
     "fill -m {x} 'a [MASK]'": "a checkpoint, a run",
-    "next -m {x} 'a' 'b'": "a checkpoint, a run",
-    "embed {text} -m {x} -o {out}.npy": "a checkpoint, a run, a classifier",
-    "embed {x} -m {run} -o {out}.npy": "a text, a table, a JSON number",
-    "attention -m {x} 'a' -o {out}": "a checkpoint, a run, a classifier",
-    "serve -m {x} --port 0": "a checkpoint, a run, a classifier",
     "import {x} -o {out}": "a checkpoint",
-    "export {x} -o {out}": "a checkpoint, a run, a classifier",
     "info {x}": "a vocabulary, a data set, a checkpoint, a run, a classifier",
     "report {x} -o {out}": "a run, a classifier",
 }
-"""By command, in which {x} is the thing, the things that it takes."""
-
-
-@pytest.mark.parametrize(
-    ("command", "thing"),
-    [
-        (command, thing)
-        for command, right in FLAGS.items()
-        for thing in THINGS
-        if thing not in right.split(", ")
-    ],
+"""By command, in which {x} is the thing, the things that it takes: one command for each function that reads {x}."""
+OTHERS = (
+    "vocab {x} -o {out} --workers 1 --size 100",
+    "vocab extend {x} {text} --add 3 -o {out}",
+    "vocab inspect {x}",
+    INIT + "{x} --data {data}",
+    FINETUNE + "-m {x} -d {table}",
+    FINETUNE + "-m {run} -d {table} --dev {x}",
+    "finetune classification -m {run} -d {table} -o {out} --config {x}",
+    "baseline classification -d {x}",
+    "evaluate classification -m {x} -d {table}",
+    "evaluate classification -m {classifier} -d {x}",
+    "predict classification -m {classifier} {x}",
+    "next -m {x} 'a' 'b'",
+    "embed {text} -m {x} -o {out}.npy",
+    "embed {x} -m {run} -o {out}.npy",
+    "attention -m {x} 'a' -o {out}",
+    "serve -m {x} --port 0",
+    "export {x} -o {out}",
 )
-def test_wrong_kinds_are_named_with_a_remedy(
-    command: str, thing: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+"""Commands that read {x} with one of these functions."""
+
+
+def assert_refused(
+    command: str, thing: str, samples: Samples, tmp: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = sample_paths(tmp_path, samples)
+    """Check that a thing is named in one line with a remedy, and that nothing is written."""
+    tmp.mkdir()
+    paths = sample_paths(tmp, samples)
     make = THINGS[thing]
-    x = paths[make] if isinstance(make, str) else tmp_path / "x"
+    x = paths[make] if isinstance(make, str) else tmp / "x"
     if callable(make):
         make(x)
-    before = contents(tmp_path)
+    before = contents(tmp)
     code = main([*shlex.split(fill_in(command, {**paths, "x": x})), "--quiet"])
-    printed = capsys.readouterr().err
-    line = one_line_of(printed)
-    assert code == 2
+    line = one_line_of(capsys.readouterr().err)
+    assert code == 2, thing
     assert str(x) in line
-    assert thing in _PLAIN or ". " in line.replace(str(x), ""), "it has no remedy"
-    assert contents(tmp_path) == before
+    assert thing in _PLAIN or ". " in line.replace(str(x), ""), f"it has no remedy: {line}"
+    assert contents(tmp) == before
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_wrong_kinds_are_named_with_a_remedy(
+    command: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for thing in THINGS.keys() - READERS[command].split(", "):
+        assert_refused(command, thing, samples, tmp_path / thing.replace(" ", "-"), capsys)
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_two_wrong_kinds_are_named_by_every_flag(
+    command: str, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for thing in ("a program", "an empty directory"):
+        assert_refused(command, thing, samples, tmp_path / thing.replace(" ", "-"), capsys)

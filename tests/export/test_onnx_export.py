@@ -31,8 +31,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 from model_heads import HEADS
 from tiny_models import SPECIAL, write_checkpoint
 
-pytestmark = pytest.mark.protected
-
 onnxruntime = pytest.importorskip("onnxruntime")
 
 CONFIG = BertConfig(
@@ -78,6 +76,7 @@ def batch(shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
     return input_ids, (torch.arange(shape[1]) < lengths).long(), types
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("name", "hidden_act"), [*((name, "gelu") for name in NAMES), ("pre-training", "gelu_tanh")]
 )
@@ -118,6 +117,7 @@ def test_graph_of_every_head_equals_transformers(
             np.testing.assert_allclose(found[rows], values[rows], atol=2e-5, rtol=1e-5)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("pooling", "normalize"), [*((pooling, False) for pooling in get_args(Pooling)), ("mean", True)]
 )
@@ -155,6 +155,7 @@ print(json.dumps(vectors.tolist()))
 """
 
 
+@pytest.mark.protected
 def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> None:
     vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
@@ -206,6 +207,7 @@ def test_best_or_else_latest_checkpoint_of_a_run_is_exported(
     assert logits.shape == (2, ["latest", "best"].index(taken) + 1)
 
 
+@pytest.mark.protected
 def test_a_graph_that_differs_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_graph_that_differs_is_not_written(
     assert not (tmp_path / "graph").exists()
 
 
+@pytest.mark.protected
 def test_unexportable_models_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,9 +14,8 @@ from cloze.metrics.classification import (
     positive_f1,
 )
 
-pytestmark = pytest.mark.protected
 
-
+@pytest.mark.protected
 @pytest.mark.parametrize("seed", range(50))
 def test_metrics_equal_those_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
@@ -28,6 +27,7 @@ def test_metrics_equal_those_of_scikit_learn(seed):
     assert macro_f1(labels, predictions) == pytest.approx(f1_score(labels, predictions, average="macro"))
 
 
+@pytest.mark.protected
 def test_binary_metrics_on_a_thousand_random_cases():
     rng = np.random.default_rng(5)
     for _ in range(1000):
@@ -49,6 +49,7 @@ def test_matthews_of_three_classes():
     assert set(METRICS) == {"accuracy", "macro_f1", "f1", "matthews"}
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("seed", range(20))
 def test_multilabel_scores_equal_those_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)

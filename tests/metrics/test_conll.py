@@ -9,8 +9,6 @@ import pytest
 from cloze.errors import InputError
 from cloze.metrics.conll import Counts, Entity, conlleval, entities, entity_scores
 
-pytestmark = pytest.mark.protected
-
 GOLDEN = Path(__file__).parents[1] / "golden" / "ner"
 
 BEGINS = {"BB", "IB", "OB", "OI", "EE", "EI", "OE"}
@@ -18,6 +16,7 @@ ENDS = {"BB", "BO", "IB", "IO", "EE", "EI", "EO"}
 """Prefixes of consecutive tags between which an entity of one type begins or ends."""
 
 
+@pytest.mark.protected
 def test_printout_equals_that_of_conlleval():
     with (GOLDEN / "conlleval_input.txt").open(encoding="utf-8") as lines:
         scores = conlleval(lines)
@@ -50,6 +49,7 @@ def _step_by_step(pairs: list[tuple[str, str]]) -> tuple[Counter[str], Counter[s
     return gold, predicted, correct, hits - 1
 
 
+@pytest.mark.protected
 def test_a_thousand_random_predictions_score_as_by_the_rules():
     chance = random.Random(1)
     for case in range(1000):
@@ -116,6 +116,7 @@ def test_empty_file_scores_zero():
     assert (none_there.accuracy, none_there.all_types.f1) == (100, 0)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

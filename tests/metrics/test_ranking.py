@@ -7,8 +7,6 @@ import pytrec_eval
 
 from cloze.metrics.ranking import RankedQuery, ranking_scores
 
-pytestmark = pytest.mark.protected
-
 TREC_NAMES = {"mrr@10": "recip_rank", "ndcg@10": "ndcg_cut_10", "map": "map", "recall@100": "recall_100"}
 
 
@@ -21,6 +19,7 @@ def _random_query(chance: random.Random) -> tuple[dict[str, int], dict[str, floa
     return judged, {document: float(place) for place, document in enumerate(ranked)}
 
 
+@pytest.mark.protected
 def test_a_thousand_random_rankings_score_as_in_trec_eval():
     chance = random.Random(1)
     for _ in range(1000):

@@ -11,8 +11,6 @@ import pytest
 
 from cloze.metrics.squad import best_threshold, f1_score, normalize_answer, squad_v1_scores, squad_v2_scores
 
-pytestmark = pytest.mark.protected
-
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "squad"
 
 
@@ -20,12 +18,14 @@ def _golden(version: str) -> dict:
     return json.loads(lzma.decompress((GOLDEN / f"{version}_scores.json.xz").read_bytes()))
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("kind", ["predictions", "corrupted_predictions"])
 def test_equal_to_evaluate_v1(kind):
     golden = _golden("squad_v1")
     assert squad_v1_scores(golden["answers"], golden[kind]) == golden[f"official_scores_{kind}"]
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("kind", "na_probs"), [("predictions", "null_odds"), ("corrupted_predictions", "corrupted_na_prob")]
 )
@@ -84,6 +84,7 @@ def _random_text(chance: random.Random) -> str:
     return " ".join(chance.choices(words, k=chance.choice([0, 1, 1, 2, 3, 5])))
 
 
+@pytest.mark.protected
 def test_a_thousand_random_cases_score_as_by_the_rules():
     chance = random.Random(4)
     for _ in range(1000):

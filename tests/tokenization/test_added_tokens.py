@@ -14,8 +14,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import AddedToken
 from tiny_models import SPECIAL
 
-pytestmark = pytest.mark.protected
-
 TOKENS = [
     *SPECIAL,
     "covid",
@@ -62,6 +60,7 @@ def add(directory, entries, *, lowercase=True):
     return theirs
 
 
+@pytest.mark.protected
 @given(entries=ENTRIES, text=TEXTS, lowercase=st.booleans())
 def test_added_tokens_are_matched_as_in_transformers(folder, entries, text, lowercase):
     theirs = add(folder, entries, lowercase=lowercase)
@@ -88,6 +87,7 @@ def write_words_beside_vocabulary(directory, file):
     (directory / file).write_text(json.dumps(table))
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("file", ["added_tokens.json", "tokenizer_config.json"])
 def test_words_beside_vocab_txt_are_those_of_transformers(tmp_path, file):
     write_words_beside_vocabulary(tmp_path, file)
@@ -138,6 +138,7 @@ def test_question_answering_names_words_that_it_does_not_match(tmp_path, file):
     assert Tokenizer.load(tmp_path).tokens == tokens
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("entry", [{}, {"content": "zz"}, {"content": "zz", "special": False, "id": "x"}, 3])
 def test_damaged_entry_is_refused(tmp_path, entry):
     add(tmp_path, [])

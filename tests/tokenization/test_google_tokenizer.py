@@ -10,12 +10,11 @@ from cloze.tokenization.google_tokenizer import GoogleTokenizer, split_words
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import read_vocabulary
 
-pytestmark = pytest.mark.protected
-
 # The golden files are of Unicode 14 (CPython 3.11). Later versions classify some characters differently.
 LINES_OF_OTHER_UNICODE = 0 if unicodedata.unidata_version == "14.0.0" else 12
 
 
+@pytest.mark.protected
 def test_golden_uncased(golden_tokenization, uncased_vocabulary):
     tokenizer = GoogleTokenizer(uncased_vocabulary)
     lines = lzma.decompress((golden_tokenization / "uncased.jsonl.xz").read_bytes()).decode().splitlines()
@@ -25,6 +24,7 @@ def test_golden_uncased(golden_tokenization, uncased_vocabulary):
     assert len(different) <= LINES_OF_OTHER_UNICODE, different
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("name", "lowercase"),
     [

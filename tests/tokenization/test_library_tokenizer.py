@@ -16,8 +16,6 @@ from cloze.tasks.features import encode_text
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.protected
-
 TEXTS = ("Hello wörld, it's 学 a test.", "the tests  were hello\nworlds", "x", "a</s>b <mask> c", "")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 ROLES = {
@@ -92,6 +90,7 @@ def theirs(directory: Path) -> tokenizers.Tokenizer:
     return library
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("pair", [None, *TEXTS[:2]])
 def test_encodings_equal_the_library(
@@ -187,6 +186,7 @@ def test_roles_of_special_tokens_map_and_missing_ones(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path)
 
 
+@pytest.mark.protected
 def test_template_without_special_tokens_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "BPE")
     table = json.loads((tmp_path / "tokenizer.json").read_text())

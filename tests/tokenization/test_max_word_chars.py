@@ -9,12 +9,11 @@ import tokenizers
 from cloze.cli import main
 from cloze.tokenization.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.protected
-
 PHRASE = "ประเทศไทยมีประชากรมากกว่าหกสิบล้านคน"
 THAI = PHRASE * 5
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(("limit", "is_unknown"), [(100, True), (len(THAI) - 1, True), (1000, False)])
 def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool) -> None:
     assert len(THAI) > 150

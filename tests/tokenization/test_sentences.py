@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from cloze.errors import InputError, RunError
 from cloze.tokenization.sentences import LANGUAGES, sentence_spans, split_sentences
 
-pytestmark = pytest.mark.protected
-
 # " | " separates the expected sentences.
 SPLIT = {
     "en": [
@@ -56,6 +54,7 @@ SPLIT = {
 }
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(("language", "marked"), [(lang, text) for lang in SPLIT for text in SPLIT[lang]])
 def test_sentence_boundaries(language, marked):
     between = "" if language in ("zh", "ja") else " "
@@ -166,6 +165,7 @@ def test_missing_splitter_is_an_error(splitter):
             sentence_spans("a", splitter=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -234,6 +234,7 @@ def ends(sentences: list[str]) -> set[int]:
     return {sum(lengths[: number + 1]) for number in range(len(lengths))}
 
 
+@pytest.mark.protected
 def test_boundaries_of_gum(shared):
     """F1 on the 1,000 sentences of the test part is 0.99 (sentencex alone: 0.977).
 

@@ -9,8 +9,6 @@ from cloze.tokenization.statistics import TokenizedWord, describe_text, describe
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.word_counts import count_words
 
-pytestmark = pytest.mark.protected
-
 TOKENS = [*SPECIAL_TOKENS, "[unused0]", "the", "walk", "##ing", "##s", "s", "##a", ".", "中", "never"]
 TOKENIZER = Tokenizer.from_tokens(TOKENS)
 

@@ -13,8 +13,6 @@ from transformers import AutoTokenizer
 from cloze.errors import InputError
 from cloze.tokenization.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.protected
-
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TOKENS = [*SPECIALS, "cafe", "Café", "au", "##x", "la", "##it", "!", "中"]
 TEXTS = st.text(max_size=30) | st.lists(
@@ -67,6 +65,7 @@ def test_pairs_and_truncation():
     assert encoding.token_type_ids == [0, 0, 0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("budget", range(12))
 def test_truncation_equals_googles_loop(budget):
     tokenizer = Tokenizer.from_tokens(TOKENS)
@@ -104,6 +103,7 @@ def test_ids_of_special_tokens_and_continuations(uncased_vocabulary):
     assert tokenizer.is_continuation.sum() == sum(token.startswith("##") for token in uncased_vocabulary)
 
 
+@pytest.mark.protected
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(text=VALID_TEXTS, pair=st.none() | VALID_TEXTS.filter(len))
 def test_saved_directory_gives_the_same_ids_in_other_tools(loaded_by_tools, text, pair):
@@ -200,11 +200,13 @@ def test_load_from_tokenizer_json_alone(tmp_path):
     assert Tokenizer.load(tmp_path) == Tokenizer.from_tokens(TOKENS, lowercase=False)
 
 
+@pytest.mark.protected
 def test_missing_files_are_an_error(tmp_path):
     with pytest.raises(InputError, match=r"no tokenizer: neither tokenizer\.json nor vocab\.txt"):
         Tokenizer.load(tmp_path)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -230,6 +232,7 @@ def test_damaged_tokenizers_are_refused(tmp_path, path, value, message):
     assert str(file) in str(error.value)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe"])
 def test_damaged_json_is_an_error(tmp_path, name, content):

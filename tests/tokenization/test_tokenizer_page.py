@@ -9,8 +9,6 @@ import pytest
 
 from cloze.tokenization.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.protected
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tokenizer.md"
 
 

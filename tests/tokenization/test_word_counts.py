@@ -1,13 +1,10 @@
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
 from cloze.tokenization.word_counts import count_words
-
-pytestmark = pytest.mark.protected
 
 LINES = st.lists(
     st.lists(st.sampled_from(["The", " ", "caf\u0301e", ",", "\x00", "中", "İ"]) | st.text(max_size=2)).map(

@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 
 from cloze.tokenization.word_index import WordIndex
 
-pytestmark = pytest.mark.protected
-
 TEXTS = st.lists(
     st.lists(
         st.sampled_from([*" \t\n!-中㐀\u9fff\u4dc0가あ", "\x7f", "é", "word", "x" * 40]) | st.text(max_size=3)
