@@ -90,4 +90,4 @@ def _text(
     text: str, x: float, y: float, anchor: str, *, color: str = "var(--muted, #5c6270)", attributes: str = ""
 ) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text {place} fill="{color}"{attributes}>{escape(text)}</text>'
+    return f'<text {place} style="fill: {color}"{attributes}>{escape(text)}</text>'
