@@ -56,6 +56,7 @@ def test_a_paradigm_of_two_fields_is_refused(scorer: SentenceScorer, tmp_path: P
         evaluate_blimp(scorer, write_pairs(tmp_path / "pairs.jsonl.xz", pairs))
 
 
+@pytest.mark.slow
 def test_scores_of_the_real_file(scorer: SentenceScorer, shared: Path, tmp_path: Path) -> None:
     with lzma.open(shared / "data" / "blimp" / "blimp.jsonl.xz", "rt") as lines:
         pairs = [json.loads(line) for line in lines]

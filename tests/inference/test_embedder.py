@@ -57,6 +57,7 @@ def with_prompts(minilm: Path, directory: Path, **pooling: object) -> Path:
 
 
 @pytest.mark.protected
+@pytest.mark.slow
 def test_sentence_transformers_gives_the_same_vectors(
     embedder: Embedder, minilm: Path, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_max_seq_length_of_sentence_transformers_6_is_the_tokenizers(minilm: Pat
     assert again.max_seq_length == 8
 
 
+@pytest.mark.slow
 def test_vectors_of_a_thousand_real_sentences(embedder: Embedder, minilm: Path, shared: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     lines = (shared / "data/glue/STS-B/dev.tsv").read_text("utf-8").splitlines()[1:]
@@ -98,10 +100,10 @@ def test_vectors_of_a_thousand_real_sentences(embedder: Embedder, minilm: Path, 
     assert (embedder(texts) * theirs).sum(1).min() >= 0.99999
 
 
-@pytest.mark.protected
 @pytest.mark.parametrize(
     "settings", [{}, {"layers": (-2, 1), "combine": "concat"}, {"pooling": "idf_mean"}], ids=str
 )
+@pytest.mark.slow
 def test_vectors_do_not_depend_on_the_batch(settings: dict[str, object], minilm: Path) -> None:
     embedder = load(minilm, **settings).with_idf(TEXTS)
     together = embedder(TEXTS)
@@ -114,6 +116,7 @@ def test_vectors_do_not_depend_on_the_batch(settings: dict[str, object], minilm:
 
 
 @pytest.mark.protected
+@pytest.mark.slow
 def test_layers_are_those_of_transformers(minilm: Path) -> None:
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModel.from_pretrained(minilm).eval()
@@ -227,6 +230,7 @@ def test_tokens_of_every_text_have_no_weight(minilm: Path, tmp_path: Path) -> No
     np.testing.assert_allclose(embedder.idf[ids], np.log([1, 1, 1, 1, 1, 3 / 2, 1]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_vector_tasks_prepend_the_prompt(minilm: Path, tmp_path: Path) -> None:
     directory = with_prompts(minilm, tmp_path / "prompted")
     texts = ["A dog runs.", "Stocks fell."]

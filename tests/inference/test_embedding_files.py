@@ -71,6 +71,7 @@ def test_parts_without_words_are_written_as_all_others(model: Path, tmp_path: Pa
     assert read(tmp_path / "words.parquet")[0] == ["a", "b", "c", "."]
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_same(model: Path, lines: Path, tmp_path: Path) -> None:
     for workers in (1, 2):
         config = EmbeddingConfig(pooling="idf_mean")

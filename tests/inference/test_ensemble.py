@@ -65,6 +65,7 @@ def glue(tmp_path: Path) -> Path:
     return tmp_path / "glue"
 
 
+@pytest.mark.slow
 def test_the_zip_has_the_files_of_the_server(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
     sources = write_submission(list(models.values()), glue, tmp_path / "a.zip", files=FILES, device="cpu")
     assert list(sources) == [file.name for file in FILES]
@@ -175,6 +176,7 @@ def test_thresholds_are_averaged() -> None:
         tasks[0].for_ensemble([SquadV2(doc_stride=64)])
 
 
+@pytest.mark.slow
 def test_a_table_of_the_paper(models: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "SST-2").mkdir()
     (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\n")

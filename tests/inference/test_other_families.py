@@ -26,8 +26,6 @@ from cloze.serving.served_model import ServedModel
 from cloze.tasks.conll import Sentence, TaggedText
 from tiny_models import SPECIAL
 
-pytestmark = pytest.mark.protected
-
 WORDS = ("a", "good", "fine", "bad", "poor", "day", "film", "was", "it", "the", ".", "##s")
 TEXTS = ("it was a good day.", "the film", "a bad film.")
 
@@ -110,6 +108,7 @@ def published(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return directory, model, transformers.AutoTokenizer.from_pretrained(directory)
 
 
+@pytest.mark.protected
 def test_masked_words_equal_transformers(published: tuple[Path, Any, Any]) -> None:
     directory, model, tokenizer = published
     text = f"it was a {tokenizer.mask_token} day."
@@ -121,6 +120,7 @@ def test_masked_words_equal_transformers(published: tuple[Path, Any, Any]) -> No
     torch.testing.assert_close(probabilities[0], expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.protected
 @pytest.mark.filterwarnings("ignore:.*no pooler")
 def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
     directory, model, tokenizer = published
@@ -146,7 +146,9 @@ def test_next_sentence_is_one_clear_line(
     assert "Give a BERT with its next-sentence head" in error
 
 
+@pytest.mark.protected
 @pytest.mark.filterwarnings("ignore:.*no pooler")
+@pytest.mark.slow
 def test_finetuned_evaluated_served_and_exported(
     published: tuple[Path, Any, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,6 +219,7 @@ def test_the_task_of_others_is_found_by_their_head(
     assert {"classification": "predict", "tagging": "tag", "squad_v1": "answer"}[task] in served.abilities
 
 
+@pytest.mark.protected
 def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
     published: tuple[Path, Any, Any], tmp_path: Path
 ) -> None:

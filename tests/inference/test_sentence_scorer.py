@@ -35,6 +35,7 @@ def score_plainly(scorer: SentenceScorer, text: str, masking: WordMasking) -> li
 
 
 @pytest.mark.parametrize("masking", ["later", "none"])
+@pytest.mark.slow
 def test_scores_equal_a_plain_loop(scorer: SentenceScorer, masking: WordMasking) -> None:
     ours = SentenceScorer(scorer.model, scorer.tokenizer, masking)
     for text, score in zip(SENTENCES, ours(SENTENCES), strict=True):
@@ -56,6 +57,7 @@ def test_one_sentence_and_a_list_of_one_have_the_same_score(scorer: SentenceScor
     assert scorer([]) == []
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_other_sentences(scorer: SentenceScorer) -> None:
     scores = scorer(SENTENCES * 60)  # several windows
     assert len(scores) == 240

@@ -27,7 +27,7 @@ SLOW = HEAD + b"Content-Length: 10000\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 TOO_LARGE = 3_000_000
 
-pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
+pytestmark = [pytest.mark.protected, pytest.mark.slow, pytest.mark.trials("attack")]
 
 
 def _post(body: bytes) -> bytes:

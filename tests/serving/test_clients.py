@@ -13,6 +13,7 @@ from cloze.inference.embedder import Embedder
 
 pytestmark = [
     pytest.mark.protected,
+    pytest.mark.slow,
     # of the clients themselves, on import
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
 ]

@@ -38,7 +38,10 @@ expect = sync_api.expect
 expect.set_options(timeout=20_000)  # a busy machine draws slowly
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium"),
+]
 
 PAGE = Path(__file__).resolve().parents[2] / "page"
 EXAMPLES: dict[str, Any] = json.loads((PAGE / "src" / "examples.json").read_text("utf-8"))

@@ -213,6 +213,7 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
 
+@pytest.mark.slow
 def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> None:
     app = create_app(models, Limits(waiting_requests=3, deadline_seconds=0.5))
 
@@ -278,6 +279,7 @@ def test_nothing_is_computed_for_a_disconnected_client(
     assert batcher.batches == 2
 
 
+@pytest.mark.slow
 def test_requests_unanswered_at_shutdown_get_503(models: Mapping[str, ServedModel]) -> None:
     app = create_app(models, Limits())
     batcher = app.state.batcher

@@ -56,6 +56,7 @@ def _attack(app: FastAPI, *, requests_of_a_route: int) -> int:
     return sent
 
 
+@pytest.mark.slow
 def test_openapi_is_true(app: FastAPI) -> None:
     assert _attack(app, requests_of_a_route=12) > 100
 

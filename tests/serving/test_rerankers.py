@@ -81,6 +81,7 @@ def cross_encoder(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.slow
 def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) -> None:
     entries, has_sigmoid = CONFIGS[name]
     path = write_classifier(tmp_path / "model", **entries)
@@ -98,6 +99,7 @@ def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize("activation", ["Sigmoid", "Identity"])
+@pytest.mark.slow
 def test_cross_encoders_of_version_6_keep_activation_and_length(tmp_path: Path, activation: str) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     written = sentence_transformers.CrossEncoder(

@@ -39,6 +39,7 @@ def start() -> Iterator[Callable[..., ServerProcess]]:
         served.end()
 
 
+@pytest.mark.slow
 def test_a_model_of_the_hub_is_served_by_its_name(start: Callable[..., ServerProcess], hub: Hub) -> None:
     hub.add_model("ardent/mini", find_model_directory("cloze-mini"))
     served = start("-m", "hf://ardent/mini", "--quiet")
@@ -54,11 +55,13 @@ def compute_threads(served: ServerProcess) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_the_number_of_threads_is_that_of_the_flag(start: Callable[..., ServerProcess]) -> None:
     assert compute_threads(start("--threads", "3")) == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.cpu_count() == 1, reason="reads /proc; needs two cores")
+@pytest.mark.slow
 def test_only_the_computing_thread_starts_others(
     start: Callable[..., ServerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +70,7 @@ def test_only_the_computing_thread_starts_others(
     assert one.state()[1] == two.state()[1]
 
 
+@pytest.mark.slow
 def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) -> None:
     served = start()
     if sys.platform == "linux":
@@ -76,6 +80,7 @@ def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) ->
     assert len(masks[0]) == 5
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_server_with_a_key(
     start: Callable[..., ServerProcess], directories: Mapping[str, Path], tmp_path: Path
 ) -> None:
@@ -90,6 +95,7 @@ def test_ctrl_c_stops_a_server_with_a_key(
     assert locked.process.wait(15) == 130
 
 
+@pytest.mark.slow
 def test_a_server_open_to_other_machines_answers_without_a_key(
     start: Callable[..., ServerProcess], directories: Mapping[str, Path]
 ) -> None:
@@ -100,6 +106,7 @@ def test_a_server_open_to_other_machines_answers_without_a_key(
 
 
 @pytest.mark.protected
+@pytest.mark.slow
 def test_open_requests_are_answered_at_shutdown(
     start: Callable[..., ServerProcess], directories: Mapping[str, Path]
 ) -> None:
@@ -120,6 +127,7 @@ def test_open_requests_are_answered_at_shutdown(
 
 
 @pytest.mark.protected
+@pytest.mark.slow
 def test_sigterm_is_never_lost(directories: Mapping[str, Path]) -> None:
     """Not even in a finalizer, where whatever a signal's handler raises is dropped."""
     program = """
@@ -144,6 +152,7 @@ serve(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_memory_threads_and_files_do_not_grow(served: ServerProcess) -> None:
     def load(seed: int) -> None:
         random = np.random.default_rng(seed)

@@ -131,6 +131,7 @@ def test_explain_adds_up(post: Post, models: Mapping[str, ServedModel]) -> None:
     assert [(word["word"], word["segment"]) for word in found[1]["words"]] == [("d", "A"), ("ef", "B")]
 
 
+@pytest.mark.slow
 def test_a_long_explanation_takes_turns_with_other_requests(models: Mapping[str, ServedModel]) -> None:
     config = ExplainConfig(max_tokens=16, max_gap=-1)  # never converges
     batcher = Batcher(Limits(batch_tokens=160), threads=1)

@@ -13,8 +13,6 @@ from cloze.metrics.conll import entities
 from cloze.tasks.conll import ConllColumns, Sentence, read_documents, read_sentences
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector, convert_tags
 
-pytestmark = pytest.mark.protected
-
 SCHEMES: tuple[Scheme, ...] = ("IOB1", "IOB2", "IOBES")
 
 
@@ -146,6 +144,7 @@ def invalid_files() -> Iterator[tuple[str, ConllColumns, str]]:
     yield "a O\n" * 100_001, default, ":100001: over 100,000 words without an empty line"
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("text", "columns", "message"), list(invalid_files()), ids=lambda value: str(value)[:20]
 )
@@ -155,6 +154,7 @@ def test_invalid_line_is_named(tmp_path, text, columns, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.protected
 def test_invalid_encoding_and_missing_file_are_named(tmp_path):
     path = tmp_path / "words.conll"
     path.write_bytes(b"a O\nb\xff O\n")
@@ -173,6 +173,7 @@ def test_invalid_encoding_and_missing_file_are_named(tmp_path):
         ("wnut17/wnut17train.conll", 3394, 3394, 62730, "IOB2"),
     ],
 )
+@pytest.mark.slow
 def test_real_files_are_read_completely(shared, name, documents, sentences, words, scheme):
     read = list(read_documents(shared / "data" / "ner" / name, ConllColumns()))
     detector = SchemeDetector()

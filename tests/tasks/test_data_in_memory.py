@@ -188,6 +188,7 @@ def run_of_file(nano_checkpoint: Path, reviews: Path, tmp_path_factory: pytest.T
     return run
 
 
+@pytest.mark.slow
 def test_memory_and_file_give_the_same_bits(
     run_of_file: Path, review_rows: list[tuple[str, ...]], nano_checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -215,6 +216,7 @@ def test_memory_and_file_give_the_same_bits(
     )
 
 
+@pytest.mark.slow
 def test_a_run_of_rows_resumes_with_its_data(
     run_of_file: Path, review_rows: list[tuple[str, ...]], nano_checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -312,6 +314,7 @@ def test_predictors_take_inputs_in_memory(run_of_file: Path) -> None:
         predictor(["a", 5])
 
 
+@pytest.mark.slow
 def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows) -> None:
     columns = {"text_column": "review", "label_column": "liked"}
     of_file = cloze.baseline("classification", reviews, **columns)
@@ -358,6 +361,7 @@ def test_a_file_in_memory_is_pickled_with_its_rows() -> None:
     assert source_of("a.tsv:3") == "a.tsv"
 
 
+@pytest.mark.slow
 def test_table_libraries_are_imported_only_by_their_users() -> None:
     program = (
         "import sys, cloze; from cloze.tasks.memory import as_file; from cloze.tasks.custom import Classification; "

@@ -268,6 +268,7 @@ def test_scores_of_answers_are_aligned_by_characters(save_teacher, small):
     assert second == pytest.approx(np.array([[1, 1], [0, 0], [0, 0], [2, 2], [0, 0]]) / 6, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_student_follows_the_teacher_where_labels_differ(config, trained_teacher, reviews, tmp_path):
     header, *lines = reviews.read_text().splitlines(keepends=True)
     other = {"yes": "no", "no": "yes"}
@@ -323,6 +324,7 @@ def test_damaged_outputs_are_computed_again(config, trained_teacher, tmp_path, c
     assert file.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_interrupted_run_resumes_bit_identically(config, trained_teacher, reviews, tmp_path, monkeypatch):
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(line.partition("\t")[0] for line in reviews.read_text().splitlines()[1:30]))
@@ -358,6 +360,7 @@ def test_interrupted_run_resumes_bit_identically(config, trained_teacher, review
     assert_same_run(tmp_path / "whole", run)
 
 
+@pytest.mark.slow
 def test_several_seeds_share_the_outputs(config, trained_teacher, tmp_path):
     finetune(REVIEWS, with_teacher(replace(config, seeds=2), trained_teacher), tmp_path / "run")
     assert (tmp_path / "run" / "teacher").is_dir()

@@ -24,8 +24,6 @@ from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
 from ranks import Ranks
 
-pytestmark = pytest.mark.protected
-
 
 @pytest.fixture
 def config(config: FinetuneConfig, nano_checkpoint: Path, tmp_path: Path) -> FinetuneConfig:
@@ -51,7 +49,9 @@ def _losses(run: Path) -> list[float]:
     return [row["loss"] for row in read_metrics(run) if "loss" in row]
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("distribution", [DistributionConfig(), DistributionConfig(sharded=True)])
+@pytest.mark.slow
 def test_two_ranks_fine_tune_as_one(config, tmp_path, distribution, monkeypatch):
     monkeypatch.setattr(BertForSequenceClassification, "dropout_prob", 0.0)
     scores = finetune(REVIEWS, config, tmp_path / "alone")
@@ -62,6 +62,7 @@ def test_two_ranks_fine_tune_as_one(config, tmp_path, distribution, monkeypatch)
     assert written["accuracy"] == scores["accuracy"]
 
 
+@pytest.mark.slow
 def test_ranks_share_each_trial(config, tmp_path):
     config = replace(config, seeds=2, epochs=1)
     assert Ranks(2, finetune, REVIEWS, config, tmp_path / "run").join() == [0, 0]

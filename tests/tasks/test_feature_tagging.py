@@ -118,6 +118,7 @@ def test_encoder_is_frozen(build_encoder, tokenizer):
         assert (parameter.grad is None) == name.startswith("bert."), name
 
 
+@pytest.mark.slow
 def test_run_learns_and_its_model_tags_text(configure, nano_checkpoint, data, tmp_path):
     data.write_text("\n".join([columns(marks=True)] * 12))
     run = tmp_path / "run"

@@ -36,6 +36,7 @@ def config(config: FinetuneConfig) -> FinetuneConfig:
     return replace(config, epochs=8, seed=1)
 
 
+@pytest.mark.slow
 def test_model_card_describes_the_run(config, reviews, tmp_path):
     finetune(REVIEWS, replace(config, epochs=3), tmp_path / "run")
     best = resolve_checkpoint(tmp_path / "run", "best")
@@ -49,6 +50,7 @@ def test_model_card_describes_the_run(config, reviews, tmp_path):
         replace(config, license="as you like")
 
 
+@pytest.mark.slow
 def test_run_learns_and_writes_scores(config, tmp_path):
     run = tmp_path / "run"
     scores = finetune(REVIEWS, config, run)
@@ -105,6 +107,7 @@ def test_unknown_best_metric_is_refused_before_writing(config, tmp_path, name):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_lower_error_is_better(config, tmp_path):
     lines = "".join(f"{'good' if n % 3 else 'bad'} {n}\t{n % 3}\n" for n in range(60))
     (tmp_path / "scored.tsv").write_text(f"text\tlabel\n{lines}", "utf-8")
@@ -150,6 +153,7 @@ def test_train_examples_limits_the_training_data(nano_checkpoint, config):
 
 
 @pytest.mark.protected
+@pytest.mark.slow
 def test_interrupted_run_resumes_bit_identically(config, tmp_path, monkeypatch):
     config = replace(config, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=5))
     finetune(REVIEWS, config, tmp_path / "whole")
@@ -178,6 +182,7 @@ def test_interrupted_run_resumes_bit_identically(config, tmp_path, monkeypatch):
 
 
 @pytest.mark.protected
+@pytest.mark.slow
 def test_transformers_loads_the_model(config, tmp_path):
     transformers = pytest.importorskip("transformers")
     finetune(REVIEWS, replace(config, epochs=1), tmp_path / "run")
@@ -195,6 +200,7 @@ def test_transformers_loads_the_model(config, tmp_path):
         assert list(prediction.probabilities.values()) == pytest.approx(row, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_time_limit_ends_the_run_with_learning_rate_near_zero(config, tmp_path):
     readings = count()  # each a hundredth of a second after the last, however busy the machine is
     clock = Progress(quiet=True, clock=lambda: next(readings) / 100)

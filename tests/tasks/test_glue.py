@@ -21,14 +21,15 @@ from cloze.tasks.stsb import STSB
 from cloze.tasks.swag import SWAG
 from cloze.tasks.task import AnyTask
 
-pytestmark = pytest.mark.protected
-
 MNLI_COUNTS = {"contradiction": 3395, "neutral": 3330, "entailment": 3275}
 # task, file, number of examples, number of each label, beginning of the first example
 REAL = [
     ("cola", "glue/CoLA/train.tsv", 8551, {"1": 6023, "0": 2528}, "Our friends won't buy this analysis"),
     ("cola", "glue/CoLA/dev.tsv", 1043, {"1": 721, "0": 322}, "The sailors rode the breeze"),
-    ("sst2", "glue/SST-2/train.tsv", 67349, {"1": 37569, "0": 29780}, "hide new secretions"),
+    pytest.param(
+        *("sst2", "glue/SST-2/train.tsv", 67349, {"1": 37569, "0": 29780}, "hide new secretions"),
+        marks=pytest.mark.slow,
+    ),
     ("sst2", "glue/SST-2/dev.tsv", 872, {"1": 444, "0": 428}, "one long string of cliches"),
     ("mrpc", "glue/MRPC/train.tsv", 3668, {"1": 2474, "0": 1194}, "Amrozi accused his brother"),
     ("mrpc", "glue/MRPC/dev.tsv", 408, {"1": 279, "0": 129}, "He said the foodservice pie"),
@@ -84,6 +85,7 @@ def test_quotation_marks_of_a_tsv_are_characters(tmp_path):
     assert (test.text, test.pair, test.label) == ("a", "b", None)
 
 
+@pytest.mark.protected
 def test_qqp_leaves_out_rows_broken_by_a_line_end(tmp_path):
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     rows = "1\t2\t3\tWhy?\tHow?\t1\n4\t5\t6\tbroken\nhere\t0\n7\t8\t9\tWho?\tWhich?\t0\n"

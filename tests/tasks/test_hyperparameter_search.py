@@ -28,6 +28,7 @@ def _checkpoints(run: Path) -> dict[str, int]:
     return {path.name: len(list(path.glob("checkpoints/*"))) for path in (run / "trials").iterdir()}
 
 
+@pytest.mark.slow
 def test_seeds_are_summarized(config, tmp_path):
     scores = finetune(REVIEWS, replace(config, seeds=3), tmp_path / "run")
     summary = _trials(tmp_path / "run")
@@ -51,6 +52,7 @@ def test_seeds_are_summarized(config, tmp_path):
     assert alone["accuracy"] == accuracies[1]
 
 
+@pytest.mark.slow
 def test_grid_tries_all_combinations_and_keeps_one_model(config, tmp_path):
     grid = GridConfig(learning_rates=(5e-3, 1e-9), epochs=(1, 2))
     finetune(REVIEWS, replace(config, grid=grid, seeds=2, seed=1), tmp_path / "run")
@@ -89,6 +91,7 @@ def test_paper_grid_has_eighteen_runs():
 
 
 @pytest.mark.protected
+@pytest.mark.slow
 def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
     config = replace(config, seeds=3, micro_batch_tokens=40)
     finetune(REVIEWS, config, tmp_path / "whole")

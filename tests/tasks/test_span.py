@@ -241,6 +241,7 @@ def test_defaults_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize("original", [False, True])
+@pytest.mark.slow
 def test_model_learns_answers_in_windows(build_encoder, tokenizer, original):
     text = "the film was very good , a bad book was awful . fine"
     examples = [
@@ -298,7 +299,7 @@ def some_unanswered(config, tmp_path):
     table = {"data": [{"paragraphs": [{"context": "the book was bad .", "qas": questions}]}]}
     (tmp_path / "train.json").write_text(json.dumps(table))
     path = str(tmp_path / "train.json")
-    return replace(config, train=path, dev=path, epochs=4, batch_size=6)
+    return replace(config, train=path, dev=path, epochs=4, batch_size=6, micro_batch_tokens=40)
 
 
 def test_tuned_threshold_is_stored_with_the_model(some_unanswered, tmp_path):

@@ -80,7 +80,7 @@ def version(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=["excerpt", "whole"])
+@pytest.fixture(params=["excerpt", pytest.param("whole", marks=pytest.mark.slow)])
 def golden(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Golden:
     if request.param == "excerpt":
         return _copied(version, tmp_path)

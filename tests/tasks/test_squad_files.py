@@ -18,8 +18,6 @@ from cloze.tasks.data import find_split_file
 from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tasks.squad_files import read_answers, read_na_probs
 
-pytestmark = pytest.mark.protected
-
 CONTEXT = "\n Marie Curie was born in Warsaw \ud83d in 1867."
 ANSWERS = [{"text": "Warsaw", "answer_start": 26}, {"text": "in Warsaw", "answer_start": 23}]
 Q1 = {"id": "q1", "question": "Where was she born?", "answers": ANSWERS, "is_impossible": False}
@@ -81,6 +79,7 @@ def test_questions_are_read_from_a_table(tmp_path):
     assert (first.id, second.question) == (f"{path}:1", "b")
 
 
+@pytest.mark.protected
 def test_repeated_id_must_be_the_same_question(tmp_path):
     table = deepcopy(GOOD)
     table["data"].append(deepcopy(GOOD["data"][0]))
@@ -144,6 +143,7 @@ INVALID: list[tuple[str, object, str]] = [
 """A place in GOOD, its invalid value (...: none), and the error message."""
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(("place", "value", "message"), INVALID, ids=[message for *_, message in INVALID])
 def test_invalid_value_is_named_by_its_place(place, value, message, tmp_path):
     table = deepcopy(GOOD)
@@ -165,6 +165,7 @@ INVALID_FILES = [
 ]
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(("content", "message"), INVALID_FILES, ids=[message for _, message in INVALID_FILES])
 def test_invalid_json_is_named_by_its_line(content, message, tmp_path):
     (tmp_path / "bad.json").write_bytes(content)
@@ -173,11 +174,13 @@ def test_invalid_json_is_named_by_its_line(content, message, tmp_path):
     assert message in str(raised.value)
 
 
+@pytest.mark.protected
 def test_version_1_refuses_questions_without_answer(tmp_path):
     with pytest.raises(InputError, match=r"qas\[1\] \(id 2\): has no answer. Use the task squad_v2"):
         list(SquadV1().examples(_write(tmp_path / "a.json", GOOD)))
 
 
+@pytest.mark.protected
 def test_missing_files_are_refused(tmp_path):
     for path, what in ((tmp_path, "is a directory"), (tmp_path / "none.json", "no such file")):
         with pytest.raises(InputError, match=what):
@@ -212,6 +215,7 @@ INVALID_ANSWERS: list[tuple[object, str]] = [
 ]
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(("content", "message"), INVALID_ANSWERS)
 def test_invalid_answers_are_named(content, message, tmp_path):
     examples = list(SquadV2().examples(_write(tmp_path / "gold.json", GOOD)))
@@ -220,6 +224,7 @@ def test_invalid_answers_are_named(content, message, tmp_path):
     assert message in str(raised.value)
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "9" * 400])
 @pytest.mark.parametrize("form", ['{{"q1": {}}}', '{{"id": "q1", "answer": "x", "null_odds": {}}}\n'])
 def test_odds_must_be_finite_numbers(form, number, tmp_path):
@@ -278,6 +283,7 @@ def test_rows_of_the_hub_are_read_with_their_answers(tmp_path, answers):
     ] * 2
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(
     ("answers", "message"),
     [

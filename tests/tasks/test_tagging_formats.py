@@ -21,8 +21,6 @@ from cloze.tasks.custom import CustomTagging
 from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagging import Tagging
 
-pytestmark = pytest.mark.protected
-
 ADA = "Ada lives in Oslo."
 SPANS = [[0, 3, "PER"], [13, 17, "LOC"]]
 TAGGED = [("Ada", "B-PER"), ("lives", "O"), ("in", "O"), ("Oslo", "B-LOC"), (".", "O")]
@@ -150,6 +148,7 @@ def test_predictions_with_other_words_are_scored_by_their_characters(write):
     assert CustomTagging().score(examples, predictions)["f1"] == 50
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(("start", "type_"), [("0", "PER"), (None, "PER"), (0, None)])
 def test_predicted_entities_without_characters_or_type_are_refused(write, start, type_):
     examples = list(CustomTagging().examples(write("gold.jsonl", [{"text": ADA, "label": SPANS}])))
@@ -159,6 +158,7 @@ def test_predicted_entities_without_characters_or_type_are_refused(write, start,
         CustomTagging().read_predictions(path, examples)
 
 
+@pytest.mark.protected
 def test_sentences_for_a_text_without_words_are_refused(write):
     row = {"tokens": [], "tags": []}
     examples = list(CustomTagging().examples(write("gold.jsonl", [row])))
@@ -260,6 +260,7 @@ def test_names_of_tags_are_in_the_features_of_a_file(tmp_path, feature, extensio
         assert example.sentences[0].tags == tags
 
 
+@pytest.mark.protected
 def test_bad_texts_of_json_are_named_together_or_left_out(write):
     rows = [
         '{"text": "Ada lives", "label": [[0, 3, "PER"]]}',
@@ -279,6 +280,7 @@ def test_bad_texts_of_json_are_named_together_or_left_out(write):
         list(CustomTagging(skip_bad_rows=True).examples(write("a.conll", "Ada B-PER\n")))
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize(("content", "message"), BAD_JSON)
 def test_invalid_json_is_named(write, content, message):
     with pytest.raises(InputError) as raised:
@@ -343,6 +345,7 @@ AMBIGUOUS = {
 }
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("name", AMBIGUOUS)
 def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name):
     content, message = AMBIGUOUS[name]
@@ -452,6 +455,7 @@ BAD_TABLES = {
 }
 
 
+@pytest.mark.protected
 @pytest.mark.parametrize("name", BAD_TABLES)
 def test_tables_are_refused_as_columns(write, name):
     content, message = BAD_TABLES[name]

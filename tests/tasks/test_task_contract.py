@@ -109,6 +109,7 @@ def test_examples_without_labels_are_not_scored(task_and_path):
 
 
 @of_each_family
+@pytest.mark.slow
 def test_steps_lower_the_loss_until_the_examples_are_learned(task_and_examples, model, tokenizer):
     task, examples = task_and_examples
     features = featurize(task, examples, tokenizer, max_seq_length=40)
@@ -208,6 +209,7 @@ def test_a_name_is_registered_once():
         register_task("classification")(Classification)
 
 
+@pytest.mark.slow
 def test_the_task_that_contributing_adds_fulfills_the_contract(
     tmp_path, build_encoder, tokenizer, monkeypatch
 ):

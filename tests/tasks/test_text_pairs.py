@@ -223,6 +223,7 @@ def test_batch_of_one_is_refused(configure, tmp_path):
         prepare_data(task, config, DistributedContext(torch.device("cpu")), SILENT)
 
 
+@pytest.mark.slow
 def test_pooling_and_length_are_read_from_the_checkpoint(configure, nano_checkpoint, tmp_path):
     data = tmp_path / "a.tsv"
     data.write_text(PAIRS)

@@ -102,6 +102,7 @@ def test_frozen_layers_keep_their_weights(config, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_dropout_is_that_of_the_settings(config, tmp_path):
     one_epoch = replace(config, epochs=1)
     losses = []
