@@ -10,6 +10,7 @@ from cloze.errors import InputError
 from cloze.training.memory import configure_process_memory
 from experiments.adaptation import Adaptation, AdaptationConfig
 from experiments.adaptation_record import write_adaptation_record
+from experiments.plots import require_matplotlib
 from experiments.study_command import Seeds, TasksData, parse_tasks_data
 
 
@@ -38,6 +39,7 @@ def run(
     """
     if not texts:
         raise InputError("the flag --texts is missing", remedy="Name a domain, as in --texts novels=FOLDER")
+    require_matplotlib()
     configure_process_memory()
     study = Adaptation(
         control=check_path(model, "--model"),

@@ -7,14 +7,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from cloze import artifacts, file_io
 from cloze.markdown import markdown_table
 from cloze.training.environment import ENVIRONMENT
 from experiments.adaptation import OUTCOME, TASK_DOMAIN, Adaptation, AdaptationRun
 from experiments.differences import PairedDifference, paired_difference
-from experiments.plots import Plot, as_svg, styled
+from experiments.plots import Plot, as_svg, new_figure, styled
 
 _LOSS = "masked_lm_loss"
 
@@ -149,7 +147,7 @@ def _explain(results: dict[str, Any]) -> list[str]:
 @styled
 def _plot(groups: Sequence[Sequence[dict[str, Any]]], control: dict[str, Any]) -> Plot:
     """Plot the changes of both losses over the size of the sample, with their intervals."""
-    figure = Figure(figsize=(9.4, 3.6), layout="constrained")
+    figure = new_figure(9.4, 3.6)
     domains = list(dict.fromkeys(group[0]["domain"] for group in groups))
     for number, (kind, title) in enumerate(
         (("domain_metrics", "held-out text of the domain"), ("old_metrics", "held-out old text")), 1

@@ -25,10 +25,10 @@ class PairedDifference:
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> PairedDifference:
     """Return the mean difference of at least two pairs and its confidence interval."""
-    from scipy import stats
+    from scipy import special
 
     differences = [our - their for our, their in zip(ours, theirs, strict=True)]
     mean = fmean(differences)
     error = stdev(differences) / len(differences) ** 0.5
-    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(differences) - 1)) * error
+    half = float(special.stdtrit(len(differences) - 1, (1 + _CONFIDENCE) / 2)) * error
     return PairedDifference(mean, mean - half, mean + half)

@@ -1,22 +1,27 @@
 """Plots of a study: held-out loss over time, scores over steps or perplexity, differences to the base."""
 
+import functools
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from cloze.optional_dependencies import require
 from experiments.published import Published
 from experiments.results import PERPLEXITY, ByVariant, measured_tasks
 from experiments.score_tables import ScoreTable
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _PANELS_PER_ROW = 2
-styled = rc_context({"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0})
+_STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "cloze", "font.size": 9.0}
 _PAPER: dict[str, Any] = {"color": "black", "marker": "D", "fillstyle": "none", "linestyle": ""}
 
 
@@ -34,10 +39,45 @@ class Plot:
         return [f"![{self.caption}]({self.file})", ""]
 
 
+def require_matplotlib() -> None:
+    """Check that the plots of a record can be drawn; call it before hours of training.
+
+    Raises:
+        InputError: matplotlib is not installed.
+    """
+    require(["matplotlib"], extra="plots", where="the plots of a record")
+
+
+def styled(plot: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that draws a figure: it draws in the style of the records."""
+
+    @functools.wraps(plot)
+    def draw(*args: P.args, **kwargs: P.kwargs) -> T:
+        require_matplotlib()
+        from matplotlib import rc_context
+
+        with rc_context(_STYLE):
+            return plot(*args, **kwargs)
+
+    return draw
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure.
+
+    Args:
+        width: in inches, like `height`.
+        height: in inches.
+    """
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 @styled
 def plot_losses(by_variant: ByVariant, base: str) -> Plot:
     """Plot the mean loss over seeds of every variant over time."""
-    figure = Figure(figsize=(9.4, 5.0), layout="constrained")
+    figure = new_figure(9.4, 5.0)
     axes = figure.add_subplot()
     for name, runs in by_variant.items():
         count = min(len(run.seconds) for run in runs)
@@ -57,7 +97,7 @@ def plot_losses(by_variant: ByVariant, base: str) -> Plot:
 def plot_scores(by_variant: ByVariant, metrics: Mapping[str, str]) -> Plot:
     """Plot the scores of every task over the steps of pre-training: each seed, and the mean over seeds."""
     names = measured_tasks(by_variant, metrics)
-    figure = Figure(figsize=(9.4, 4.0 * len(names)), layout="constrained")
+    figure = new_figure(9.4, 4.0 * len(names))
     for number, name in enumerate(names, 1):
         axes = figure.add_subplot(len(names), 1, number)
         for place, (variant, runs) in enumerate(by_variant.items()):
@@ -77,10 +117,12 @@ def plot_scores(by_variant: ByVariant, metrics: Mapping[str, str]) -> Plot:
 @styled
 def plot_differences(tables: Sequence[ScoreTable]) -> Plot:
     """Plot the difference of each row to the base: ours with the 95% interval, and the paper's."""
+    from matplotlib.lines import Line2D
+
     columns = min(len(tables), _PANELS_PER_ROW)
     max_rows = max(len(table.rows) for table in tables)
     count = math.ceil(len(tables) / columns)
-    figure = Figure(figsize=(9.4, count * (0.9 + 0.26 * max_rows)), layout="constrained")
+    figure = new_figure(9.4, count * (0.9 + 0.26 * max_rows))
     for number, table in enumerate(tables, 1):
         axes = figure.add_subplot(count, columns, number)
         axes.axvline(0, color="black", linewidth=0.8)
@@ -112,7 +154,7 @@ def plot_scores_over_perplexity(
 ) -> Plot:
     """Plot the scores of every task over the perplexity of masked words: each seed of ours, and the paper's rows."""
     names = measured_tasks(by_variant, metrics)
-    figure = Figure(figsize=(9.4, 3.6), layout="constrained")
+    figure = new_figure(9.4, 3.6)
     for number, name in enumerate(names, 1):
         axes = figure.add_subplot(1, len(names), number)
         for variant, runs in by_variant.items():
@@ -132,7 +174,7 @@ def plot_scores_over_perplexity(
     return Plot("sizes.svg", caption, as_svg(figure))
 
 
-def as_svg(figure: Figure) -> str:
+def as_svg(figure: "Figure") -> str:
     """Return a figure as SVG; equal figures give equal bytes."""
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None})

@@ -36,6 +36,7 @@ from cloze.training.metrics_log import read_metrics
 from cloze.training.run import change_settings
 from cloze.training.run_lock import file_lock
 from experiments.plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
+from experiments.plots import require_matplotlib
 from experiments.record import write_study_record
 from experiments.results import NEIGHBORS, RunResult
 from experiments.study import Study
@@ -67,6 +68,7 @@ def run_study(
         RunError: runs failed, by an infinite loss or a full disk; the others were made.
     """
     require(["scipy"], extra="tasks", where="the interval of a difference")
+    require_matplotlib()
     runs = plan_study(study, data, output, tasks_data)
     chosen = runs_of_seeds(study, runs, seeds)
     progress.note(describe_plan(chosen))

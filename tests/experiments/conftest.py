@@ -7,28 +7,34 @@ import pytest
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
-from helpers import write_novel
+from helpers import make_once, write_novel
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("study")
-    text = write_novel(directory / "novel.txt", 200)
-    train_vocabulary([text], directory / "vocab", size=400)
-    config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
-    build_dataset([text], directory / "vocab", directory / "data", config)
-    return directory / "data"
+
+    def make(directory: Path) -> None:
+        text = write_novel(directory / "novel.txt", 200)
+        train_vocabulary([text], directory / "vocab", size=400)
+        config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
+        build_dataset([text], directory / "vocab", directory / "data", config)
+
+    return make_once(tmp_path_factory, "study-data", make) / "data"
 
 
 @pytest.fixture(scope="session")
 def tasks_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    directory = tmp_path_factory.mktemp("tasks")
-    rows = "".join(f"{'a fine moor' if i % 2 else 'the hound was bad'} {i}\t{i % 2}\n" for i in range(160))
+    directory = make_once(tmp_path_factory, "study-tasks", write_tasks)
+    return {"reviews": directory, "names": directory}
+
+
+def write_tasks(directory: Path) -> None:
+    """Write examples to classify and names to find."""
+    rows = "".join(f"{'a fine moor' if i % 2 else 'the hound was bad'} {i}\t{i % 2}\n" for i in range(40))
     for split, conll2003 in (("train", "eng.train"), ("dev", "eng.testa")):
         (directory / f"{split}.tsv").write_text(f"text\tlabel\n{rows}")
         for name in (f"{split}.conll", conll2003):
             (directory / name).write_text("Holmes\tB-PER\nsaw\tO\nWatson\tB-PER\n\nhe\tO\nran\tO\n\n" * 3)
-    return {"reviews": directory, "names": directory}
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from experiments.published import published_tables
 from experiments.run import run_study
 from experiments.study import Study, read_study
 from experiments.task_runs import StudyTask, TaskRun, read_scores
+from helpers import make_once
 
 KEPT = ("run.toml", "outcome.json", "origin.json", "environment.json", "metrics.jsonl")
 """Files of a run whose study can still be continued with more seeds."""
@@ -79,7 +80,7 @@ batch_size = 4
 max_seq_length = 16
 device = "cpu"
 precision = "float32"
-optimizer = { learning_rate = 1e-2, bias_correction = true }
+optimizer = { learning_rate = 2e-2, bias_correction = true }
 
 [tasks.names]
 task = "tagging"
@@ -110,12 +111,14 @@ def output(done: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(done / "out", tmp_path / "out"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def done(data: Path, reviews: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study with the data of one task, run to its end."""
-    directory = tmp_path_factory.mktemp("done")
-    run_study(write_study(directory), data, directory / "out", tasks_data=reviews)
-    return directory
+    """The study with the data of one task, run to its end; a test that changes it copies it."""
+
+    def make(directory: Path) -> None:
+        run_study(write_study(directory), data, directory / "out", tasks_data=reviews)
+
+    return make_once(tmp_path_factory, "ablation", make)
 
 
 class KilledError(Exception):
@@ -136,6 +139,7 @@ def results(output: Path) -> dict[str, Any]:
     return json.loads((output / "record/results.json").read_text())
 
 
+@pytest.mark.slow
 def test_every_kind_of_variant_is_trained_and_scored(done: Path) -> None:
     found = results(done / "out")
     variants = ["masked", "ltr", "rtl", "ltr-bilstm", "both", "untrained"]
@@ -165,6 +169,7 @@ def test_every_kind_of_variant_is_trained_and_scored(done: Path) -> None:
     assert ">ltr<" not in (done / "out/record/curves.svg").read_text()
 
 
+@pytest.mark.exhaustive
 def test_data_named_later_add_only_their_task(
     study: Study, output: Path, data: Path, tasks_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +190,7 @@ def test_data_named_later_add_only_their_task(
     assert set(results(output)["runs"][0]["tasks"]) == {"films", "names"}
 
 
+@pytest.mark.slow
 def test_fine_tuning_continues_after_a_kill(
     data: Path, reviews: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +225,7 @@ def test_fine_tuning_continues_after_a_kill(
         run_study(made, data, tmp_path / "out", tasks_data=reviews)
 
 
+@pytest.mark.slow
 def test_a_record_needs_only_the_numbers_of_finished_runs(
     study: Study, output: Path, done: Path, data: Path, reviews: dict[str, Path]
 ) -> None:
@@ -247,6 +254,7 @@ def test_a_record_needs_only_the_numbers_of_finished_runs(
     assert results(output)["runs"][1]["environment"] is None
 
 
+@pytest.mark.exhaustive
 def test_the_sources_of_an_encoder_may_not_change(
     study: Study,
     output: Path,
@@ -277,6 +285,7 @@ def test_the_sources_of_an_encoder_may_not_change(
     plan_study(study, data, output)  # ltr, seed 5 must be made first
 
 
+@pytest.mark.slow
 def test_a_checkpoint_may_not_change_between_seeds(
     done: Path, reviews: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -293,6 +302,7 @@ def test_a_checkpoint_may_not_change_between_seeds(
     run_study(made, None, tmp_path / "out", tasks_data=reviews, seeds=[4])
 
 
+@pytest.mark.slow
 def test_scores_on_other_data_are_refused(
     study: Study, done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -304,6 +314,7 @@ def test_scores_on_other_data_are_refused(
         plan_study(study, data, done / "out", {"reviews": tmp_path / "moved"})
 
 
+@pytest.mark.exhaustive
 def test_a_stopped_study_continues_with_moved_data(
     data: Path, tasks_data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +343,7 @@ def test_combined_encoders_need_tasks(study: Study, data: Path, tmp_path: Path) 
     assert planned == {"masked", "ltr", "rtl", "untrained"}
 
 
+@pytest.mark.exhaustive
 def test_a_fine_tuning_killed_before_it_had_settings_starts_again(
     study: Study, output: Path, done: Path, data: Path, reviews: dict[str, Path]
 ) -> None:
@@ -405,6 +417,7 @@ def test_the_score_is_the_mean_of_all_seeds(tmp_path: Path) -> None:
         task_run.results()
 
 
+@pytest.mark.slow
 def test_remains_of_a_kill_are_removed(study: Study, output: Path, data: Path) -> None:
     left = output / "runs/masked/seed-4/tasks/films/1/checkpoints"
     shutil.copytree(output / "runs/masked/seed-4/checkpoints", left)
@@ -495,6 +508,7 @@ def test_a_budget_of_time_sets_the_steps(
     assert f"started with {made.settings['steps']:,} steps, and continues" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_ablation_from_the_command_line(
     data: Path,
     tasks_data: dict[str, Path],

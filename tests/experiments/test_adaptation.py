@@ -48,6 +48,7 @@ def study(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Adaptation:
     return study
 
 
+@pytest.mark.slow
 def test_held_out_documents_are_apart_from_all_samples(study: Adaptation) -> None:
     held_out, pool = study.split("novels")
     assert len(held_out) == 4
@@ -56,6 +57,7 @@ def test_held_out_documents_are_apart_from_all_samples(study: Adaptation) -> Non
     assert lines.isdisjoint(line for document in pool for line in document.lines)
 
 
+@pytest.mark.slow
 def test_a_finished_study_is_recorded_and_not_run_again(study: Adaptation) -> None:
     record = write_adaptation_record(study)
     page = (record / "README.md").read_text("utf-8")
@@ -78,6 +80,7 @@ def test_a_finished_study_is_recorded_and_not_run_again(study: Adaptation) -> No
     assert file.stat().st_mtime_ns == written
 
 
+@pytest.mark.slow
 def test_more_text_than_there_is_is_refused(study: Adaptation, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["adaptation", "-m", str(study.control), "--old", str(study.old)]
     words += ["--texts", f"novels={study.domains['novels']}", "-o", str(study.output.parent / "other")]

@@ -25,6 +25,7 @@ from experiments.__main__ import main
 from experiments.plan import plan_study
 from experiments.run import run_study
 from experiments.study import read_study
+from helpers import make_once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUDIES = sorted((REPOSITORY / "experiments/studies").glob("*.toml"))
@@ -64,19 +65,28 @@ def nano(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def done(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The study, run to its end."""
-    directory = tmp_path_factory.mktemp("done")
-    (directory / "nano.toml").write_text(NANO)
-    run_study(read_study(directory / "nano.toml"), data, directory / "out")
-    return directory / "out"
+
+    def make(directory: Path) -> None:
+        (directory / "nano.toml").write_text(NANO)
+        run_study(read_study(directory / "nano.toml"), data, directory / "out")
+
+    return make_once(tmp_path_factory, "study", make) / "out"
+
+
+@pytest.fixture
+def done(made: Path, tmp_path: Path) -> Path:
+    """A copy of the finished study."""
+    return Path(shutil.copytree(made, tmp_path / "done"))
 
 
 def results(output: Path) -> dict[str, Any]:
     return json.loads((output / "record/results.json").read_text())
 
 
+@pytest.mark.slow
 def test_runs_are_made_seed_by_seed_and_compared(done: Path) -> None:
     record = results(done)
     made = [(run["seed"], run["variant"]) for run in record["runs"]]
@@ -98,6 +108,7 @@ def test_runs_are_made_seed_by_seed_and_compared(done: Path) -> None:
             assert run["pairs"]["masked_lm_loss"] == pytest.approx(run["masked_lm_losses"][-1], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_record_has_a_page_curves_and_the_study(done: Path) -> None:
     artifacts.verify(done / "record", kind="record")
     page = (done / "record/README.md").read_text()
@@ -121,6 +132,7 @@ def data_of(output: Path) -> Path:
     return Path(next(line for line in text.splitlines() if line.startswith("data = ")).split('"')[1])
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_run_again(done: Path, nano: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (done / "runs").rglob("*")}
     record = (done / "record/results.json").read_bytes()
@@ -129,6 +141,7 @@ def test_finished_runs_are_not_run_again(done: Path, nano: Path) -> None:
     assert (done / "record/results.json").read_bytes() == record
 
 
+@pytest.mark.slow
 def test_seeds_can_be_run_separately(done: Path, data: Path, nano: Path, tmp_path: Path) -> None:
     made = read_study(nano)
     for seed in (5, 4):
@@ -142,6 +155,7 @@ def test_seeds_can_be_run_separately(done: Path, data: Path, nano: Path, tmp_pat
 
 @pytest.mark.protected
 @pytest.mark.timeout(300)
+@pytest.mark.exhaustive
 def test_the_same_command_continues_after_sigkill_and_sigterm(
     done: Path, data: Path, nano: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +203,7 @@ def test_a_dry_run_prints_the_duration(
     assert not (tmp_path / "out/record").exists()
 
 
+@pytest.mark.slow
 def test_other_runs_are_made_after_a_failure(
     data: Path, nano: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,12 +222,14 @@ def test_other_runs_are_made_after_a_failure(
     assert [row["variant"] for row in results(tmp_path / "out")["rows"]] == ["plain", "muon", "no-pairs"]
 
 
+@pytest.mark.slow
 def test_a_run_with_other_settings_is_refused(done: Path, nano: Path) -> None:
     nano.write_text(NANO.replace("learning_rate = 1e-2", "learning_rate = 2e-2"))
     with pytest.raises(InputError, match=r"muon/seed-4: was run with other settings"):
         run_study(read_study(nano), data_of(done), done)
 
 
+@pytest.mark.slow
 def test_data_are_identified_by_their_content(done: Path, nano: Path, tmp_path: Path) -> None:
     shutil.copytree(data_of(done), tmp_path / "same")
     run_study(read_study(nano), tmp_path / "same", done)
@@ -222,6 +239,7 @@ def test_data_are_identified_by_their_content(done: Path, nano: Path, tmp_path: 
         run_study(read_study(nano), tmp_path / "same", done)
 
 
+@pytest.mark.slow
 def test_commands_for_other_seeds_may_write_the_record_at_once(
     done: Path, nano: Path, tmp_path: Path
 ) -> None:
@@ -234,6 +252,7 @@ def test_commands_for_other_seeds_may_write_the_record_at_once(
         assert len(results(tmp_path / "out")["runs"]) == 6
 
 
+@pytest.mark.slow
 def test_two_commands_cannot_make_the_same_runs(done: Path, nano: Path) -> None:
     made, data = read_study(nano), data_of(done)
     with FileLock(done / "seed-5.lock"):
@@ -243,6 +262,7 @@ def test_two_commands_cannot_make_the_same_runs(done: Path, nano: Path) -> None:
     run_study(made, data, done)
 
 
+@pytest.mark.slow
 def test_a_study_from_a_checkpoint_can_be_run_again(data: Path, nano: Path, tmp_path: Path) -> None:
     small = NANO.replace("steps = 8", "steps = 1").replace("seeds = [4, 5]", "seeds = [4]")
     sized = small.replace(SIZE, 'size = "tiny"').partition("[variants.muon")[0]
@@ -276,6 +296,7 @@ def test_every_bundled_study_can_be_planned(path: Path, tmp_path: Path) -> None:
     assert len(runs) == len(made_here) * len(made.seeds)
 
 
+@pytest.mark.slow
 def test_saving_more_often_does_not_change_a_run(done: Path, nano: Path) -> None:
     nano.write_text(NANO + "\n[settings.checkpoints]\nkeep_newest = 1\n")
     assert all(run.is_finished for run in plan_study(read_study(nano), data_of(done), done))
