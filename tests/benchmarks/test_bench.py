@@ -20,6 +20,7 @@ from benchmarks.harness import (
     measure,
     split_names,
 )
+from benchmarks.machine import in_new_process, peak_bytes
 from cloze.errors import InputError, RunError
 from cloze.reports.describe import describe
 from helpers import assert_help_is_complete
@@ -134,7 +135,17 @@ def test_every_benchmark_checks_its_peers(name: str, capsys):
 
 def test_command(text, vocabulary, tmp_path, capsys):
     output = tmp_path / "record"
-    arguments = ["corpus", str(text), "--vocab", str(vocabulary), "--rounds", "1", "--quiet"]
+    arguments = [
+        "tokenize",
+        str(text),
+        "--vocab",
+        str(vocabulary),
+        "--rounds",
+        "1",
+        "--min-seconds",
+        "0",
+        "--quiet",
+    ]
     assert main([*arguments, "-o", str(output), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record == json.loads((output / "record.json").read_text())
@@ -152,3 +163,11 @@ def test_help_lists_the_benchmarks(capsys):
         main(["--help"])
     text = capsys.readouterr().out
     assert all(name in text for name in BENCHMARKS)
+
+
+@pytest.mark.slow
+def test_the_peak_of_a_process_is_its_own():
+    parents = bytearray(1 << 30)
+    parents[:: 1 << 12] = b"1" * (1 << 18)
+    childs = in_new_process(peak_bytes)
+    assert 1 << 26 < childs < len(parents) < peak_bytes()

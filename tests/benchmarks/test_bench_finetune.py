@@ -70,7 +70,14 @@ def bench(model, named, *more):
     return main(["finetune", task, "-m", str(model), "-d", str(data), *flags, *more, "--quiet"])
 
 
-@pytest.mark.parametrize("kind", ["classification", "tagging", "squad"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("classification", marks=pytest.mark.slow),
+        pytest.param("tagging", marks=pytest.mark.exhaustive),
+        pytest.param("squad", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_all_contestants_are_fine_tuned_and_scored(model, kind, request, tmp_path, capsys):
     named = request.getfixturevalue(kind)
     peers = "transformers,transformers-tuned" if kind == "classification" else "transformers"
@@ -88,6 +95,7 @@ def test_all_contestants_are_fine_tuned_and_scored(model, kind, request, tmp_pat
     assert not (tmp_path / "record.bench-parts").exists()
 
 
+@pytest.mark.slow
 def test_a_benchmark_continues_after_a_stop(model, classification, tmp_path, monkeypatch, capsys):
     done = []
 
@@ -127,6 +135,7 @@ def test_the_interval_of_a_difference():
         BertForQuestionAnswering,
     ],
 )
+@pytest.mark.slow
 def test_the_padded_model_computes_the_same(head):
     pytest.importorskip("transformers")
     ours = head(encoder(), generator=torch.Generator().manual_seed(2)).eval()

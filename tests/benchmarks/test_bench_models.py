@@ -1,12 +1,10 @@
 """Benchmarks of models at a nano size: steps, vectors and processes of cloze and its peers agree."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks.__main__ import main
 from benchmarks.embed import Embed, Latency
 from benchmarks.inference import Inference
 from benchmarks.pretrain import Pretrain
@@ -53,6 +51,7 @@ def test_flops_of_base_are_the_published_ones():
     assert flops / 12800 == pytest.approx(0.545e9, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_cloze_and_transformers_compute_the_same_pretraining_step(dtype: str):
     result = Pretrain(**NANO, dtype=dtype).run()
@@ -64,6 +63,7 @@ def test_cloze_and_transformers_compute_the_same_pretraining_step(dtype: str):
     assert "transformers" in result.record["environment"]["versions"]
 
 
+@pytest.mark.slow
 def test_a_pretraining_step_in_several_micro_batches_is_the_same():
     peers = ["transformers", "transformers-float32", "transformers-tuned"]
     result = Pretrain(**NANO, micro_batch_tokens=50, vs=",".join(peers)).run()
@@ -71,10 +71,11 @@ def test_a_pretraining_step_in_several_micro_batches_is_the_same():
     assert all(check.holds for check in result.checks), result.checks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_vectors_equal_those_of_sentence_transformers(dtype: str, minilm: Path, texts: Path):
+def test_vectors_equal_those_of_sentence_transformers(dtype: str, checkpoint: Path, texts: Path):
     pytest.importorskip("sentence_transformers")
-    result = Embed(model=minilm, input=texts, texts=8, dtype=dtype, **ONCE).run()
+    result = Embed(model=checkpoint, input=texts, texts=8, dtype=dtype, **ONCE).run()
     assert [side["name"] for side in result.record["sides"]] == ["cloze", "sentence-transformers"]
     (check,) = result.checks
     assert check.holds, check
@@ -82,6 +83,7 @@ def test_vectors_equal_those_of_sentence_transformers(dtype: str, minilm: Path, 
     assert "sentence-transformers" in result.record["environment"]["versions"]
 
 
+@pytest.mark.slow
 def test_vectors_equal_those_of_onnx_graphs(minilm: Path, texts: Path):
     pytest.importorskip("onnxruntime")
     result = Embed(model=minilm, input=texts, texts=8, vs="onnxruntime,onnxruntime-int8", **ONCE).run()
@@ -92,6 +94,7 @@ def test_vectors_equal_those_of_onnx_graphs(minilm: Path, texts: Path):
     assert rounded.difference > 1e-4
 
 
+@pytest.mark.slow
 def test_int8_vectors_are_compared_with_float32(minilm: Path, texts: Path):
     pytest.importorskip("sentence_transformers")
     result = Embed(model=minilm, input=texts, texts=8, dtype="int8", **ONCE).run()
@@ -118,12 +121,6 @@ def test_all_comparisons_are_one_table(minilm: Path, tmp_path: Path):
     assert rows["one text, float32", "transformers"]["cloze is"].endswith("x")
     assert ("whole processes", "transformers") in rows
     assert ("server, 32 tokens a text, int8", "the same in float32") in rows
-
-
-def test_the_number_of_texts_is_a_flag(minilm: Path, texts: Path, capsys: pytest.CaptureFixture[str]):
-    pytest.importorskip("sentence_transformers")
-    assert main(["embed", str(texts), "-m", str(minilm), "--rounds", "1", "--texts", "3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["settings"]["texts"] == 3
 
 
 def test_a_file_without_texts(minilm: Path, tmp_path: Path):
@@ -160,6 +157,7 @@ def test_processes_give_equal_answers(checkpoint: Path):
     assert check.holds
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_is_named(tmp_path: Path):
     with pytest.raises(RunError, match="-m cloze fill"):
         Start(model=tmp_path, vs="", **ONCE).run()

@@ -26,6 +26,7 @@ def test_tokenizing_gives_equal_ids(text: Path, vocabulary: Path):
     assert result.record["settings"]["lines"] == len(text.read_text().split("\n\n")) * 4 // 2
 
 
+@pytest.mark.slow
 def test_building_a_corpus_gives_equal_ids(text: Path, vocabulary: Path):
     result = BuildCorpus(input=(str(text),), vocab=vocabulary, **ONCE).run()
     (check,) = result.checks
