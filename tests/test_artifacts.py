@@ -200,6 +200,7 @@ def test_full_disk_is_a_run_error_and_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.trials("kill", 12)
 def test_killed_writer_leaves_the_old_or_the_new_directory(tmp_path):

@@ -27,6 +27,7 @@ def test_files_are_complete(model):
     assert {"config.json", WEIGHTS[model], "vocab.txt", "README.md"} <= set(manifest.files)
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.parametrize("model", WEIGHTS, ids=lambda model: model.name)
 def test_other_programs_read_as_many_tokens_as_there_are_positions(model):
@@ -66,6 +67,7 @@ def test_existing_paths_take_precedence_over_the_name(tmp_path, monkeypatch):
 TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began to sing again in the trees.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -101,6 +103,7 @@ def test_text_arguments_are_checked():
         cloze.FillMask.load("cloze-mini")(["A [MASK]", None])  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_transformers_gives_the_same_probabilities():
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
@@ -129,6 +132,7 @@ def test_sentence_encoder_shares_the_first_weights_and_has_no_heads():
         cloze.FillMask.load("cloze-mini-sentences")
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_sentence_transformers_gives_the_same_vectors():
     sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
@@ -179,6 +183,7 @@ def test_damage_of_the_shared_file_is_found(tmp_path, monkeypatch):
         describe("cloze-mini-sentences")
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_a_copy_that_lacks_the_shared_weights_is_refused_with_a_way_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

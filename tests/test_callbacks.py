@@ -91,6 +91,7 @@ def test_a_resumed_run_calls_from_its_checkpoint(model: str, tmp_path: Path) -> 
     assert [step for kind, step, *_ in resumed.calls[1:-1] if kind == "train"] == [3, 4]
 
 
+@pytest.mark.slow
 def test_every_run_of_several_is_called(model: str, tmp_path: Path) -> None:
     recorder = Recorder()
     train(model, tmp_path / "runs", recorder, seeds=2, epochs=1)
@@ -178,6 +179,7 @@ def test_a_clock_that_is_set_back_does_not_stop_a_run(
     assert file.read_bytes().count(b"train/loss") == 50
 
 
+@pytest.mark.slow
 def test_mlflow_has_the_numbers_of_the_log(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +204,7 @@ def test_mlflow_has_the_numbers_of_the_log(
     assert history == values_of(tmp_path / "run", "validation", "accuracy")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:wandb", "ignore::UserWarning:wandb")
 def test_wandb_has_the_numbers_of_the_log(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

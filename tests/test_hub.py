@@ -286,6 +286,7 @@ def test_throttled_requests_are_repeated_after_the_time_that_the_hub_says(hub, c
         resolve_checkpoint(URL)
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.parametrize("ignores_ranges", [False, True])
 def test_a_broken_download_continues(hub, commit, written, ignores_ranges):
@@ -297,6 +298,7 @@ def test_a_broken_download_continues(hub, commit, written, ignores_ranges):
     assert ranges == [None, "bytes=3000-"]
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_a_connection_that_breaks_again_and_again_is_one_line(hub, commit, capsys):
     hub.broken_after = [3000, 0, 0, 0]
@@ -433,6 +435,7 @@ def run(written: Path, tmp_path: Path) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_push_uploads_what_loading_reads(hub, run, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", hub.token)
     checkpoint = resolve_checkpoint(run)
@@ -455,6 +458,7 @@ def test_push_uploads_what_loading_reads(hub, run, monkeypatch, capsys):
     assert "6 files, as written" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", hub.token)
     hub.add(hub.models, "ardent/films", {"modules.json": b"[]", "LICENSE": b"mit", "README.md": b"old"})

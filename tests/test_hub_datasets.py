@@ -41,6 +41,7 @@ def test_files_are_listed_read_and_versioned(hub, commit):
     assert remote_version(f"{URL}/train.tsv") != remote_version(f"{URL}/README.md")
 
 
+@pytest.mark.slow
 def test_a_data_set_of_the_hub_equals_one_of_local_files(hub, commit, tmp_path):
     folder = tmp_path / "texts"
     folder.mkdir()

@@ -57,6 +57,7 @@ def test_each_result_is_yielded_once(workers):
     assert sorted(results) == [n * n for n in range(9)]
 
 
+@pytest.mark.slow
 def test_a_slow_item_does_not_block_others(tmp_path):
     flag = tmp_path / "flag"
     results = map_unordered(_wait_for_file, [flag, *[None] * 20], workers=2)
@@ -65,6 +66,7 @@ def test_a_slow_item_does_not_block_others(tmp_path):
     assert list(results) == [flag]
 
 
+@pytest.mark.slow
 def test_few_items_are_in_flight():
     drawn = []
 
@@ -79,12 +81,14 @@ def test_few_items_are_in_flight():
     assert len(list(results)) == 19
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_errors_of_the_function_are_raised(workers):
     with pytest.raises(InputError, match="here: three"):
         list(map_unordered(_fail, range(9), workers=workers))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_warnings_about_data_are_given_in_this_process(workers):
     with pytest.warns(DataWarning, match="rows of three") as warned:
@@ -98,6 +102,7 @@ def test_dead_worker_is_a_run_error():
         list(map_unordered(_die, range(9), workers=2))
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_worker_that_dies_while_another_starts_is_a_run_error(monkeypatch):
     launch = Popen._launch
@@ -137,6 +142,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")
 def test_no_worker_outlives_a_killed_parent(tmp_path):

@@ -124,6 +124,7 @@ def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: 
         clone(embedder).set_params(layers=-1).fit(TEXTS)
 
 
+@pytest.mark.slow
 def test_the_embedder_works_in_pipelines_and_searches(embedder: TextEmbedder) -> None:
     pipeline = make_pipeline(embedder, LogisticRegression(max_iter=1000))
     assert cross_val_score(pipeline, TEXTS, LABELS, cv=2).mean() > 0.7
@@ -133,6 +134,7 @@ def test_the_embedder_works_in_pipelines_and_searches(embedder: TextEmbedder) ->
     assert set(search.predict(TEXTS)) <= {"no", "yes"}
 
 
+@pytest.mark.slow
 def test_the_classifier_learns_and_is_repeatable(classifier: FinetunedClassifier) -> None:
     with pytest.raises(NotFittedError):
         classifier.predict(TEXTS)
@@ -153,6 +155,7 @@ def test_the_classifier_learns_and_is_repeatable(classifier: FinetunedClassifier
         assert np.array_equal(repeated.predict_proba(TEXTS), probabilities)
 
 
+@pytest.mark.slow
 def test_classes_keep_their_type_and_order(classifier: FinetunedClassifier) -> None:
     short = clone(classifier).set_params(epochs=1)
     for classes in ([10, 9], [True, False], ["nan", ""]):
@@ -162,6 +165,7 @@ def test_classes_keep_their_type_and_order(classifier: FinetunedClassifier) -> N
         assert {*fitted.predict(TEXTS).tolist()} <= {*classes}
 
 
+@pytest.mark.slow
 def test_the_classifier_works_in_searches(classifier: FinetunedClassifier) -> None:
     grid = {"learning_rate": [1e-2, 1e-6], "balanced": [True]}
     search = GridSearchCV(clone(classifier).set_params(epochs=8), grid, cv=2, error_score="raise")
@@ -169,6 +173,7 @@ def test_the_classifier_works_in_searches(classifier: FinetunedClassifier) -> No
     assert search.best_params_["learning_rate"] == 1e-2
 
 
+@pytest.mark.slow
 def test_the_classifier_learns_from_pairs(classifier: FinetunedClassifier) -> None:
     seconds = ["good" if i // 2 % 2 else "bad" for i in range(40)]
     pairs = [(text, f"h {second}") for text, second in zip(TEXTS, seconds, strict=True)]

@@ -275,6 +275,7 @@ def run_on_full_disk(command: str, names: dict[str, Path], errors: Path, max_byt
     return process.exit_code, error
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_FSIZE")
 @pytest.mark.parametrize(
     ("command", "max_bytes"),
@@ -297,6 +298,7 @@ def test_a_full_disk_leaves_no_output(command: str, max_bytes: int, samples: Sam
     assert contents(tmp_path).keys() == {tmp_path / "errors/stderr"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_FSIZE")
 def test_a_full_disk_keeps_earlier_checkpoints(samples: Samples, tmp_path: Path) -> None:
     names = sample_paths(tmp_path, samples)
@@ -366,6 +368,7 @@ def test_a_directory_without_write_permission(
     assert f"{tmp_path}/out: cannot write: Permission denied" in one_line_of(capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_a_process_gives_the_same_exit_code_and_line(samples: Samples, tmp_path: Path) -> None:
     names = sample_paths(tmp_path, samples)
     done = run_cloze("corpus {tmp}/none --vocab {vocab} -o {out}", names)

@@ -9,6 +9,7 @@ from cloze.data.dataset import Dataset
 from helpers import read_all_files
 
 
+@pytest.mark.slow
 def test_the_vocabulary_may_be_that_of_a_run(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     for name in ("vocab", "run"):
         vocab = getattr(samples, name)
@@ -17,6 +18,7 @@ def test_the_vocabulary_may_be_that_of_a_run(samples: Samples, tmp_path: Path, c
     assert vocabularies[0] == vocabularies[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
@@ -32,6 +34,7 @@ def test_data_sets_that_train_badly_are_warned_of(
     assert warning in cloze(f"corpus {tmp_path}/text --vocab {samples.vocab} -o {tmp_path}/data").err
 
 
+@pytest.mark.slow
 def test_other_data_sets_are_not_warned_of(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     command = f"corpus {samples.text} --vocab {samples.vocab} -o {tmp_path}/data --format paragraphs"
     assert "warning" not in cloze(command).err
@@ -96,6 +99,7 @@ def test_the_cache_key_covers_inputs_code_and_versions(
     assert key(vocab) != vocab_before
 
 
+@pytest.mark.slow
 def test_append_adds_only_new_documents(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     more = "It was a dark and stormy night. The rain fell in torrents.\nThe end of it was near.\n"
     (tmp_path / "both").write_text(f"{samples.text.read_text()}\n\n{more}")

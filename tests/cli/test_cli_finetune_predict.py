@@ -43,6 +43,7 @@ def test_predictions_are_json_lines_on_stdout(films: Path, cloze: Cloze) -> None
     assert "predicting" in printed.err
 
 
+@pytest.mark.slow
 def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze) -> None:
     predict = f"predict classification -m {films}/run {films}/data.tsv --quiet"
     expected = cloze(predict).rows

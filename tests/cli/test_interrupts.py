@@ -10,6 +10,7 @@ from samples import Samples
 from forked import Command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_command_leaves_no_unfinished_file(
     samples: Samples, tmp_path: Path, number: signal.Signals

@@ -32,6 +32,7 @@ def test_a_directory_has_at_most_three_tenths_of_the_size(int8_minilm: Path, min
     assert sizes[0] <= 0.3 * sizes[1]
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_a_directory_has_the_bits_of_a_model_quantized_when_loaded(int8_minilm: Path, minilm: Path):
     stored = Embedder.load(int8_minilm, device="cpu")(TEXTS)

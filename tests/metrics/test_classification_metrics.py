@@ -27,6 +27,7 @@ def test_metrics_equal_those_of_scikit_learn(seed):
     assert macro_f1(labels, predictions) == pytest.approx(f1_score(labels, predictions, average="macro"))
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_binary_metrics_on_a_thousand_random_cases():
     rng = np.random.default_rng(5)

@@ -16,6 +16,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float((a @ b) / np.sqrt((a @ a) * (b @ b)))
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_a_thousand_random_cases():
     rng = np.random.default_rng(3)

@@ -84,6 +84,7 @@ def _random_text(chance: random.Random) -> str:
     return " ".join(chance.choices(words, k=chance.choice([0, 1, 1, 2, 3, 5])))
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_a_thousand_random_cases_score_as_by_the_rules():
     chance = random.Random(4)

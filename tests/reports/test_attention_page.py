@@ -58,6 +58,7 @@ def test_a_page_that_is_too_large_is_refused() -> None:
         attention_page(attention(num_tokens=60_000, num_layers=4), model="m")
 
 
+@pytest.mark.slow
 def test_the_page_shows_these_numbers_in_a_browser(tmp_path: Path) -> None:
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")

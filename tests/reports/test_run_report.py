@@ -100,6 +100,7 @@ def test_the_curves_of_a_pretraining_run(write_run):
     assert [mark["step"] for mark in data["times"]] == pytest.approx([40, 80, 120, 160, 200], abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_report_draws_its_curves_in_a_browser(write_run, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")

@@ -60,6 +60,7 @@ def add(directory, entries, *, lowercase=True):
     return theirs
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @given(entries=ENTRIES, text=TEXTS, lowercase=st.booleans())
 def test_added_tokens_are_matched_as_in_transformers(folder, entries, text, lowercase):

@@ -24,6 +24,7 @@ def test_golden_uncased(golden_tokenization, uncased_vocabulary):
     assert len(different) <= LINES_OF_OTHER_UNICODE, different
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.parametrize(
     ("name", "lowercase"),

@@ -83,6 +83,7 @@ TEXTS = st.text(max_size=80) | st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @example(text="0 \n\n0", language="am")
 @example(text="A.\u3000B", language="da")
 @example(text="Jo J.\u00a0Smith came.", language="uk")

@@ -103,6 +103,7 @@ def test_ids_of_special_tokens_and_continuations(uncased_vocabulary):
     assert tokenizer.is_continuation.sum() == sum(token.startswith("##") for token in uncased_vocabulary)
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(text=VALID_TEXTS, pair=st.none() | VALID_TEXTS.filter(len))

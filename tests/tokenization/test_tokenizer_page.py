@@ -12,6 +12,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tokenizer.md"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0", reason="the table is for Unicode 14, of Python 3.11"
 )

@@ -39,6 +39,7 @@ def assert_ids_are_those_of_transformers(directory: Path) -> None:
 LINES = st.lists(st.sampled_from(["", " ", *WORDS, "good ", "\u2028x"]), max_size=9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*empty or repeated tokens")
 @given(lines=LINES, end=st.sampled_from(["\n", "\r\n", " \n"]))
 def test_ids_are_those_of_transformers(tmp_path_factory, lines, end):

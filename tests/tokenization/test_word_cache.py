@@ -134,6 +134,7 @@ def _assert_equal_to_library(ours: Tokenizer, texts: list[str]) -> None:
     assert tokens.tolist() == [token for encoding in expected for token in encoding.ids]
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.parametrize(
     "name", ["uncased", "cased", "multilingual-cased", "multilingual-uncased", "chinese"]
@@ -145,6 +146,7 @@ def test_strange_strings(shared, name):
     _assert_equal_to_library(_published(shared, f"bert-base-{name}"), texts)
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.parametrize("name", TEXT_SETS)
 def test_beginning_of_real_text(shared, name):

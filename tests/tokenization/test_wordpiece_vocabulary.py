@@ -110,6 +110,7 @@ def _learn_or_message(counts, size):
         return str(error)
 
 
+@pytest.mark.slow
 def test_vocabulary_does_not_depend_on_the_hash_seed():
     program = (
         "from cloze.tokenization.vocabulary import learn_vocabulary\n"
