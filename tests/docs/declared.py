@@ -220,7 +220,6 @@ PAGES = {
         inputs="STS-B=shared/data/glue/STS-B SST-2=shared/data/glue/SST-2", is_exhaustive=True
     ),
     "records/2026-11-27-claims/inside/README.md": Page(inputs="MODEL=minilm", is_exhaustive=True),
-    "docs/audit.md": Page(inputs="DATASET=data"),
     "docs/guides/embeddings.md": Page(inputs="MODEL=minilm banks.txt=text:0"),
     "docs/guides/explanations.md": Page(inputs="reviews model=run new-reviews.txt=lines.txt"),
     "docs/guides/explorer.md": Page(
