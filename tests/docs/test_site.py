@@ -55,7 +55,7 @@ SEARCHES = {
     "imbalance": "guides/imbalanced-classes",
     "early stopping": "guides/overfitting",
     "learning rate": "guides/learning-rate",
-    "domain adaptation": "guides/your-text",
+    "domain adaptation": "guides/adapt-to-your-domain",
     "int8": "guides/quantization",
     "vocabulary": "guides/vocabulary",
 }
@@ -71,8 +71,8 @@ def assert_the_search_finds_pages(site: Path) -> None:
     assert done.returncode == 0, done.stderr
     for (words, page), results in zip(SEARCHES.items(), json.loads(done.stdout), strict=True):
         assert page in results, words
-        is_last = [result.startswith(("records/", "reference/api")) for result in results]
-        assert is_last == sorted(is_last), words
+        comes_last = [result.startswith(("records/", "reference/api")) for result in results]
+        assert comes_last == sorted(comes_last), words
 
 
 @pytest.mark.parametrize("name", PICTURES)
