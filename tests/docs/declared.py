@@ -84,7 +84,7 @@ PAGES = {
     "docs/guides/learning-rate.md": Page(inputs="examples", is_exhaustive=True),
     "docs/guides/overfitting.md": Page(
         inputs="examples",
-        replaced={"--examples 100": "--examples 8", "epochs=12": "epochs=2"},
+        replaced={"--examples 100": "--examples 8"},
         is_exhaustive=True,
     ),
     "docs/guides/small-model.md": Page(
