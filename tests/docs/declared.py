@@ -43,7 +43,8 @@ PAGES = {
         replaced={"--budget 10m": "--steps 4", "'src/cloze/demo/data/*.xz'": "texts"},
         not_run={
             "pip install": INSTALLS,
-            "cloze demo": TAKES_MINUTES,
+            "make demo": INSTALLS,
+            "make test": INSTALLS,
             "cloze serve": SERVES,
         },
     ),
@@ -272,7 +273,7 @@ PAGES = {
     "docs/reference/recipes.md": Page(
         inputs="TEXT=texts DATASET=data MODEL=run MRPC=glue/MRPC",
         replaced={
-            "--budget 150s": "--steps 2",
+            "--steps 1800": "--steps 2",
             "--budget 30m": "--steps 2",
             "--budget 60m": "--steps 2",
             "--steps 1000000": "--steps 2",

@@ -1,5 +1,6 @@
 """`cloze demo`: run the whole pipeline on bundled novels."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +18,13 @@ def run(
 ) -> None:
     """Train a vocabulary, pre-train, fine-tune and answer on bundled novels.
 
-    Takes up to five minutes on two CPU cores.
+    Takes about five minutes on two idle CPU cores. A slow or busy machine takes longer, with the same results.
 
     Args:
         output: Directory of all results.
     """
+    # before torch is loaded: on a busy machine, threads that spin for each other make a step take many times as long
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cloze.demo.pipeline import format_result, run_demo
     from cloze.training.memory import configure_process_memory
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import islice
 
 from cloze.tokenization.sentences import split_sentences
 
@@ -54,8 +55,8 @@ NOVELISTS = tuple(
 )
 
 
-def read_chapters(novel: Novel) -> list[list[str]]:
-    """Return the sentences of each chapter."""
+def read_chapters(novel: Novel, count: int | None = None) -> list[list[str]]:
+    """Return the sentences of each chapter, or of the first `count`."""
     file = resources.files(__package__) / "data" / f"{novel.file}.txt.xz"
     text = lzma.decompress(file.read_bytes()).decode("utf-8-sig")
     chapters: list[list[str]] = [[]]
@@ -65,7 +66,7 @@ def read_chapters(novel: Novel) -> list[list[str]]:
         else:
             chapters[-1].append(line)
     joined = (" ".join(" ".join(lines).split()) for lines in chapters)
-    return [split_sentences(chapter) for chapter in joined if chapter]
+    return [split_sentences(chapter) for chapter in islice(filter(None, joined), count)]
 
 
 def split_passages(sentences: Sequence[str], *, min_words: int) -> list[str]:
