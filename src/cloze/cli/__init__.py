@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cloze.errors import ClozeError
 
 VERBS = {
-    "demo": "run the whole pipeline on bundled novels in about five minutes",
+    "demo": "run the whole pipeline on bundled novels in five minutes",
     "vocab": "train a WordPiece vocabulary on text",
     "vocab extend": "add words to a vocabulary",
     "vocab inspect": "show a vocabulary and how it splits text",
