@@ -118,13 +118,14 @@ def test_output_matrix_is_tied_to_word_embeddings(pretraining_model, ragged):
 
 
 @pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.slow
 def test_training_step_is_bit_reproducible(config, losses, autocast):
     """Two threads, dropout, every sum over tokens: no two runs may differ."""
     model = BertForPreTraining(BertModel(config, generator=torch.Generator().manual_seed(0))).train()
     generator = torch.Generator().manual_seed(5)
-    packed = to_device(collate(torch.randint(1, 9, (160, 60), generator=generator).tolist()))
+    packed = to_device(collate(torch.randint(1, 9, (32, 60), generator=generator).tolist()))
     positions = torch.randint(7, (2000,), generator=generator)  # the same again and again
-    ids, labels = torch.randint(103, (2000,), generator=generator), torch.zeros(160, dtype=torch.int64)
+    ids, labels = torch.randint(103, (2000,), generator=generator), torch.zeros(32, dtype=torch.int64)
 
     def gradients():
         torch.manual_seed(0)
@@ -138,7 +139,7 @@ def test_training_step_is_bit_reproducible(config, losses, autocast):
     torch.set_num_threads(2)
     try:
         first = gradients()
-        assert all(torch.equal(gradients(), first) for _ in range(5))
+        assert all(torch.equal(gradients(), first) for _ in range(3))
     finally:
         torch.set_num_threads(threads)
 

@@ -1,13 +1,9 @@
 """Private functions of torch, and its errors that are known by their text: this torch still has them."""
 
-import signal
-
 import pytest
 import torch
 
 from cloze.models.torch_internals import cpu_instructions, is_lost_rank, is_out_of_memory, scale_
-from cloze.training.distributed import init_distributed
-from ranks import Ranks
 
 
 def test_a_failed_allocation_on_the_cpu_is_recognized():
@@ -30,20 +26,6 @@ def test_other_errors_are_not_taken_for_these():
     assert not is_out_of_memory(error)
     assert not is_lost_rank(error)
     assert is_lost_rank(torch.distributed.DistNetworkError("no more"))
-
-
-def _reduce_without_end() -> None:
-    with init_distributed("cpu") as context:
-        while True:
-            context.all_reduce(1.0)
-
-
-def test_an_error_of_gloo_after_a_rank_was_killed_is_recognized():
-    ranks = Ranks(2, _reduce_without_end)
-    ranks.processes[1].join(5)
-    ranks.processes[1].kill()
-    assert ranks.join(30) == [1, -signal.SIGKILL]
-    assert ranks.errors.get()[1].startswith("rank 0: lost ")
 
 
 def test_tensors_are_scaled_in_place():

@@ -32,6 +32,9 @@ from cloze.training.metrics_log import METRICS, read_metrics
 from ranks import Ranks, free_port
 from runs import assert_same_run, rows, weights
 
+pytestmark = pytest.mark.slow
+
+STEPS = 16
 SHARDED = DistributionConfig(sharded=True)
 
 
@@ -48,7 +51,7 @@ def _assert_same_losses(one: Path, other: Path, *, tolerance: float) -> None:
 @pytest.fixture(scope="module")
 def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "alone"
-    pretrain(replace(quiet, steps=50), run)
+    pretrain(replace(quiet, steps=STEPS), run)
     return run
 
 
@@ -56,7 +59,7 @@ def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Pa
     ("size", "distribution", "tolerance"),
     [
         (2, DistributionConfig(), 1e-6),
-        (3, DistributionConfig(), 1e-6),
+        pytest.param(3, DistributionConfig(), 1e-6, marks=pytest.mark.exhaustive),
         (2, SHARDED, 1e-6),
         pytest.param(2, DistributionConfig(reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.exhaustive),
         pytest.param(2, replace(SHARDED, reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.exhaustive),
@@ -64,7 +67,7 @@ def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Pa
     ids=["two", "three", "sharded", "bfloat16", "sharded-bfloat16"],
 )
 def test_run_is_the_same_on_any_number_of_ranks(quiet, alone, tmp_path, size, distribution, tolerance):
-    config = replace(quiet, steps=50, distribution=distribution)
+    config = replace(quiet, steps=STEPS, distribution=distribution)
     ranks = Ranks(size, pretrain, config, tmp_path / "run")
     assert ranks.join() == [0] * size
     _assert_same_losses(alone, tmp_path / "run", tolerance=tolerance)
@@ -79,6 +82,7 @@ def test_run_is_the_same_on_any_number_of_ranks(quiet, alone, tmp_path, size, di
         assert shapes[0] == shapes[1]
 
 
+@pytest.mark.exhaustive
 def test_run_with_init_is_evaluated_first_on_sharded_ranks(quiet, alone, tmp_path):
     config = replace(quiet, init=str(alone), steps=4, distribution=SHARDED)
     assert Ranks(2, pretrain, config, tmp_path / "ranks").join() == [0, 0]
@@ -95,8 +99,8 @@ def test_run_with_init_is_evaluated_first_on_sharded_ranks(quiet, alone, tmp_pat
 def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path, distribution):
     """One rank, two, one: what lies behind the checkpoint is what the run had seen."""
     run = tmp_path / "run"
-    checkpoints = CheckpointConfig(every_steps=7, keep_newest=9)
-    config = replace(quiet, steps=50, distribution=distribution, checkpoints=checkpoints)
+    checkpoints = CheckpointConfig(every_steps=4, keep_newest=9)
+    config = replace(quiet, steps=STEPS, distribution=distribution, checkpoints=checkpoints)
 
     def forget_after(step: int) -> None:
         for path in (run / "checkpoints").iterdir():
@@ -104,9 +108,9 @@ def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path, distribu
                 shutil.rmtree(path)
 
     pretrain(config, run)
-    forget_after(14)
+    forget_after(4)
     assert Ranks(2, resume_pretraining, run).join() == [0, 0]
-    forget_after(35)
+    forget_after(8)
     resume_pretraining(run)
     _assert_same_losses(alone, run, tolerance=1e-6)
     states = [read_state(resolve_checkpoint(path, "latest")) for path in (alone, run)]
@@ -162,13 +166,6 @@ def test_each_instance_is_read_by_exactly_one_rank(nano, monkeypatch):
         assert sorted(asked) == sorted(expected.asked)
 
 
-def test_same_number_of_ranks_is_bit_identical(nano, tmp_path):
-    """With dropout; and no rank draws what another draws."""
-    for name in ("one", "other"):
-        assert Ranks(2, pretrain, nano, tmp_path / name).join() == [0, 0]
-    assert_same_run(tmp_path / "one", tmp_path / "other")
-
-
 def test_ranks_that_do_not_divide_the_batch_are_refused(nano, tmp_path):
     ranks = Ranks(4, pretrain, nano, tmp_path / "run")
     assert ranks.join() == [2, 2, 2, 2]
@@ -216,6 +213,7 @@ def test_killed_rank_ends_the_others_and_is_named(nano, tmp_path, killed):
 
 
 def test_signal_to_one_rank_stops_all_and_saves(nano, tmp_path):
+    """With dropout: the resumed run on the same number of ranks is bit-identical."""
     assert Ranks(2, pretrain, nano, tmp_path / "whole").join() == [0, 0]
     ranks = Ranks(2, pretrain, nano, tmp_path / "stopped")
     _wait_for_step(tmp_path / "stopped", 5)
@@ -249,22 +247,13 @@ def _workers(launcher: int) -> list[int]:
     return sorted(map(int, children))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
-@pytest.mark.protected
-def test_torchrun_restarts_a_killed_run_and_it_resumes(nano, tmp_path):
-    _kill_and_restart(nano, tmp_path, kills=1)
-
-
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
 @pytest.mark.protected
-def test_ten_kills_and_restarts_are_bit_identical(nano, tmp_path):
-    _kill_and_restart(replace(nano, steps=600), tmp_path, kills=10)
-
-
-def _kill_and_restart(nano: PretrainConfig, tmp_path: Path, *, kills: int) -> None:
-    config = replace(nano, checkpoints=CheckpointConfig(every_steps=2))
+def test_torchrun_restarts_a_run_that_is_killed_ten_times_bit_identically(nano, tmp_path):
+    kills = 10
+    config = replace(nano, steps=600, checkpoints=CheckpointConfig(every_steps=2))
     assert Ranks(2, pretrain, config, tmp_path / "whole").join() == [0, 0]
     run = tmp_path / "killed"
     settings = _settings(config, tmp_path / "settings.toml")

@@ -371,6 +371,7 @@ def test_run_without_checkpoints_has_no_newest(tmp_path):
     assert newest_checkpoint(tmp_path, SILENT) is None
 
 
+@pytest.mark.slow
 def test_every_evaluation_is_made(tmp_path):
     config = replace(CONFIG, evaluation=EvaluationConfig(times=100, log_every_steps=10))
     _train(tmp_path, budget=Budget(100), config=config)
@@ -388,6 +389,7 @@ class TickingClock:
         return self.seconds
 
 
+@pytest.mark.slow
 def test_time_budget_ends_in_time_with_learning_rate_near_zero(tmp_path):
     _train(tmp_path, budget=Budget(seconds=0.7), progress=Progress(quiet=True, clock=TickingClock()))
     train = rows(tmp_path)
@@ -431,20 +433,21 @@ def test_the_bar_says_when_the_model_is_evaluated(tmp_path):
         assert shown[place - 1] == {"evaluating": "…", **shown[place + 1]}
 
 
+@pytest.mark.slow
 def test_time_budget_includes_time_before_resume(tmp_path):
     objective, clock = LineObjective(), TickingClock()
     objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if clock.seconds > 0.3 else None
     with pytest.raises(Interrupted):
-        _train(tmp_path, objective, budget=Budget(seconds=3.0), progress=Progress(quiet=True, clock=clock))
+        _train(tmp_path, objective, budget=Budget(seconds=1.0), progress=Progress(quiet=True, clock=clock))
     stopped = read_state(resolve_checkpoint(tmp_path, "latest"))
     assert stopped.elapsed_seconds == pytest.approx(0.3, abs=0.02)
     clock = TickingClock()
-    _train(tmp_path, budget=Budget(seconds=3.0), resume=True, progress=Progress(quiet=True, clock=clock))
+    _train(tmp_path, budget=Budget(seconds=1.0), resume=True, progress=Progress(quiet=True, clock=clock))
     spent = read_state(resolve_checkpoint(tmp_path, "latest")).elapsed_seconds
-    assert 3.0 <= spent <= stopped.elapsed_seconds + clock.seconds
+    assert 1.0 <= spent <= stopped.elapsed_seconds + clock.seconds
     later = [row for row in rows(tmp_path) if row["step"] > stopped.step]
     assert later[0]["seconds"] >= stopped.elapsed_seconds
-    assert rows(tmp_path, "validation")[-1]["seconds"] >= 2.9
+    assert rows(tmp_path, "validation")[-1]["seconds"] >= 0.9
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1d2h", 93600)])
