@@ -39,6 +39,7 @@ def from_hub(name: str, text_field: str = "text") -> list[Document]:
     return list(read_hub(FileRange(file=name, text_format="hub"), text_field, CountingBar()))
 
 
+@pytest.mark.slow
 def test_a_row_over_the_limit_is_refused(tmp_path):
     long = "ä" * (MAX_DOCUMENT_BYTES // 2)
     rows = pa.table({"text": ["One.", long, f"{long}."]})

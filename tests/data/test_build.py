@@ -107,6 +107,7 @@ def build_by_tasks(inputs: list[Path], vocabulary: Path, output: Path, tasks: in
         (build_by_tasks, 11),  # more than shards
     ],
 )
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_workers_or_tasks(tmp_path, vocabulary, text, build_it, count):
     inputs = [text, *(tmp_path / f"more-{n}" for n in range(2))]
     for file in inputs[1:]:
@@ -119,6 +120,7 @@ def test_bytes_do_not_depend_on_workers_or_tasks(tmp_path, vocabulary, text, bui
     assert sorted(os.listdir(tmp_path)) == sorted(["vocabulary", "one", "other", *(f.name for f in inputs)])
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_workers_for_a_shard_of_many_parts(tmp_path, vocabulary, text):
     for workers in (1, 2):
         build_dataset([text, text], vocabulary, tmp_path / f"{workers}", small_parts(2000), workers=workers)

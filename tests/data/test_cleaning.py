@@ -170,6 +170,7 @@ def test_an_example_is_an_excerpt():
 
 
 @given(st.text(), st.sets(st.sampled_from(STEPS)))
+@pytest.mark.slow
 def test_cleaning_is_idempotent(text, without):
     config = CleaningConfig(without=tuple(without))
     lines = tuple(line.strip() for line in text.split("\n") if line.strip())

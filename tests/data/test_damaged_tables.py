@@ -89,6 +89,7 @@ def test_a_damaged_table_is_read_or_refused(
 
 
 @pytest.mark.parametrize("use_dictionary", [True, False])
+@pytest.mark.slow
 def test_a_large_cell_is_refused(use_dictionary: bool, tmp_path: Path) -> None:
     """Twenty rows of a few kilobytes on disk would take gigabytes."""
     path = tmp_path / "large.parquet"

@@ -56,6 +56,7 @@ DOCUMENTS = st.lists(
 
 
 @given(documents=DOCUMENTS)
+@pytest.mark.slow
 def test_documents_and_paragraphs_are_dropped_from_a_shard(documents):
     """Documents are (dropped, paragraphs), and paragraphs (short, long, or long and dropped; sentences)."""
     number = iter(range(1, 1000))

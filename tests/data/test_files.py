@@ -80,6 +80,7 @@ def test_truncated_files_are_refused(tmp_path, suffix, kept):
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
 @pytest.mark.protected
+@pytest.mark.slow
 def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix):
     file = tmp_path / f"text{suffix}"
     packer = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}[suffix]

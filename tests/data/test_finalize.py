@@ -184,6 +184,7 @@ def test_the_held_out_share_is_about_the_fraction(tmp_path, vocabulary):
     ("num_documents", "num_sentences", "least", "most"),
     [(8, 40, 0.24, 0.26), (600, 1, 0.1, 0.103), (600, 40, 0.0369, 0.04)],
 )
+@pytest.mark.slow
 def test_a_tenth_is_held_out_until_40_000_tokens(
     tmp_path, vocabulary, num_documents, num_sentences, least, most
 ):

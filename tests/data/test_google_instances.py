@@ -122,6 +122,7 @@ def directory(tmp_path: Path, documents, tokenizer) -> Path:
     return tmp_path / "instances"
 
 
+@pytest.mark.slow
 def test_instances_on_disk_equal_those_in_memory(directory, documents, tokenizer):
     expected = create_instances(rows_of(documents), tokenizer, SETTINGS)
     source = GoogleInstances.open(directory)

@@ -90,6 +90,7 @@ def draw(source: DynamicInstances, epoch: int, position: int) -> Instance:
 
 @given(text=texts, shape=shapes, epoch=st.integers(0, 2), shuffle=st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 def test_a_batch_equals_the_reference_loop(make_documents, tokenizer, text, shape, epoch, shuffle):
     source = DynamicInstances(make_documents(text), tokenizer, **shape)
     positions = list(range(source.num_instances(epoch)))
@@ -102,6 +103,7 @@ def test_a_batch_equals_the_reference_loop(make_documents, tokenizer, text, shap
 @pytest.mark.parametrize("whole_word", [False, True])
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
+@pytest.mark.slow
 def test_an_instance_is_the_same_in_every_batch(documents, tokenizer, whole_word, data):
     def source() -> DynamicInstances:
         masking, pairs = MaskingConfig(whole_word=whole_word), PairsConfig()

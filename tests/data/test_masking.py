@@ -96,6 +96,7 @@ def test_random_tokens_are_uniform():
     assert abs(chi_square - (VOCAB_SIZE - 1)) < 4 * np.sqrt(2 * VOCAB_SIZE)
 
 
+@pytest.mark.slow
 def test_positions_are_uniform_and_independent():
     length, count = 40, 20_000
     positions = mask([length] * count, MaskingConfig())[3]

@@ -36,6 +36,7 @@ def text(tmp_path: Path) -> Path:
     return tmp_path / "text.txt"
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_the_workers(tmp_path, text):
     for workers in (1, 2):
         train_vocabulary([text], tmp_path / f"{workers}", reading=SMALL_PARTS, size=300, workers=workers)

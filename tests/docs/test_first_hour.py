@@ -89,6 +89,7 @@ def hospital(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.timeout(600)  # about 30 seconds of one core
+@pytest.mark.slow
 def test_the_first_hour(hospital: Path, shell: Cloze) -> None:
     clean_the_table(hospital, shell)
     result = train(hospital, shell)

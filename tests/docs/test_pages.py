@@ -21,7 +21,9 @@ PATHS = [
     *sorted(path for path in DOCS.rglob("*.md") if DOCS / "records" not in path.parents),
 ]
 RUN = [
-    pytest.param(name, page, marks=[pytest.mark.exhaustive] if page.is_exhaustive else [], id=name)
+    pytest.param(
+        name, page, marks=pytest.mark.exhaustive if page.is_exhaustive else pytest.mark.slow, id=name
+    )
     for name, page in PAGES.items()
 ]
 

@@ -91,6 +91,7 @@ def test_every_package_is_in_the_reference() -> None:
         assert f"\napi/{name.removeprefix('cloze.')}\n" in PAGES
 
 
+@pytest.mark.slow
 def test_every_section_of_the_paper_that_code_cites_is_shown() -> None:
     named = {section for _, _, source in generated.cited() for section in generated.sections_of(source)}
     assert {"3", "3.1 (task 1)", "3.1 (task 2)", "4.2", "5.3", "A.2"} <= named

@@ -81,6 +81,7 @@ def test_encoder_is_saved_without_head(pretraining_model, tokenizer, tmp_path):
         load_model(tmp_path, BertForPreTraining)
 
 
+@pytest.mark.slow
 def test_classifier_labels_are_saved(config, randomize, tokenizer, tmp_path):
     head = functools.partial(BertForSequenceClassification, num_labels=3)
     model = head(BertModel(config))

@@ -56,6 +56,7 @@ def test_eight_bits_overflow_without_vnni():
 
 
 @pytest.mark.skipif(not cpu_instructions().vnni, reason="needs a processor with AVX512-VNNI")
+@pytest.mark.slow
 def test_products_are_computed_by_the_processors_int8_instructions():
     """With activations in int8, oneDNN took its plain code on such a processor, a thousand times as slow."""
     code = "import torch; from cloze.models.quantization import QuantizedLinear as Q; "
@@ -102,6 +103,7 @@ def test_not_a_number_is_not_hidden():
     assert output_TO[1].isnan().all()
 
 
+@pytest.mark.slow
 def test_int8_vectors_are_near_those_of_float32(minilm: Path):
     int8 = Embedder.load(minilm, EmbeddingConfig(precision="int8"), device="cpu")
     assert is_quantized(int8.model)

@@ -14,6 +14,8 @@ from cloze.models.importing import import_model
 from cloze.models.sentence_transformers import load_sentence_encoder_config
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
+pytestmark = pytest.mark.slow
+
 PIECES = (*SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"))
 TEXTS = ["a b c", "d ef", "g " * 40]
 KEYS = {

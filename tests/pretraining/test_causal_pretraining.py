@@ -32,6 +32,7 @@ def with_model(config: PretrainConfig, **settings: object) -> PretrainConfig:
     return replace(config, pairs=replace(config.pairs, next_sentence=False)) if one_way else config
 
 
+@pytest.mark.slow
 def test_causal_encoder_is_trained_evaluated_and_refused_for_filling(nano, tmp_path):
     run = tmp_path / "run"
     config = with_model(replace(nano, steps=24), attends_to="left")
@@ -76,6 +77,7 @@ def test_bidirectional_encoder_reads_the_next_token_from_its_input(dataset):
     assert reached == {"all": True, "left": False}
 
 
+@pytest.mark.slow
 def test_sinusoidal_positions_are_not_trained_also_after_resume(nano, tmp_path):
     config = with_model(replace(nano, steps=8), positions="sinusoidal")
     waves = sinusoidal_positions(64, 24) * 2**0.5 * 0.02 * 5

@@ -66,6 +66,7 @@ def test_next_sentence_is_one_clear_line(run: Path, capsys: pytest.CaptureFixtur
     assert "which is not pre-trained on pairs of sentences" in line
 
 
+@pytest.mark.slow
 def test_other_verbs_work(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "lines.txt").write_text("The door was closed.\nHe came. " + "He went. " * 40 + "\n")
     assert main(["info", str(run), "--json"]) == 0
@@ -82,6 +83,7 @@ def test_other_verbs_work(run: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("next_sentence", [False, True])
+@pytest.mark.slow
 def test_resume_is_bit_identical(nano: PretrainConfig, next_sentence: bool, tmp_path: Path) -> None:
     config = replace(
         nano,

@@ -64,6 +64,7 @@ def _halvings(run: Path) -> list[tuple[int, int]]:
     return [(row["step"], row["micro_batch_tokens"]) for row in rows(run, "halved")]
 
 
+@pytest.mark.slow
 def test_steps_are_unchanged_wherever_memory_runs_out(quiet, refuse_at, tmp_path):
     sizes = refuse_at()
     pretrain(quiet, tmp_path / "whole")
@@ -94,6 +95,7 @@ def test_micro_batch_is_halved_until_it_fits(quiet, refuse_at, tmp_path, capsys)
     assert _losses(tmp_path / "run") == pytest.approx(_losses(tmp_path / "whole"), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_resumed_run_keeps_the_halved_micro_batch(nano, refuse_at, tmp_path, monkeypatch):
     config = replace(nano, steps=8)
     refuse_at(2)
@@ -193,6 +195,7 @@ def wide(quiet: PretrainConfig) -> PretrainConfig:
     return replace(quiet, model=model, phases=phases, steps=5, micro_batch_tokens=512)
 
 
+@pytest.mark.slow
 def test_ranks_repeat_a_failed_step_together(wide, tmp_path):
     """Wherever one breaks off: all end with the same bits, those of a run that broke off elsewhere."""
     refusals = [
@@ -214,6 +217,7 @@ def test_ranks_repeat_a_failed_step_together(wide, tmp_path):
         assert _losses(run) == pytest.approx(_losses(tmp_path / "alone"), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_ranks_give_up_together(quiet, tmp_path):
     phases = (replace(quiet.phases[0], fraction=1.0),)
     config = replace(quiet, phases=phases, micro_batch_tokens=32)  # one sequence
@@ -225,6 +229,7 @@ def test_ranks_give_up_together(quiet, tmp_path):
     assert ranks.errors.empty(), "one rank says it"
 
 
+@pytest.mark.slow
 def test_sharded_ranks_end_with_a_message(quiet, tmp_path):
     config = replace(quiet, distribution=DistributionConfig(sharded=True))
     ranks = Ranks(2, _pretrain_refusing, config, tmp_path / "run", 1, [(FIRST, _in_forward)])

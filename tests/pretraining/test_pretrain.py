@@ -41,6 +41,7 @@ from runs import assert_same_run, assert_same_weights, rows, weights
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
 
 
+@pytest.mark.slow
 def test_run_learns_and_its_checkpoint_fills_masks(nano, tmp_path):
     run = tmp_path / "run"
     measured = pretrain(replace(nano, steps=60), run)
@@ -70,6 +71,7 @@ def test_run_learns_and_its_checkpoint_fills_masks(nano, tmp_path):
     assert 0 < NextSentence.load(run)("He came.", "He left.") < 1
 
 
+@pytest.mark.slow
 def test_run_toml_reproduces_the_run_bit_identically(pretrained, tmp_path):
     again = configuration.load(PretrainConfig, pretrained("first") / "run.toml")
     assert again.data_sha256 is not None
@@ -102,6 +104,7 @@ def test_transformers_loads_the_checkpoint(pretrained):
     np.testing.assert_allclose([c.probability for c in ours], theirs.values.numpy(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_googles_instances_are_built_once(nano, tmp_path):
     config = replace(nano, google_instances=GoogleInstancesConfig(dupe_factor=2), steps=8)
     measured = pretrain(config, tmp_path / "run")
@@ -110,6 +113,7 @@ def test_googles_instances_are_built_once(nano, tmp_path):
     artifacts.verify(tmp_path / "run" / "instances" / "phase-2", kind="instances")
 
 
+@pytest.mark.slow
 def test_init_starts_with_the_checkpoints_weights(pretrained):
     first = pretrained("first", steps=40)
     end = rows(first, "validation")[-1]
@@ -117,6 +121,7 @@ def test_init_starts_with_the_checkpoints_weights(pretrained):
     assert start["masked_lm_loss"] == pytest.approx(end["masked_lm_loss"], abs=0.2)
 
 
+@pytest.mark.slow
 def test_run_with_init_is_evaluated_first_and_says_the_change(nano, pretrained, tmp_path, capsys):
     first = pretrained("first", steps=24)
     end = rows(first, "validation")[-1]
@@ -157,6 +162,7 @@ def test_plan_with_init_has_the_evaluation_before_the_first_step(nano, pretraine
     assert tokens[1] / tokens[0] == pytest.approx(3 / 2)
 
 
+@pytest.mark.slow
 def test_run_with_init_resumes_bit_identically_from_step_0(pretrained):
     first = pretrained("first", steps=4)
     settings = {"steps": 4, "init": str(first), "checkpoints": CheckpointConfig(keep_newest=9)}
@@ -168,6 +174,7 @@ def test_run_with_init_resumes_bit_identically_from_step_0(pretrained):
     assert_same_run(whole, run)
 
 
+@pytest.mark.slow
 def test_few_held_out_instances_are_warned_of_with_the_interval(nano, novel, dataset, tmp_path, capsys):
     config = replace(nano, steps=2, evaluation=replace(nano.evaluation, times=1, max_instances=2000))
     pretrain(config, tmp_path / "run", progress=Progress())
@@ -247,6 +254,7 @@ def test_changed_immutable_setting_is_refused(pretrained, change, named):
 
 
 @pytest.mark.parametrize("change", ["model.hidden_dropout_prob=0.3", "model.num_hidden_layers=1"])
+@pytest.mark.slow
 def test_changed_model_of_a_run_with_init_is_refused(pretrained, change):
     run = pretrained("second", steps=2, init=str(pretrained("first", steps=2)))
     resume_pretraining(run)
@@ -314,6 +322,7 @@ def test_architecture_is_named_by_its_released_size(released, size):
         ModelConfig(size=None)
 
 
+@pytest.mark.slow
 def test_checkpoint_limits_the_sequence_length_of_init(nano, pretrained):
     overrides = ["data=somewhere", "steps=10", "phases=[{max_seq_length=1024, fraction=1.0}]", "init=there"]
     assert configuration.load(PretrainConfig, None, overrides).phases[0].max_seq_length == 1024
@@ -331,6 +340,7 @@ def test_google_instances_exclude_a_falling_mask_share():
         configuration.load(PretrainConfig, None, [*overrides, "masking.initial_masked_lm_prob=0.3"])
 
 
+@pytest.mark.slow
 def test_evaluated_weights_are_the_mean(nano, tmp_path):
     measured = {
         name: pretrain(replace(nano, averaging=averaging), tmp_path / name)
@@ -382,6 +392,7 @@ def test_few_or_short_documents_train_without_pairs(nano, dataset, tmp_path, doc
     assert measured["masked_lm_loss"] > 0
 
 
+@pytest.mark.slow
 def test_existing_run_is_not_overwritten(nano, pretrained):
     run = pretrained(steps=3)
     with pytest.raises(InputError, match=r"already exists. .*--resume.*--overwrite"):
@@ -447,6 +458,7 @@ def test_invalid_time_budget_is_refused(seconds):
         configuration.load(PretrainConfig, None, ["data=somewhere", f"budget_seconds={seconds}"])
 
 
+@pytest.mark.slow
 def test_model_card_describes_the_run(nano, tmp_path):
     measured = pretrain(replace(nano, license="cc0-1.0"), tmp_path / "run")
     card = (resolve_checkpoint(tmp_path / "run", "latest") / "README.md").read_text("utf-8")

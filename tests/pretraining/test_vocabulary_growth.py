@@ -75,6 +75,7 @@ def test_new_rows_are_means_of_old_tokens_and_the_head_stays_tied():
     torch.testing.assert_close(logits, model.masked_lm.transform(hidden) @ grown.T + model.masked_lm.bias)
 
 
+@pytest.mark.slow
 def test_continued_run_extends_the_vocabulary_and_evaluates_both_texts(nano, dataset, novel, tmp_path):
     pretrain(replace(nano, steps=20), tmp_path / "first")
     vocabulary = tmp_path / "vocab"

@@ -7,6 +7,8 @@ import sys
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 SHAPES = """
 import torch
 from cloze.training.memory import configure_process_memory

@@ -80,6 +80,7 @@ def _kept_bytes(model: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> int
 
 
 @pytest.mark.parametrize(("size", "dtype", "dropout", "lengths"), CASES)
+@pytest.mark.slow
 def test_activation_bytes_match_autograd(size, dtype, dropout, lengths):
     model, loss, objective = _step(size, dropout, lengths)
     with autocast(CPU, dtype):
@@ -99,6 +100,7 @@ def _peak_bytes(compute: Callable[[], None]) -> int:
 
 @pytest.mark.filterwarnings("ignore:.*profil.*")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.slow
 def test_step_peak_matches_the_plan(dtype):
     """Without dropout, whose draws are NumPy's; after a first step, so that gradients are there already."""
     if dtype == torch.bfloat16 and resolve_dtype("auto", CPU) != dtype:
@@ -121,6 +123,7 @@ def test_step_peak_matches_the_plan(dtype):
 
 @pytest.mark.filterwarnings("ignore:.*profil.*")
 @pytest.mark.parametrize("size", ["tiny", "mini"])
+@pytest.mark.slow
 def test_update_peak_matches_the_plan(size):
     """After a first one, so that averages are there already."""
     model = BertForPreTraining(BertModel(SIZES[size]))
@@ -190,6 +193,7 @@ def test_optimizer_bytes_are_known_before_the_first_step(settings):
     assert optimizer.state_bytes() == planned
 
 
+@pytest.mark.slow
 def test_largest_micro_batch_fits_and_one_more_token_does_not():
     works = [Workload(1280, 1280 * 128, 190)] * 40
 
