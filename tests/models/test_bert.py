@@ -123,9 +123,9 @@ def test_training_step_is_bit_reproducible(config, losses, autocast):
     """Two threads, dropout, every sum over tokens: no two runs may differ."""
     model = BertForPreTraining(BertModel(config, generator=torch.Generator().manual_seed(0))).train()
     generator = torch.Generator().manual_seed(5)
-    packed = to_device(collate(torch.randint(1, 9, (32, 60), generator=generator).tolist()))
+    packed = to_device(collate(torch.randint(1, 9, (160, 60), generator=generator).tolist()))
     positions = torch.randint(7, (2000,), generator=generator)  # the same again and again
-    ids, labels = torch.randint(103, (2000,), generator=generator), torch.zeros(32, dtype=torch.int64)
+    ids, labels = torch.randint(103, (2000,), generator=generator), torch.zeros(160, dtype=torch.int64)
 
     def gradients():
         torch.manual_seed(0)
