@@ -50,7 +50,7 @@ $(VENV)/.installed: pyproject.toml
 		|| $(BIN)/python -m pip install --quiet --retries 0 --timeout 10 $(TORCH) --index-url $(TORCH_CPU_INDEX) 2> /dev/null \
 		|| echo "$(TORCH_CPU_INDEX) cannot be reached: installing torch's default build, which may be large" >&2
 	$(BIN)/python -m pip install --quiet $(TORCH) uv
-	$(UV) --editable .
+	$(UV) --editable '.[serve,onnx,tasks]'  # the extras of the README's commands
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

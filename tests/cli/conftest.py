@@ -28,7 +28,7 @@ def cloze(capsys: pytest.CaptureFixture[str]) -> Cloze:
 
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
-    """Samples that are made once for all workers of a session, of which each has its own copy."""
+    """A worker's copy of the samples, which are made once a session."""
     made = make_once(tmp_path_factory, "samples", _make_samples)
     return _samples_in(shutil.copytree(made, tmp_path_factory.mktemp("copy") / "samples"))
 
