@@ -59,6 +59,26 @@ def test_features_of_a_long_text():
     assert task.batch(features).token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
 
 
+@pytest.mark.parametrize(
+    ("original", "targets", "trained"),
+    [
+        (False, [(3, 4), (5, 5), (6, 6)], "a window learns the first that it contains"),
+        (True, [(3, 4), (0, 0), (0, 0)], "only the first is trained"),
+    ],
+)
+def test_windows_learn_the_answer_that_they_contain(original, targets, trained):
+    text = "a b c d e f g h"
+    answers = tuple(_excerpt(text, part) for part in ("a b", "h", "e", "f"))
+    example = SpanQuestion("q", "a", Paragraph(text), answers)
+    task = SquadV2(doc_stride=2, original=original)
+    features = task.features(example, WORDS, max_seq_length=8)
+    assert [feature.target for feature in features] == targets
+    (note,) = task.notes([example, _question(text, answer="c")], WORDS)
+    assert note == f"1 of 2 training questions have answers at several places: {trained}"
+    same_place = SpanQuestion("q", "a", Paragraph(text), (answers[1], answers[1]))
+    assert task.notes([same_place], WORDS) == []
+
+
 def test_paragraph_is_tokenized_once_for_all_questions():
     paragraph = Paragraph("a b c")
     first = paragraph.context(WORDS, original=False)

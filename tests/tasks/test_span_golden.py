@@ -3,7 +3,7 @@
 import base64
 import json
 import lzma
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,8 @@ def _features(
 ) -> list[tuple[SpanQuestion, list[SpanFeature]]]:
     length = golden.settings["max_seq_length"]
     examples = list(task.examples(golden.squad, labeled=labeled))
+    if not task.original:  # Google's code trains on the first answer only
+        examples = [replace(example, answers=example.answers[:1]) for example in examples]
     return [(example, task.features(example, tokenizer, max_seq_length=length)) for example in examples]
 
 

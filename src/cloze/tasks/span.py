@@ -43,7 +43,7 @@ class SpanQuestion:
     question: str
     paragraph: Paragraph
     answers: tuple[Excerpt, ...] = ()
-    """Accepted answers; training uses the first. Empty if the paragraph has no answer."""
+    """Accepted answers; empty if the paragraph has no answer."""
     where: str = "question"
     """File and place in it."""
 
@@ -58,7 +58,7 @@ class SpanFeature:
     window: slice
     """Tokens of the paragraph."""
     target: tuple[int, int]
-    """First and last token of the answer; [CLS], 0, if it is not wholly in the window."""
+    """First and last token of an answer; [CLS], 0, if none is wholly in the window."""
     is_truncated: bool
     """Whether the question was truncated."""
 
@@ -96,7 +96,8 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
 
     Source: Devlin et al. 2019, 4.2 and 4.3; google-research/bert run_squad.py @eedf571.
 
-    Differs: the softmax is over the sequence; Google's includes the padding.
+    Differs: the softmax is over the sequence; Google's includes the padding. A window learns the first answer that it
+    contains; Google's code takes the first answer of the question, and trains other windows as without an answer.
     """
 
     main_metric = "f1"
@@ -115,10 +116,20 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
     n_best_size: int = 20
     """Number of candidates."""
     original: bool = False
-    """Tokenize word by word and search for the text of an answer as Google's code does, without offsets."""
+    """Tokenize word by word and search for the text of an answer as Google's code does, without offsets, and train on
+    the first answer only."""
 
     def __post_init__(self) -> None:
         check_positive(self, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
+
+    def notes(self, examples: Sequence[SpanQuestion], tokenizer: Tokenizer) -> list[str]:
+        """Return how many questions have answers at several places, and which of them are trained."""
+        several = sum(len({(answer.start, answer.end) for answer in e.answers}) > 1 for e in examples)
+        trained = (
+            "only the first is trained" if self.original else "a window learns the first that it contains"
+        )
+        what = f"{several:,} of {len(examples):,} training questions have answers at several places"
+        return [f"{what}: {trained}"] if several else []
 
     def describe_truncation(self, examples: str, max_seq_length: int) -> str:
         """Return what was truncated: of long questions the end; texts are read in windows."""
@@ -140,12 +151,12 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         num_special = tokenizer.template(is_pair=True).num_special
         kept = query[: min(self.max_query_length, max_seq_length - num_special - 1)]
         front_length = num_special - 1 + len(kept)
-        answer = context.token_span(example.answers[0]) if example.answers else None
+        answers = [context.token_span(a) for a in example.answers[: 1 if self.original else None]]
         size = max_seq_length - num_special - len(kept)
         features = []
         for window in sliding_windows(len(context.input_ids), size, self.doc_stride):
             input_ids, token_type_ids = tokenizer.join(kept, context.input_ids[window].tolist())
-            target = _target(answer, window, front_length)
+            target = _target(answers, window, front_length)
             is_truncated = len(kept) < len(query)
             features.append(
                 SpanFeature(
@@ -326,16 +337,15 @@ def gold_answers(examples: Sequence[SpanQuestion]) -> dict[str, list[str]]:
     return {example.id: [answer.text for answer in example.answers] for example in examples}
 
 
-def _target(answer: tuple[int, int] | None, window: slice, first_token: int) -> tuple[int, int]:
-    """Return the first and the last token of an answer in the sequence; 0 and 0 if it is not wholly in the window.
+def _target(answers: Sequence[tuple[int, int]], window: slice, first_token: int) -> tuple[int, int]:
+    """Return the first and the last token in the sequence of the first answer that is wholly in the window, or 0 and 0.
 
     Differs: the paper does not mention windows without the answer, and a comment in Google's code says that they are
     left out; the code trains on [CLS] there, and so does this.
     """
-    if answer is None or not window.start <= answer[0] <= answer[1] < window.stop:
-        return 0, 0
     shift = first_token - window.start
-    return shift + answer[0], shift + answer[1]
+    contained = (a for a in answers if window.start <= a[0] <= a[1] < window.stop)
+    return next(((shift + first, shift + last) for first, last in contained), (0, 0))
 
 
 def _answer_to_json(answer: Answer) -> dict[str, Any]:
