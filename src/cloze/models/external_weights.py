@@ -28,7 +28,12 @@ from cloze.models.heads import (
 from cloze.models.quantization import refuse_int8
 from cloze.models.sentence_transformers import load_max_seq_length
 from cloze.models.tensor_bundle import read_bundle
-from cloze.models.weight_files import TORCH_WEIGHTS_FILE, WEIGHTS_FILE, load_weights_or_pickle
+from cloze.models.weight_files import (
+    TORCH_WEIGHTS_FILE,
+    WEIGHTS_FILE,
+    load_weights_or_pickle,
+    read_weight_headers,
+)
 from cloze.models.weight_mapping import GOOGLE, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import VOCAB_FILE
@@ -142,6 +147,20 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         unexpected_keys=tuple(unexpected),
         missing_keys=tuple(missing),
     )
+
+
+def find_model_class(directory: Path) -> type[nn.Module]:
+    """Return the class of the model whose weights a directory has: an encoder, or one with a head.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    with torch.device("meta"):
+        encoder = build_encoder(load_config(directory))
+        weights, _ = read_weight_headers(directory, encoder.names)
+        architectures = read_json(directory / CONFIG_FILE).get("architectures")
+        head, _ = _find_head(weights, mapping_of(encoder), directory, architectures)
+        return type(head(encoder))
 
 
 def _find_head(

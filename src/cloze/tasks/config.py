@@ -72,7 +72,7 @@ class FinetuneConfig:
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
 
     model: str
-    """The checkpoint or run to start from, or the name of a model."""
+    """The checkpoint or run to start from, or the name of a model; a head with the same classes is trained further."""
     model_commit: str | None = None
     """Commit of a model of the Hugging Face Hub, set at the start of the run, which keeps it."""
     train: str

@@ -1,14 +1,15 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cloze.callbacks import Callback
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.markdown import code_span
 from cloze.memory_file import MemoryFile
 from cloze.model_paths import commit_of, follow_pointer, resolve_checkpoint
@@ -22,6 +23,7 @@ from cloze.progress import Progress
 from cloze.run_files import write_run_json
 from cloze.tasks.config import FinetuneConfig, load_task, to_toml
 from cloze.tasks.data import LabeledData, load_data, resolve_files
+from cloze.tasks.initial_head import load_trained_head
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.predict import precompute_states, predict
 from cloze.tasks.task import AnyTask
@@ -50,6 +52,8 @@ class PreparedData:
     tokenizer: Tokenizer
     start: Path
     context: DistributedContext
+    head: dict[str, Tensor] = field(default_factory=dict)
+    """Weights of the head to start from; empty: a new head."""
     teacher: Teacher | None = None
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
@@ -110,12 +114,30 @@ def prepare_data(
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")
     task, data = load_data(task.with_checkpoint_settings(start), config, tokenizer, progress)
-    prepared = PreparedData(task, config, file_hashes, data, tokenizer, start, context)
+    head = _load_initial_head(task, config, start, context, progress)
+    prepared = PreparedData(task, config, file_hashes, data, tokenizer, start, context, head)
     if config.distillation.teacher is None:
         return prepared
     teacher = load_teacher(task, config, tokenizer)
     distillation = replace(config.distillation, teacher_sha256=teacher.sha256)
     return replace(prepared, teacher=teacher, config=replace(config, distillation=distillation))
+
+
+def _load_initial_head(
+    task: AnyTask, config: FinetuneConfig, start: Path, context: DistributedContext, progress: Progress
+) -> dict[str, Tensor]:
+    """Return the weights of the head to start from, empty for a new one, and say whether the checkpoint's is used."""
+    try:
+        head = load_trained_head(task, start)
+    except InputError as error:
+        if context.is_rank_zero:
+            which = "its head is left out" if task.is_headless else "the head is new"
+            warnings.warn(DataWarning(f"{config.model}: {which}: {error.what}"), stacklevel=2)
+        return {}
+    is_student = bool(config.distillation.student_layers)  # whose head would read another layer
+    if head:
+        progress.note(f"{config.model}: {'the head is new' if is_student else 'its head is trained further'}")
+    return {} if is_student else head
 
 
 def with_teacher_outputs(
@@ -173,12 +195,14 @@ def precompute_features(prepared: PreparedData, progress: Progress) -> PreparedD
 
 
 def build_model(prepared: PreparedData, config: FinetuneConfig, generator: torch.Generator) -> nn.Module:
-    """Return the initial model: the layers that the student keeps, a new head, and frozen parts as the settings say.
+    """Return the initial model: the layers that the student keeps, the head, and frozen parts as the settings say.
 
     Raises:
         InputError: it cannot be read, or has no such layer.
     """
-    return freeze(prepared.task.head(load_initial_encoder(prepared), generator=generator), config)
+    model = prepared.task.head(load_initial_encoder(prepared), generator=generator)
+    model.load_state_dict(prepared.head, strict=False)
+    return freeze(model, config)
 
 
 def load_initial_encoder(prepared: PreparedData) -> Encoder:

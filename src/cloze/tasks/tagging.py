@@ -218,7 +218,7 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         """Return the logits of the words of each sequence, [W, C]; every word is in one sequence of each tokenizer."""
         if not features:
             return []
-        logits_WC = np.concatenate(outputs)[:, self.class_order(teacher)]
+        logits_WC = np.concatenate(outputs)[:, self.class_order(teacher.task)]
         ends = np.cumsum([len(feature.positions) for feature in features])
         return np.split(logits_WC, ends[:-1])
 

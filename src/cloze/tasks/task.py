@@ -33,6 +33,12 @@ _TASK_OF_PROBLEM_TYPE = {
     "regression": "regression",
 }
 
+_HEAD_INDEPENDENT = (
+    "labels",
+    "class_weights",
+    "balanced",
+)  # labels may have another order, weights are in the loss
+
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
 Split: TypeAlias = Literal["train", "dev"]
@@ -257,10 +263,24 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             raise InputError(what)
         return teacher
 
-    def class_order(self, teacher: "Teacher") -> npt.NDArray[np.int64]:
-        """Return the teacher's index of each class."""
-        names = teacher.task.class_names
+    def class_order(self, other: "AnyTask") -> npt.NDArray[np.int64]:
+        """Return the index of each class in a task with the same classes."""
+        names = other.class_names
         return np.array([names.index(name) for name in self.class_names], np.int64)
+
+    def unequal_head_settings(self, trained: Self) -> list[str]:
+        """Return the settings that keep this task from training the head of another one further."""
+        settings = [name for name in self.model_settings if name not in _HEAD_INDEPENDENT]
+        return [name for name in settings if getattr(self, name) != getattr(trained, name)]
+
+    def convert_head(self, weights: Mapping[str, Tensor], trained: Self) -> dict[str, Tensor]:
+        """Return the weights of a head that was trained for the same classes, in the order of this task's."""
+        order = self.class_order(trained)
+        is_ordered = len(order) > 0
+        return {
+            name: weight[order] if is_ordered and name.startswith("classifier.") else weight
+            for name, weight in weights.items()
+        }
 
     def teacher_features(
         self, example: ExampleT, features: Sequence[FeatureT], teacher: "Teacher"
@@ -385,6 +405,11 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
 
 
 AnyTask: TypeAlias = Task[Any, Any, Any]
+
+
+def family_of(task: AnyTask) -> type[Any]:
+    """Return the class that says how a task learns outputs: models of one family have outputs of one meaning."""
+    return next(parent for parent in type(task).__mro__ if "soft_loss" in vars(parent))
 
 
 def check_unique(labels: Sequence[str]) -> None:

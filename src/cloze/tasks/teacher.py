@@ -30,7 +30,7 @@ from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import LabeledData
 from cloze.tasks.predict import compute_outputs
-from cloze.tasks.task import AnyTask, Task
+from cloze.tasks.task import AnyTask, Task, family_of
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.model_card import card_license
@@ -96,7 +96,7 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
     assert settings.teacher is not None
     directory = resolve_checkpoint(settings.teacher)
     refuse_int8(directory, "used as a teacher")
-    if task.has_closed_form or _family(task) is Task:
+    if task.has_closed_form or family_of(task) is Task:
         remedy = "Leave out the teacher"
         raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)
     positions = load_config(directory).max_position_embeddings
@@ -123,15 +123,10 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
     )
 
 
-def _family(task: AnyTask) -> type[Any]:
-    """Return the class that says how the task learns outputs."""
-    return next(parent for parent in type(task).__mro__ if "soft_loss" in vars(parent))
-
-
 def _load_teacher_task(task: AnyTask, directory: Path) -> tuple[AnyTask, int | None]:
     """Return the task of a teacher, and its length if it has one."""
     stored = load_task(directory)
-    if stored is not None and _family(stored[0]) is _family(task):
+    if stored is not None and family_of(stored[0]) is family_of(task):
         return stored[0], stored[1].max_seq_length
     if stored is not None and not (task.is_headless and stored[0].is_headless):
         what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"

@@ -21,7 +21,7 @@ from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import sigmoid
-from cloze.tasks.task import Task
+from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
@@ -217,12 +217,30 @@ class TextRegression(ScoreScale, TextTask[float]):
         outputs: Outputs,
     ) -> list[Array]:
         """Return the teacher's scores on this model's scale, [1, 1]."""
-        assert isinstance(teacher.task, TextRegression)
-        (minimum, maximum), (from_minimum, from_maximum) = self.scale, teacher.task.scale
-        factor = (from_maximum - from_minimum) / (maximum - minimum)
-        shift = (from_minimum - minimum) / (maximum - minimum)
+        factor, shift = self._from_scale_of(teacher.task)
         rows = super().teacher_targets(features, teacher, teacher_features, outputs)
         return [factor * row + shift for row in rows]
+
+    def _from_scale_of(self, other: AnyTask) -> tuple[float, float]:
+        """Return factor and shift from the scale of another regression to this one's."""
+        assert isinstance(other, TextRegression)
+        (minimum, maximum), (from_minimum, from_maximum) = self.scale, other.scale
+        width = maximum - minimum
+        return (from_maximum - from_minimum) / width, (from_minimum - minimum) / width
+
+    def unequal_head_settings(self, trained: Self) -> list[str]:
+        """Return the settings that differ; a head without a sigmoid can be converted to another scale."""
+        unequal = super().unequal_head_settings(trained)
+        is_linear = self.activation == trained.activation == "identity"
+        return [name for name in unequal if not (is_linear and name in ("minimum", "maximum"))]
+
+    def convert_head(self, weights: Mapping[str, Tensor], trained: Self) -> dict[str, Tensor]:
+        """Return the weights with which a head trained on another scale gives the same scores."""
+        factor, shift = self._from_scale_of(trained)
+        return {
+            name: factor * weight + (shift if name.endswith("bias") else 0.0)
+            for name, weight in weights.items()
+        }
 
     def decode(self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs) -> float:
         """Return the score of the mean logit of the windows."""

@@ -121,7 +121,7 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
     ) -> list[Array]:
         """Return the logits of each window, [1, C]; their mean if the teacher reads the text in other windows."""
         rows = outputs if len(outputs) == len(features) else [np.mean(outputs, axis=0)] * len(features)
-        order = self.class_order(teacher)
+        order = self.class_order(teacher.task)
         return [row_C[order][None] for row_C in rows]
 
     def raw_scores(self, outputs: Outputs) -> list[float]:

@@ -1,0 +1,75 @@
+"""The head of the checkpoint that fine-tuning starts from, which is trained further if it gives the same answers."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cloze.errors import InputError
+from cloze.models.checkpoint import load_model
+from cloze.models.config_file import load_config
+from cloze.models.encoder import Encoder, build_encoder
+from cloze.models.external_weights import find_model_class
+from cloze.models.heads import (
+    BertForFeatureExtraction,
+    BertForMaskedLM,
+    BertForNextSentencePrediction,
+    BertForPreTraining,
+)
+from cloze.tasks.config import load_task
+from cloze.tasks.task import AnyTask, family_of
+
+_WITHOUT_HEAD = (
+    *(Encoder, BertForFeatureExtraction),
+    *(BertForPreTraining, BertForMaskedLM, BertForNextSentencePrediction),  # of pre-training
+)
+_SHOWN_CLASSES = 10
+
+
+def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint's head, converted for a task whose labels are known; empty without a head.
+
+    Args:
+        task: the task to learn.
+        directory: a checkpoint of cloze or another program.
+
+    Raises:
+        InputError: the head has other answers than the task.
+    """
+    stored = load_task(directory)
+    with torch.device("meta"):
+        encoder = build_encoder(load_config(directory))
+        model_class = type(stored[0].head(encoder)) if stored else find_model_class(directory)
+        head_class = type(task.head(encoder))
+    if issubclass(model_class, _WITHOUT_HEAD):
+        return {}
+    if task.is_headless or task.has_closed_form:
+        raise InputError(f"{task.name} {'has none' if task.is_headless else 'computes it from the data'}")
+    trained = stored[0] if stored else task.for_external_checkpoint(directory)
+    _check_same_answers(task, trained)
+    if model_class is not head_class:
+        raise InputError(f"the model is a {model_class.__name__}")
+    model = load_model(directory, trained.head, verify=False)
+    weights = {name: weight for name, weight in model.state_dict().items() if not name.startswith("bert.")}
+    return task.convert_head(weights, trained)
+
+
+def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
+    """Refuse a head whose answers mean something else than those of the task.
+
+    Another task may give the same numbers to its classes, or a number to something else.
+    """
+    names, known = task.class_names, trained.class_names
+    has_names = not all(name.isdecimal() or name == "score" for name in names)
+    is_other_task = names and not has_names and task.name != trained.name
+    if family_of(task) is not family_of(trained) or is_other_task:
+        raise InputError(f"the model was trained for the task {trained.name}")
+    if set(names) != set(known):
+        shown = (
+            ", ".join([*some[:_SHOWN_CLASSES], *["…"][: len(some) - _SHOWN_CLASSES]])
+            for some in (known, names)
+        )
+        raise InputError("the model has the classes {}, the data have {}".format(*shown))
+    if unequal := task.unequal_head_settings(trained):
+        what = ", ".join(f"{name} {getattr(trained, name)}, not {getattr(task, name)}" for name in unequal)
+        raise InputError(f"the model has {what}")

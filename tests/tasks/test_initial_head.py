@@ -1,0 +1,182 @@
+"""Fine-tuning from a fine-tuned model: its head is trained further, or a new one is announced."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from families import CASES, REVIEWS
+
+from cloze import artifacts
+from cloze.errors import DataWarning, InputError
+from cloze.models.bert import BertModel
+from cloze.models.checkpoint import load_model
+from cloze.models.heads import (
+    BertForPreTraining,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from cloze.progress import Progress
+from cloze.tasks.config import FinetuneConfig, save_finetuned
+from cloze.tasks.distillation import DistillationConfig
+from cloze.tasks.features import featurize
+from cloze.tasks.initial_head import load_trained_head
+from cloze.tasks.predict import predict
+from cloze.tasks.registry import find_task
+from cloze.tasks.run import build_model, prepare_data
+from cloze.tasks.task import AnyTask
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.distributed import DistributedContext
+from tiny_models import write_checkpoint
+
+REVIEWS_WITH_LABELS = replace(REVIEWS, labels=("yes", "no"))
+CONTEXT = DistributedContext(torch.device("cpu"))
+
+
+def _generator(seed: int = 3) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def save(
+    tmp_path: Path, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
+) -> Callable[[AnyTask], Path]:
+    """Return a function that writes a model of a task whose head no other one equals."""
+
+    def write(task: AnyTask) -> Path:
+        with artifacts.write_directory(tmp_path / "trained", kind="checkpoint") as directory:
+            model = task.head(build_encoder(), generator=_generator())
+            save_finetuned(directory, model, tokenizer, task, max_seq_length=40)
+        return tmp_path / "trained"
+
+    return write
+
+
+def _fitted(name: str, directory: Path) -> tuple[AnyTask, list[Any]]:
+    case = CASES[name]
+    path = directory / case.file
+    path.write_text(case.content, encoding="utf-8")
+    task = find_task(name)(**case.settings)
+    examples = list(task.examples(path))
+    return task.fit_labels(examples), examples
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_rounded, value), key=str)
+    return round(value, 4) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("classification", {"labels": ("up", "down"), "class_weights": (1.0, 2.0)}),
+        ("mnli", {"labels": ("neutral", "entailment", "contradiction")}),
+        ("multi-label", {"labels": ("up", "calm", "down")}),
+        ("regression", {"minimum": -9.0, "maximum": 90.0}),
+        ("multiple-choice", {}),
+        ("ranking", {}),
+        ("squad_v2", {"doc_stride": 3}),
+        ("tagging", {"labels": ("I-BAD", "B-GOOD", "B-BAD", "O", "I-GOOD")}),
+        ("feature-tagging", {"labels": ("I-BAD", "B-GOOD", "B-BAD", "O", "I-GOOD")}),
+    ],
+)
+def test_head_gives_the_same_answers_in_a_new_run(name, changed, save, tmp_path, build_encoder, tokenizer):
+    task, examples = _fitted(name, tmp_path)
+    other = replace(task, **changed)
+    answers = []
+    for one, head in ((task, {}), (other, load_trained_head(other, save(task)))):
+        model = one.head(build_encoder(), generator=_generator(3 if one is task else 4)).eval()
+        model.load_state_dict(head, strict=False)
+        features = featurize(one, examples, tokenizer, max_seq_length=40)
+        predictions = predict(one, model, examples, features, max_tokens=1000)
+        answers.append([_rounded(one.to_json(e, p)) for e, p in zip(examples, predictions, strict=True)])
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("trained", "task", "reason"),
+    [
+        (
+            "classification",
+            ("classification", {"labels": ("down", "left")}),
+            "has the classes down, up, the data have",
+        ),
+        (
+            "classification",
+            ("multi-label", {"labels": ("down", "up")}),
+            "was trained for the task classification",
+        ),
+        ("cola", ("sst2", {}), "was trained for the task cola"),
+        ("stsb", ("regression", {"minimum": 0.0, "maximum": 5.0}), "was trained for the task stsb"),
+        ("squad_v1", ("ranking", {}), "was trained for the task squad_v1"),
+        ("tagging", ("tagging", {"labels": ("O", "B-GOOD", "I-GOOD")}), "has the classes O, B-BAD"),
+        ("feature-tagging", ("tagging", {}), "is a BertBiLSTMForTokenClassification"),
+        ("classification", ("feature-classification", {}), "computes it from the data"),
+        ("classification", ("text-pairs", {}), "text-pairs has none"),
+    ],
+)
+def test_head_with_other_answers_is_not_used(trained, task, reason, save, tmp_path):
+    directory = save(_fitted(trained, tmp_path)[0])
+    name, settings = task
+    with pytest.raises(InputError, match=reason):
+        load_trained_head(replace(_fitted(name, tmp_path)[0], **settings), directory)
+
+
+def test_new_run_says_which_head_it_starts_from(save, config, capsys):
+    directory = save(REVIEWS_WITH_LABELS)
+
+    def start(config: FinetuneConfig) -> torch.Tensor:
+        prepared = prepare_data(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress())
+        return build_model(prepared, config, _generator(9)).state_dict()["classifier.weight"]
+
+    old = load_model(directory, REVIEWS_WITH_LABELS.head).state_dict()["classifier.weight"]
+    assert torch.equal(start(config), old[[1, 0]])  # the labels of the data are sorted
+    assert f"{directory}: its head is trained further\n" in capsys.readouterr().err
+    new = start(replace(config, distillation=DistillationConfig(student_layers=(0,))))
+    assert not torch.equal(new, old[[1, 0]])
+    assert f"{directory}: the head is new\n" in capsys.readouterr().err
+    maybe = config.train.replace("reviews", "maybe")
+    Path(maybe).write_text(Path(config.train).read_text().replace("yes", "maybe"))
+    with pytest.warns(DataWarning, match="new: the model has the classes yes, no, the data have maybe, no$"):
+        assert not torch.equal(start(replace(config, train=maybe)), old)
+
+
+@pytest.mark.parametrize(
+    ("make_head", "labels", "names", "reason"),
+    [
+        (BertForPreTraining, (), set(), None),
+        (lambda encoder: encoder, (), set(), None),
+        (
+            partial(BertForSequenceClassification, num_labels=2),
+            ("yes", "no"),
+            {"classifier.weight", "classifier.bias"},
+            None,
+        ),
+        (
+            partial(BertForSequenceClassification, num_labels=2),
+            ("yes", "NO"),
+            set(),
+            "its classes are yes, NO, the task's no, yes",
+        ),
+        (
+            partial(BertForTokenClassification, num_labels=2),
+            ("yes", "no"),
+            set(),
+            "the model is a BertForTokenClassification",
+        ),
+    ],
+)
+def test_heads_of_other_programs(make_head, labels, names, reason, tmp_path, build_encoder, tokenizer):
+    write_checkpoint(tmp_path / "other", make_head(build_encoder()), tokenizer.tokens, labels=labels)
+    task = replace(REVIEWS, labels=("no", "yes"))
+    if reason is None:
+        assert load_trained_head(task, tmp_path / "other").keys() == names
+    else:
+        with pytest.raises(InputError, match=reason):
+            load_trained_head(task, tmp_path / "other")
