@@ -85,8 +85,8 @@ def two_files(*names_and_contents: tuple[str, bytes]) -> Prepare:
 
 DATA_REMEDIES: dict[str, Remedy] = {
     "a row too short": good("a.tsv", WORDS, "A (tab) parts two cells"),
-    "an empty label": valid(
-        "(--missing-labels drop)", edit=replaced("a.tsv", "a\t\n", "a\t\n" + WORDS.decode()[11:])
+    "an empty label": Remedy(
+        "(No row has a label)", {"": V}, replaced("a.tsv", "a\t\n", WORDS.decode()[11:])
     ),
     "an open quotation": good(
         "a.csv", b'text,label\n"""a",b\nc,d\n' + b"e,d\ne,b\n" * 9, "(Quotation marks) in a cell are doubled"
@@ -347,6 +347,14 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     "a row without a label": (
         bad_table("a.tsv", WORDS + b"The wind\tNaN\n", "a.tsv:18: 'label' is 'NaN', a placeholder"),
         valid("(--missing-labels drop)"),
+    ),
+    "a label that stands for none": (
+        bad_table("a.tsv", WORDS + b"The wind\t-\n", "a.tsv:18: the label is '-', which stands for none"),
+        valid("(--missing-labels drop)"),
+    ),
+    "a label for none that is a class": (
+        bad_table("a.tsv", WORDS + b"The wind\t-1\n", "a.tsv:18: the label is '-1', which stands for none"),
+        valid(r"name all: --set '(classification\.labels)=", """ --set '{0}=["a", "b", "-1"]'"""),
     ),
     "a placeholder that is a class": (
         bad_table("a.tsv", WORDS + b"The wind\tNone\n", "a.tsv:18: 'label' is 'None', a placeholder"),

@@ -66,8 +66,8 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
         ("text\tlabel\na\tx\nb\t \n", ":3: the cell 'label' is empty. --missing-labels drop"),
     ],
     ("classification", "a.jsonl"): [
-        ('{"text": "a", "label": NaN}\n', ":1: the cell 'label' is empty. --missing-labels drop"),
-        ('{"text": "a", "label": null}\n', ":1: the cell 'label' is empty. --missing-labels drop"),
+        ('{"text": "a", "label": NaN}\n', ":1: the cell 'label' is empty. No row has a label"),
+        ('{"text": "a", "label": null}\n', ":1: the cell 'label' is empty. No row has a label"),
     ],
     ("multi-label", "a.tsv"): [("text\tlabels\na\t\nb\t ,\n", ": no row has a label")],
     ("multi-label", "b.tsv"): [

@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from cloze.tasks.data import read_examples
 from cloze.tasks.labels import PLACEHOLDERS, find_class, merge_labels
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.sequence_classification import ClassPrediction
+from cloze.tasks.texts import LabeledText
 
 Rows = list[tuple[str, Any]]
 
@@ -188,6 +191,74 @@ def test_every_label_is_found_by_its_class(labels: list[str]) -> None:
     names = merge_labels(labels)
     classes = sorted(set(names.values()))
     assert all(find_class(label, classes) == names[label] for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "without", "as_class"),
+    [
+        (["yes", "-", "no"], ["yes", "no"], '["yes", "-", "no"]'),
+        (["yes", "-1.0", "no"], ["yes", "no"], '["yes", "-1", "no"]'),
+        (["0", "-1", "1", "2"], ["0", "1", "2"], '["-1", "0", "1", "2"]'),
+    ],
+)
+def test_labels_that_stand_for_none_are_refused_or_left_out(tmp_path, labels, without, as_class):
+    rows = [(f"text {i}", label) for i, label in enumerate(labels * 2)]
+    _lines("\t")(tmp_path / "a.tsv", rows)
+    with pytest.raises(
+        InputError, match=r"a\.tsv:3: the label is '-.*', which stands .*the first of 2 bad rows"
+    ) as raised:
+        list(Classification().examples(tmp_path / "a.tsv"))
+    assert "--missing-labels drop leaves out such rows; if it is a class, name all: --set" in str(
+        raised.value
+    )
+    with pytest.warns(DataWarning, match=f"2 of {len(rows)} rows are left out"):
+        examples = list(Classification(missing_labels="drop").examples(tmp_path / "a.tsv"))
+    assert [example.label for example in examples] == without * 2
+    named = with_task_settings(Classification(), [f"classification.labels={as_class}"])
+    assert len(list(named.examples(tmp_path / "a.tsv"))) == len(rows)
+    with pytest.raises(InputError, match=r"unknown label .-.*, which stands for none.*--missing-labels drop"):
+        list(Classification(labels=tuple(without)).examples(tmp_path / "a.tsv"))
+    with pytest.warns(DataWarning, match="2 of"):
+        list(MultiLabel(label_column="label", missing_labels="drop").examples(tmp_path / "a.tsv"))
+
+
+@pytest.mark.parametrize(
+    "labels", [["-", "+"], ["-1", "+1"], ["-1", "1"], ["-2", "-1", "0", "2"], ["-1", "0", "1"]]
+)
+def test_minus_is_a_class_beside_its_opposite(tmp_path, labels):
+    _lines("\t")(tmp_path / "a.tsv", [(label, label) for label in labels])
+    with warnings.catch_warnings(record=True, category=DataWarning) as caught:
+        warnings.simplefilter("always")
+        assert [example.label for example in Classification().examples(tmp_path / "a.tsv")] == labels
+    assert len(caught) == (labels == ["-1", "0", "1"])
+    if caught:
+        assert "-1 is a class beside 0 and 1. If it stands for no label, say" in str(caught[0].message)
+        with pytest.warns(DataWarning, match="1 of 3 rows are left out"):
+            list(Classification(labels=("0", "1"), missing_labels="drop").examples(tmp_path / "a.tsv"))
+
+
+@pytest.mark.parametrize(
+    ("task", "label"),
+    [
+        *((Classification(labels=("0", "1")), label) for label in ("-1", "-", "")),
+        *((Classification(), label) for label in ("-1", "-")),
+        (MultiLabel(label_column="label", labels=("x", "y")), "-1"),
+    ],
+)
+def test_a_file_without_any_label_cannot_be_scored(tmp_path, task, label):
+    _lines("\t")(tmp_path / "a.tsv", [("a", label), ("b", label)])
+    for missing_labels in ("refuse", "drop"):
+        with pytest.raises(
+            InputError, match="No row has a label, to learn from or to score with; cloze predict"
+        ):
+            list(replace(task, missing_labels=missing_labels).examples(tmp_path / "a.tsv"))
+
+
+def test_scores_of_minus_one_alone_are_none():
+    examples = [LabeledText("a", label="-1.0", where=f"a.tsv:{line}") for line in (2, 3)]
+    with pytest.raises(InputError, match=r"^a\.tsv: every score is -1, which stands for none"):
+        Regression(minimum=0.0, maximum=5.0).check_scorable(examples)
+    Regression(minimum=-1.0, maximum=1.0).check_scorable(examples)
 
 
 def test_the_printed_remedies_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,16 +9,22 @@ from cloze.remote_files import PathOrUrl
 _SHOWN_ERRORS = 10
 
 
+class MissingLabelError(InputError):
+    """A row has no label, or a placeholder for one."""
+
+
 class BadRows:
     """Errors of rows: the first ten, and their number."""
 
     def __init__(self) -> None:
         self.count = 0
+        self._unlabeled = 0
         self._first: list[InputError] = []
 
     def add(self, error: InputError) -> None:
         """Count an error, and keep it if it is among the first."""
         self.count += 1
+        self._unlabeled += isinstance(error, MissingLabelError)
         if len(self._first) < _SHOWN_ERRORS:
             self._first.append(error)
 
@@ -39,10 +45,12 @@ class BadRows:
             what = f"{self.count:,} of {rows:,} rows are left out: {self.describe()}"
             warnings.warn(DataWarning(f"{place_of(path)}: {what}"), stacklevel=2)
 
-    def as_error(self, remedy: str | None = None) -> InputError:
-        """Return one error for all of them, with a remedy if they have none."""
+    def as_error(self, remedy: str | None = None, *, rows: int | None = None) -> InputError:
+        """Return one error for all of them, with a remedy if they have none, or if none of so many rows has a label."""
         first = self._first[0]
         first.remedy = first.remedy or remedy
+        if self._unlabeled == rows:
+            first.remedy = "No row has a label, to learn from or to score with; cloze predict needs none"
         if self.count == 1:
             return first
         told = self.describe().removeprefix(f"{first.what}: ")

@@ -129,11 +129,11 @@ def parse_rows(
         raise errors.as_error() from error
     if errors.count:
         can_be_skipped = has_flag and errors.count < rows
-        raise errors.as_error("--skip-bad-rows leaves out such rows" if can_be_skipped else None)
+        raise errors.as_error("--skip-bad-rows leaves out such rows" if can_be_skipped else None, rows=rows)
     if not rows:
         raise InputError("holds no rows", where=path)
     if left_out.count == rows:
-        raise left_out.as_error()
+        raise left_out.as_error(rows=rows)
     left_out.warn(path, rows)
 
 

@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 
 from cloze.data.json_rows import as_text
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.labels import MissingLabelError
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
 from cloze.tasks.task import Task
 from cloze.tasks.texts import Columns, LabeledRows, LabeledText, read_texts
 
 ENTAILMENT = ("entailment", "not_entailment")
-_NO_LABEL = ("-", "-1")  # of MNLI's annotators, and of test sets on the Hugging Face Hub
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +61,6 @@ class GlueClassification(GlueTexts, SequenceClassification):
 
     def check_label(self, label: str, where: str) -> str:
         """Return the class of a label, which may be its number."""
-        if label in _NO_LABEL:
-            what = f"unknown label {label!r}, which stands for none"
-            raise MissingLabelError(what, where=where, remedy="--missing-labels drop leaves out such rows")
         return super().check_label(self._label_name(label), where)
 
     def from_json(self, values: Mapping[str, Any]) -> ClassPrediction:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Literal, TypeAlias
 
-from cloze.errors import DataWarning, InputError
+from cloze.errors import DataWarning
 
 MissingLabels: TypeAlias = Literal["refuse", "drop"]
 
@@ -33,13 +33,11 @@ PLACEHOLDERS = frozenset(
     ]
 )
 """Texts that programs write for a missing value; pandas reads them as one."""
+DASHES = frozenset(["-", "--", "\N{EN DASH}", "\N{EM DASH}"])
+"""Labels that annotators write where they do not agree, as in SNLI."""
 _NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _TRUTH_VALUES = ("true", "false")
 _SHOWN_CLASSES = 20
-
-
-class MissingLabelError(InputError):
-    """A row has no label, or a placeholder for one."""
 
 
 def merge_labels(labels: Iterable[str]) -> dict[str, str]:
@@ -63,6 +61,40 @@ def find_class(label: str, classes: Sequence[str]) -> str | None:
         return label
     equal = [name for name in classes if _value(name) == _value(label)]
     return equal[0] if len(equal) == 1 else None
+
+
+def stands_for_none(label: str) -> bool:
+    """Return whether a label that is no class stands for none: a dash, or -1, which test sets of the Hub have."""
+    return label in DASHES or _value(label) == -1
+
+
+def find_labels_for_none(labels: Iterable[str]) -> list[str]:
+    """Return the labels that stand for none beside the others: dashes, and -1 beside names or numbers over 1.
+
+    Beside 1, 0 or negative numbers -1 is a class; so are all labels if one of them begins with a plus sign.
+
+    >>> find_labels_for_none(["-", "no", "yes"]), find_labels_for_none(["-1", "0", "2"])
+    (['-'], ['-1'])
+    >>> find_labels_for_none(["-", "+"]), find_labels_for_none(["-1", "0", "1"]), find_labels_for_none(["-1"])
+    ([], [], ['-1'])
+    """
+    labels = set(labels)
+    found = {label for label in labels if stands_for_none(label)}
+    numbers = [Decimal(label) for label in labels - found if _NUMERAL.fullmatch(label)]
+    if any(label.startswith("+") for label in labels):
+        return []
+    if len(numbers) == len(labels - found) and numbers and (min(numbers) < 0 or max(numbers) <= 1):
+        found &= DASHES
+    return sorted(found)
+
+
+def warn_of_minus_one(labels: Iterable[str], where: str, task: str) -> None:
+    """Warn of the classes -1, 0 and 1, which may be two and labels that stand for none."""
+    values = {_value(label) for label in labels}
+    if -1 in values and 0 in values and values <= {-1, 0, 1}:
+        what = "-1 is a class beside 0 and 1"
+        remedy = f"""If it stands for no label, say --missing-labels drop --set '{task}.labels=["0", "1"]'"""
+        warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
 
 def _value(label: str) -> object:

@@ -6,7 +6,7 @@ Shapes: B sequences, C classes.
 import json
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from cloze.data.bad_rows import MissingLabelError
 from cloze.data.json_rows import as_text, parse_list
 from cloze.data.table_files import Column
 from cloze.data.tables import Row
@@ -23,7 +24,7 @@ from cloze.metrics.breakdown import Breakdown, label_breakdown
 from cloze.metrics.classification import multilabel_scores
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
-from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, warn_of_similar_classes
+from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, warn_of_similar_classes
 from cloze.tasks.losses import sigmoid
 from cloze.tasks.registry import register_task
 from cloze.tasks.task import check_unique, unknown_label
@@ -120,9 +121,8 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         for name, value, flag in zip(names, values, flags, strict=True):
             if flag is None:
                 what = f"{name!r} is {value!r}, not 0 or 1"
-                raise (MissingLabelError if str(value) in ("", *PLACEHOLDERS) else InputError)(
-                    what, where=row.where
-                )
+                is_missing = str(value) in ("", *PLACEHOLDERS) or stands_for_none(str(value))
+                raise (MissingLabelError if is_missing else InputError)(what, where=row.where)
         return [name for name, flag in zip(names, flags, strict=True) if flag]
 
     def _join(self, labels: Sequence[str], row: Row) -> str:
@@ -136,6 +136,10 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
     def _split_labels(self, example: LabeledText) -> frozenset[str]:
         labels = (label.strip() for label in (example.label or "").split(self.separator))
         return frozenset(label for label in labels if label)
+
+    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Return examples with labels; those that stand for none beside the others are missing ones."""
+        return self.labeled_examples(examples, self._split_labels)
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
         """Return the task with the labels of the examples."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.data.bad_rows import MissingLabelError
 from cloze.data.table_files import Column
 from cloze.data.tables import Row, parse_rows
 from cloze.errors import InputError
@@ -22,7 +23,7 @@ from cloze.models.heads import BertForMultipleChoice
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
-from cloze.tasks.labels import MissingLabelError
+from cloze.tasks.labels import stands_for_none
 from cloze.tasks.losses import cross_entropy, softmax
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswer
@@ -106,7 +107,7 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
                 name = self.read_label(row, label)
                 if (number := _INDEX.fullmatch(name)) is None or int(number[1]) >= len(choices):
                     what = f"label {name!r} is not the number of a choice"
-                    kind = MissingLabelError if name == "-1" else InputError  # -1 in test sets of the Hub
+                    kind = MissingLabelError if stands_for_none(name) else InputError
                     raise kind(what, where=row.where, remedy=f"There are {len(choices)}, counted from 0")
                 index = int(number[1])
             return ChoiceQuestion(row.text(prompt), choices, index, row.where, row=row.number)

@@ -6,7 +6,7 @@ Shapes: B sequences, C classes.
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -25,7 +25,7 @@ from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
 from cloze.tasks.losses import cross_entropy, softmax
 from cloze.tasks.task import check_unique, unknown_label
 from cloze.tasks.task_batch import Outputs, Scores, TaskBatch, WrongAnswer
-from cloze.tasks.texts import LabeledText, TextTask
+from cloze.tasks.texts import LabeledRows, LabeledText, TextTask
 from cloze.training.metric_sums import MetricSums
 
 _MANY_CLASSES = 20
@@ -136,6 +136,11 @@ class SequenceClassification(TextTask[ClassPrediction]):
         if name is None:
             raise unknown_label(label, self.labels, where)
         return name
+
+    def with_plain_labels(self, examples: Iterator[LabeledText]) -> Iterator[LabeledText]:
+        """Return examples with classes; labels that stand for none beside the others are missing ones."""
+        assert isinstance(self, LabeledRows)
+        return self.labeled_examples(examples, lambda example: [example.label or ""])
 
     @property
     def class_names(self) -> tuple[str, ...]:

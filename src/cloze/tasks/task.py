@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.data.bad_rows import MissingLabelError
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.metrics.breakdown import Breakdown
@@ -19,6 +20,7 @@ from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl
+from cloze.tasks.labels import stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
 from cloze.tasks.task_batch import Array, FeatureT, Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
@@ -419,6 +421,9 @@ def check_unique(labels: Sequence[str]) -> None:
 
 
 def unknown_label(label: str | None, labels: Sequence[str], where: str, *, kind: str = "label") -> InputError:
-    """Return the error for a label that the task does not have."""
+    """Return the error for a label that the task does not have, which may stand for none."""
+    if kind == "label" and stands_for_none(label or ""):
+        what = f"unknown label {label!r}, which stands for none"
+        return MissingLabelError(what, where=where, remedy="--missing-labels drop leaves out such rows")
     some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
     return InputError(f"unknown {kind} {label!r}", where=where, remedy=f"The {kind}s are {some}")

@@ -104,9 +104,13 @@ class ScoreScale:
         return (replace(example, label=(example.label or "").replace(",", ".")) for example in all_examples)
 
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
-        """Refuse examples whose score is missing or no number."""
-        for example in examples:
-            parse_score(example)
+        """Refuse examples whose score is missing or no number, and a test set of the Hub, whose scores are all -1."""
+        scores = {parse_score(example) for example in examples}
+        if scores == {-1.0} and (self.minimum is None or self.minimum > -1):
+            remedy = "Such a test set can only be predicted: cloze predict"
+            raise InputError(
+                "every score is -1, which stands for none", where=source_of(examples[0].where), remedy=remedy
+            )
 
     @property
     def scale(self) -> tuple[float, float]:

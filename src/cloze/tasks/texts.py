@@ -6,7 +6,7 @@ Shapes: B sequences.
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -15,16 +15,24 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.data.bad_rows import BadRows, MissingLabelError
 from cloze.data.json_rows import as_text
 from cloze.data.table_files import Column, NoColumnError, is_table
 from cloze.data.tables import Row, parse_rows
 from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import DataWarning, InputError
+from cloze.memory_file import source_of
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.features import LongTexts, Target, TextFeature, encode_text, pack
-from cloze.tasks.labels import PLACEHOLDERS, MissingLabelError, MissingLabels
+from cloze.tasks.labels import (
+    DASHES,
+    PLACEHOLDERS,
+    MissingLabels,
+    find_labels_for_none,
+    warn_of_minus_one,
+)
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
@@ -134,7 +142,7 @@ class LabeledRows:
     """Mixin for tasks on tables with labels: settings for rows that cannot be used."""
 
     missing_labels: MissingLabels = "refuse"
-    """Refuse rows whose label is empty or a placeholder such as nan, or drop and count them."""
+    """Refuse rows whose label is empty or a placeholder such as nan or -, or drop and count them."""
     skip_bad_rows: bool = False
     """Leave out and count rows that cannot be read, instead of refusing the file."""
 
@@ -155,7 +163,8 @@ class LabeledRows:
             raise InputError(what, where=row.where, remedy="The task multi-label learns lists of labels")
         is_null = value is None or (isinstance(value, float) and math.isnan(value))
         label = "" if is_null else row.text(column).strip()
-        if not label or (label in PLACEHOLDERS and label not in (labels or ())):
+        placeholders = PLACEHOLDERS if labels is not None else PLACEHOLDERS | DASHES
+        if not label or (label in placeholders and label not in (labels or ())):
             name = row.names.get(column, column)
             what = (
                 f"the cell {name!r} is empty"
@@ -167,6 +176,42 @@ class LabeledRows:
                 remedy += f'; if it is a class, name all: --set {self.name}.labels=["…", "{label}"]'
             raise MissingLabelError(what, where=row.where, remedy=remedy)
         return self.check_label(label, row.where)
+
+    def labeled_examples(
+        self, examples: Iterator[LabeledText], labels_of: Callable[[LabeledText], Iterable[str]]
+    ) -> Iterator[LabeledText]:
+        """Return the examples of a file without those whose labels stand for none beside the others of the file.
+
+        Args:
+            examples: of all rows; those of a task with labels of its own are checked row by row.
+            labels_of: returns the labels of an example.
+
+        Raises:
+            InputError: there are such labels, and they are not to be dropped; or there are no others.
+        """
+        assert isinstance(self, Task)
+        if self.class_names:
+            return examples
+        read = list(examples)
+        labels = {label for example in read for label in labels_of(example)}
+        where = source_of(read[0].where)
+        found = find_labels_for_none(labels)
+        if not found:
+            warn_of_minus_one(labels, where, self.name)
+            return iter(read)
+        named = f"""name all: --set '{self.name}.labels=["…", "{found[0]}"]'"""
+        remedy = f"--missing-labels drop leaves out such rows; if it is a class, {named}"
+        missing, kept = BadRows(), []
+        for example in read:
+            if label := next((label for label in labels_of(example) if label in found), None):
+                what = f"the label is {label!r}, which stands for none"
+                missing.add(MissingLabelError(what, where=example.where, remedy=remedy))
+            else:
+                kept.append(example)
+        if not (kept and self.errors_left_out):
+            raise missing.as_error(rows=len(read))
+        missing.warn(where, len(read))
+        return iter(kept)
 
 
 @dataclass(frozen=True, kw_only=True)
