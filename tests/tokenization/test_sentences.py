@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from random import Random
 from time import process_time
 
 import pytest
@@ -96,6 +97,35 @@ def test_spans_are_ordered_and_leave_out_only_white_space(text, language):
         assert text[start:next_end] == text[start:next_end].strip()
         end = next_end
     assert text[end:].strip() == ""
+
+
+# fmt: off
+_SPACES = (
+    " ", "\n", "\n\n", "\n\n\n", "\r\n", "\r\n\r\n", "\r\r", "\t", "\n\t\n", " \n \n ", "\v", "\f",
+    "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u2029", "\u202f", "\u3000",
+)
+_WORDS = (
+    "She", "came", "late.", "Why?", "“No", "yes.”", "(He", "left.)", "3.", "Dr.", "。", "你好", "।", "über", "!", "[2]",
+)
+# fmt: on
+
+
+@pytest.mark.protected
+@pytest.mark.parametrize("language", ["en", "fr", "hi", "zh"])
+@pytest.mark.parametrize("space", ["\n\n", "\r\n\r\n", " \n \n ", "\u2029", None], ids=repr)
+def test_long_texts_of_all_kinds_of_white_space_keep_their_words(space, language):
+    random = Random(f"{space}{language}")
+    spaces = random.sample(_SPACES, 3) if space is None else [space, " "]
+    words = [random.choice(_WORDS) for _ in range(5000)]
+    text = "".join(word + random.choice(spaces) for word in words)
+    spans = sentence_spans(text, language=language)
+    sentences = [text[start:end] for start, end in spans]
+    assert "".join(
+        character for sentence in sentences for character in sentence if not character.isspace()
+    ) == "".join(words)
+    assert all(sentence == sentence.strip() for sentence in sentences)
+    assert not any(text[end - 1].isalpha() and text[end].isalpha() for _, end in spans)
+    assert spans == sorted(spans)
 
 
 @given(text=TEXTS)

@@ -163,6 +163,7 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
                 continue
             if has_marks:
                 stop = _include_marks(text, stop, end, language)
+        stop = start + len(text[start:stop].rstrip())  # a blank segment leaves the space before it
         sentence = text[start:stop].lstrip()
         if len(sentence) <= _MAX_NUMBER_CHARACTERS and end < len(text) and _NUMBER.fullmatch(sentence):
             continue  # the number of a list item
@@ -176,9 +177,23 @@ def _spans(text: str, language: str, splitter: str | None) -> list[Span]:
 
 
 def _segments(masked: str, language: str) -> Iterator[str]:
-    """Yield the sentences of sentencex with the white space after them."""
+    """Yield the sentences of sentencex with the white space after them; they add up to the text.
+
+    sentencex leaves out a blank line about every 10,000 characters. What it leaves out is a segment of its own, and a
+    sentence that is not where the last one ended goes with the next.
+    """
+    position = 0
     for part in _parts(masked) if any(stop in masked for stop in _WIDE_STOPS) else (masked,):
-        yield from sentencex.segment(language, part)
+        for segment in sentencex.segment(language, part):
+            start = masked.find(segment, position)
+            if start < 0 or masked[position:start].strip():
+                continue
+            if start > position:
+                yield masked[position:start]
+            yield segment
+            position = start + len(segment)
+    if position < len(masked):
+        yield masked[position:]
 
 
 def _parts(masked: str) -> Iterator[str]:
