@@ -4,12 +4,13 @@ Rows may be dicts, tuples, pandas, `datasets` or Arrow tables, or dicts of colum
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from cloze.arguments import check_text, describe, is_missing, iterate
+from cloze.data.class_names import KeepsNumbers, find_class_names, keep_no_numbers, name_classes
 from cloze.errors import InputError
 
 
@@ -18,11 +19,16 @@ def is_table(data: object) -> bool:
     return isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
 
 
-def iterate_rows(data: Any, name: str) -> Iterator[Any]:
+def iterate_rows(data: Any, name: str, keeps_numbers: KeepsNumbers = keep_no_numbers) -> Iterator[Any]:
     """Yield the rows of data, dicts for those of a table, as they are in other collections.
 
+    Args:
+        data: the data.
+        name: name of the argument, for messages.
+        keeps_numbers: tells which columns of named classes are read as numbers.
+
     Raises:
-        InputError: the data have no rows, or no order.
+        InputError: the data have no rows, or no order; or the number of a class has no name.
     """
     if isinstance(data, Mapping) and data and all(hasattr(part, "column_names") for part in data.values()):
         first = next(iter(data))
@@ -30,10 +36,10 @@ def iterate_rows(data: Any, name: str) -> Iterator[Any]:
         raise InputError(what, where=name, remedy=f"Give one of them, as in {name}[{first!r}]")
     if isinstance(data, Mapping):
         return _rows_of_columns(data, name)
-    if hasattr(data, "column_names") and hasattr(data, "to_pylist"):  # Arrow
-        return iter(data.to_pylist())
+    if hasattr(data, "to_pylist") and hasattr(data, "schema"):  # Arrow
+        return _with_class_names(data.to_pylist(), data, name, keeps_numbers)
     if hasattr(data, "column_names") and hasattr(data, "features"):  # datasets
-        return map(_ClassNames(data.features or {}), data)
+        return _with_class_names(data, data, name, keeps_numbers)
     if hasattr(data, "columns") and hasattr(data, "to_dict"):  # pandas
         names = [str(column) for column in data.columns]
         return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
@@ -76,6 +82,15 @@ def to_text_rows(texts: Any, name: str) -> Iterator[str]:
         yield json.dumps({"text": checked}, ensure_ascii=False)
 
 
+def _with_class_names(
+    rows: Iterable[Mapping[str, Any]], table: Any, name: str, keeps_numbers: KeepsNumbers
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table with the names of classes for their numbers."""
+    class_names = find_class_names(table, keeps_numbers)
+    for number, row in enumerate(rows):
+        yield name_classes(row, class_names, f"{name}[{number}]")
+
+
 def _rows_of_columns(data: Mapping[Any, Any], name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a dict of columns, which must have equal lengths."""
     columns = {
@@ -86,27 +101,6 @@ def _rows_of_columns(data: Mapping[Any, Any], name: str) -> Iterator[dict[str, A
         raise InputError(what, where=name, remedy="Give columns of equal length")
     for cells in zip(*columns.values(), strict=True):
         yield dict(zip(columns, cells, strict=True))
-
-
-class _ClassNames:
-    """Replaces the numbers of classes in a row of `datasets` by their names, and -1, its missing class, by None."""
-
-    def __init__(self, features: Mapping[str, Any]) -> None:
-        self._names: dict[str, Sequence[str]] = {}
-        for column, feature in features.items():
-            names = getattr(feature, "names", getattr(getattr(feature, "feature", None), "names", None))
-            if names is not None:
-                self._names[column] = names
-
-    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return {column: self._named(cell, self._names.get(column)) for column, cell in row.items()}
-
-    def _named(self, cell: Any, names: Sequence[str] | None) -> Any:
-        if names is None or cell is None or isinstance(cell, str):
-            return cell
-        if isinstance(cell, Iterable):
-            return [self._named(item, names) for item in cell]
-        return None if cell == -1 else names[cell]
 
 
 def _cell(value: Any) -> Any:

@@ -1,11 +1,12 @@
 """Open a table by its name: TSV, CSV, JSON, Parquet or Arrow, and find its columns."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cloze.data.class_names import KeepsNumbers, find_class_names, name_classes
 from cloze.data.compression import COMPRESSED
 from cloze.data.delimited import NAMED_SEPARATOR, QuotationMarks, find_separator, split_cells, split_rows
 from cloze.data.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
@@ -78,11 +79,18 @@ def open_table(
     columns: Sequence[Column],
     is_optional: Callable[[str], bool],
     header: Sequence[str] | None,
+    keeps_numbers: KeepsNumbers,
 ) -> tuple[Iterator[tuple[Any, str]], Callable[[Any, str], Mapping[str, Any]]]:
     """Return the raw rows of a table with their places, and a function from these to cells by column."""
     extension = extension_of(path)
     if extension in (_PARQUET, _ARROW):
-        return _arrow_rows(path, columns, is_optional), lambda cells, where: cells
+        from cloze.data.arrow_files import read_schema
+
+        check_file(path)
+        schema = read_schema(str(path))
+        class_names = find_class_names(schema, keeps_numbers)
+        rows = _arrow_rows(path, schema.names, columns, is_optional)
+        return rows, lambda cells, where: name_classes(cells, class_names, where)
     if extension in _JSON:
         return read_json(path), as_object
     if extension not in _EXTENSIONS:
@@ -128,13 +136,12 @@ def open_delimited(
 
 
 def _arrow_rows(
-    path: PathOrUrl, columns: Sequence[Column], is_optional: Callable[[str], bool]
+    path: PathOrUrl, names: Iterable[str], columns: Sequence[Column], is_optional: Callable[[str], bool]
 ) -> Iterator[RawRow]:
     """Yield the cells of these columns of a Parquet or Arrow file, without those of the others."""
-    from cloze.data.arrow_files import longest_cell, read_batches, read_schema
+    from cloze.data.arrow_files import longest_cell, read_batches
 
-    check_file(path)
-    names = dict.fromkeys(read_schema(str(path)).names)
+    names = dict.fromkeys(names)
     wanted = [find_column(names, column, f"{path}:1") for column in columns]
     wanted += [name for name in filter(is_optional, names) if name not in wanted]
     number = 0

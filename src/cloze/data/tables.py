@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cloze.data.bad_rows import BadRows
+from cloze.data.class_names import KeepsNumbers, keep_no_numbers
 from cloze.data.json_rows import as_text, parse_list
 from cloze.data.table_files import CellCountError, Column, NoColumnError, find_column, open_table
 from cloze.errors import InputError
@@ -62,10 +63,17 @@ def read_rows(
     is_optional: Callable[[str], bool] = lambda name: False,
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
+    keeps_numbers: KeepsNumbers = keep_no_numbers,
 ) -> Iterator[Row]:
     """Yield the rows of a table, one at a time, as `parse_rows` does."""
     return parse_rows(
-        path, columns, lambda row: row, is_optional=is_optional, header=header, skip_broken=skip_broken
+        path,
+        columns,
+        lambda row: row,
+        is_optional=is_optional,
+        header=header,
+        skip_broken=skip_broken,
+        keeps_numbers=keeps_numbers,
     )
 
 
@@ -78,6 +86,7 @@ def parse_rows(
     header: Sequence[str] | None = None,
     skip_broken: bool = False,
     leave_out: tuple[type[InputError], ...] | None = None,
+    keeps_numbers: KeepsNumbers = keep_no_numbers,
 ) -> Iterator[Parsed]:
     """Yield what `parse` returns for each row of a table, one at a time.
 
@@ -91,11 +100,12 @@ def parse_rows(
         header: the names of the columns of a TSV whose first line is a row.
         skip_broken: leave out rows that have more or fewer cells than there are columns, if they are few.
         leave_out: kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it.
+        keeps_numbers: tells which columns of classes that Parquet and Arrow name are read as numbers.
 
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
-    raw_rows, to_cells = open_table(path, columns, is_optional, header)
+    raw_rows, to_cells = open_table(path, columns, is_optional, header, keeps_numbers)
     errors, left_out = BadRows(), BadRows()
     has_flag = leave_out is not None
     leave_out = (*(leave_out or ()), *([CellCountError] if skip_broken else []))

@@ -11,7 +11,7 @@ from cloze.tasks.sentence_vectors import SentenceVectors
 from cloze.tasks.sequence_classification import SequenceClassification
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
-from cloze.tasks.texts import CustomTexts, LabeledText
+from cloze.tasks.texts import Columns, CustomTexts, LabeledText
 
 
 @register_task("classification")
@@ -69,6 +69,11 @@ class CustomMultipleChoice(MultipleChoice):
     choice_columns: tuple[str, ...] = ()
     """One column per choice, as in TSV and CSV, instead of `choices_column`."""
     label_column: str = "label"
+
+    @property
+    def table_columns(self) -> Columns:
+        """The columns of the prompt and the label."""
+        return Columns(self.text_column, label=self.label_column)
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[ChoiceQuestion]:
         """Read the rows of a table."""

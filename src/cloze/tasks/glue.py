@@ -25,6 +25,11 @@ class GlueTexts(LabeledRows):
     columns: ClassVar[Columns]
     data_format: ClassVar[str] = "GLUE's TSV; also JSON lines or Parquet"
 
+    @property
+    def table_columns(self) -> Columns:
+        """The columns of the texts and the label."""
+        return self.columns
+
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[LabeledText]:
         """Read the rows of a table."""
         return self.read_table(path, labeled=labeled)
@@ -47,6 +52,7 @@ class GlueTexts(LabeledRows):
             skip_broken=skip_broken,
             read_label=self.read_label,
             leave_out=self.errors_left_out,
+            keeps_numbers=self.keeps_numbers,
         )
         return self.with_plain_labels(examples) if labeled else examples
 

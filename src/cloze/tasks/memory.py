@@ -36,7 +36,7 @@ def as_file(
     Raises:
         InputError: a row is of another kind, or there are no rows.
     """
-    rows = list(iterate_rows(data, name))
+    rows = list(iterate_rows(data, name, task.keeps_numbers))
     if not rows:
         raise InputError("holds no rows", where=name)
     if not labeled:

@@ -27,7 +27,7 @@ from cloze.tasks.labels import stands_for_none
 from cloze.tasks.losses import cross_entropy, softmax
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswer
-from cloze.tasks.texts import LabeledRows
+from cloze.tasks.texts import Columns, LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
 
@@ -74,6 +74,11 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
     long_texts: LongTexts = "truncate"
     """Truncate long texts, or read the prompt in windows and average their scores."""
 
+    @property
+    def table_columns(self) -> Columns:
+        """The columns of the prompt and the label."""
+        return Columns("prompt")
+
     def read_table(
         self,
         path: PathOrUrl,
@@ -113,7 +118,14 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
             return ChoiceQuestion(row.text(prompt), choices, index, row.where, row=row.number)
 
         wanted = [prompt, *columns, *([] if label is None else [label])]
-        return parse_rows(path, wanted, parse, header=header, leave_out=self.errors_left_out)
+        return parse_rows(
+            path,
+            wanted,
+            parse,
+            header=header,
+            leave_out=self.errors_left_out,
+            keeps_numbers=self.keeps_numbers,
+        )
 
     def split_group(self, example: ChoiceQuestion) -> Hashable:
         """Return prompt and choices, so that duplicates are all in the training or all in the dev data."""

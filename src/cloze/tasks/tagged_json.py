@@ -16,6 +16,7 @@ from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 from cloze.data.bad_rows import BadRows
+from cloze.data.class_names import find_class_names
 from cloze.data.files import Line, check_file
 from cloze.data.json_rows import as_object, read_json
 from cloze.data.table_files import open_delimited
@@ -82,13 +83,15 @@ class JsonTagReader:
 
         check_file(path)
         schema = read_schema(str(path))
-        metadata = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-        features = metadata.get("info", {}).get("features", {})
-        names = {name: _class_names(features.get(name)) for name in filter(self._may_be_tags, schema.names)}
+        class_names = find_class_names(schema)
+        names = {name: class_names.get(name, ()) for name in filter(self._may_be_tags, schema.names)}
         columns = find_word_columns(schema.names)
         known = {"text", *_TOKENS, *_SPANS, *names, *([columns.word, columns.sentence] if columns else ())}
         wanted = [name for name in schema.names if name in known]
-        rows = ((row.cells, row.where) for row in read_rows(path, wanted or ["tokens"]))
+        rows = (
+            (row.cells, row.where)
+            for row in read_rows(path, wanted or ["tokens"], keeps_numbers=lambda name, _: name in names)
+        )
         return replace(self, names_of_field=names)._read(path, rows)
 
     def read_table(self, path: PathOrUrl, lines: Iterable[Line]) -> Iterator[TaggedText]:
@@ -278,15 +281,6 @@ def _columns_of_words(row: Any) -> WordColumns | None:
         return None
     is_text = columns.word.lower() == "text" and not columns.tags
     return None if is_text or any(isinstance(row[name], list) for name in columns.tags) else columns
-
-
-def _class_names(feature: Any) -> tuple[str, ...]:
-    """Return the names of the classes in a feature of the library `datasets`, or in the feature of its items."""
-    if isinstance(feature, list):
-        return _class_names(feature[0]) if feature else ()
-    if not isinstance(feature, Mapping):
-        return ()
-    return tuple(feature.get("names") or ()) or _class_names(feature.get("feature"))
 
 
 def _only_text(data: Mapping[str, Any]) -> Any:

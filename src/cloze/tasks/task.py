@@ -134,6 +134,10 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         return label
 
+    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether a column of classes with these names is read as the numbers of the classes."""
+        return False
+
     def with_plain_labels(self, examples: Iterator[ExampleT]) -> Iterator[ExampleT]:
         """Return the labeled examples of a file with labels in one notation, which all of them together show.
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.bad_rows import BadRows, MissingLabelError
+from cloze.data.class_names import KeepsNumbers, keep_no_numbers
 from cloze.data.json_rows import as_text
 from cloze.data.table_files import Column, NoColumnError, is_table
 from cloze.data.tables import Row, parse_rows
@@ -30,6 +31,7 @@ from cloze.tasks.labels import (
     DASHES,
     PLACEHOLDERS,
     MissingLabels,
+    find_class,
     find_labels_for_none,
     warn_of_minus_one,
 )
@@ -153,6 +155,21 @@ class LabeledRows:
             return (InputError,)
         return (MissingLabelError,) if self.missing_labels == "drop" else ()
 
+    @property
+    def table_columns(self) -> Columns:
+        """The columns of the texts and the label."""
+        raise NotImplementedError
+
+    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether a column has labels that are numbers, as choices are, or has no name of the task's labels."""
+        label, flags = self.table_columns.label, self.table_columns.flags
+        labels: Sequence[str] | None = getattr(self, "labels", None)
+        if column not in flags and column not in ([label] if isinstance(label, str) else label):
+            return False
+        if column in flags or labels is None:
+            return True
+        return bool(labels) and all(find_class(name, labels) is None for name in names)
+
     def read_label(self, row: Row, column: Column) -> str:
         """Return the label of a row, as the task names it."""
         assert isinstance(self, Task)
@@ -250,6 +267,7 @@ class CustomTexts(LabeledRows):
             needs_texts=needs_texts,
             read_label=self.read_label,
             leave_out=self.errors_left_out,
+            keeps_numbers=self.keeps_numbers,
         )
         return self.checked(examples, needs_texts=needs_texts)
 
@@ -295,11 +313,12 @@ def read_texts(
     skip_broken: bool = False,
     read_label: Callable[[Row, Column], str] = Row.required,
     leave_out: tuple[type[InputError], ...] | None = None,
+    keeps_numbers: KeepsNumbers = keep_no_numbers,
 ) -> Iterator[LabeledText]:
     """Read the rows of a table; without labels and pairs also the lines of plain text.
 
-    `header`, `skip_broken` and `leave_out` are those of `parse_rows`. `read_label` returns the text of a label. Without
-    `needs_texts` the table may lack columns of texts that have one name, which are empty then.
+    `header`, `skip_broken`, `leave_out` and `keeps_numbers` are those of `parse_rows`. `read_label` returns the text of
+    a label. Without `needs_texts` the table may lack columns of texts that have one name, which are empty then.
     """
     if not (labeled or columns.pair or is_table(path)):
         lines = enumerate(read_texts_of_lines(path, columns.text), 1)
@@ -331,6 +350,7 @@ def read_texts(
         header=header,
         skip_broken=skip_broken,
         leave_out=leave_out,
+        keeps_numbers=keeps_numbers,
     )
 
 

@@ -1,0 +1,122 @@
+"""The names of classes that `datasets` keeps beside their numbers: in files and in memory, for all tasks."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from cloze.errors import DataWarning, InputError
+from cloze.tasks.custom import Classification, CustomMultipleChoice, Ranking, Regression
+from cloze.tasks.memory import as_file
+from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.registry import find_task
+from cloze.tasks.task import AnyTask
+
+KINDS = ["parquet", "arrow", "table", "datasets", "numpy", "streamed"]
+PAIRS = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"]}
+
+
+def named(kind: str, folder: Path, label: Sequence[Any], names: Sequence[str], **columns: Any) -> Any:
+    """Return columns and the numbers of classes with their names, in memory or in a file of a kind."""
+    feature: Any = datasets.ClassLabel(names=list(names))
+    if isinstance(label[0], list):
+        feature = datasets.Sequence(feature)
+    data = datasets.Dataset.from_dict({**(columns or PAIRS), "label": [0] * len(label)})
+    plain = data.features
+    data = datasets.Dataset.from_dict(
+        {**(columns or PAIRS), "label": label}, features=datasets.Features({**plain, "label": feature})
+    )
+    table = data.data.table
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, folder / "a.parquet")
+    elif kind == "arrow":
+        with pyarrow.ipc.new_stream(str(folder / "a.arrow"), table.schema) as writer:
+            writer.write_table(table)
+    in_memory = {
+        "table": table,
+        "datasets": data,
+        "numpy": data.with_format("numpy"),
+        "streamed": data.to_iterable_dataset(),
+    }
+    return in_memory.get(kind, folder / f"a.{kind}")
+
+
+def labels_of(task: AnyTask, data: Any) -> list[Any]:
+    task, file = (task, data) if isinstance(data, Path) else as_file(task, data, "train")
+    return [example.label for example in task.examples(file)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_are_the_classes_where_a_task_has_classes(tmp_path, kind):
+    data = named(kind, tmp_path, [0, 1, 0], ["yes", "no"])
+    assert labels_of(Classification(), data) == ["yes", "no", "yes"]
+    assert labels_of(Classification(labels=("no", "yes")), data) == ["yes", "no", "yes"]
+    assert labels_of(Classification(labels=("0", "1")), data) == [
+        "0",
+        "1",
+        "0",
+    ]  # of a model that learned numbers
+    assert labels_of(Regression(), data) == ["0", "1", "0"]
+    assert labels_of(Ranking(text_column="text", pair_column="pair"), data) == ["0", "1", "0"]
+    lists = named(kind, tmp_path, [[0, 1], [1], []], ["yes", "no"])
+    assert labels_of(MultiLabel(label_column="label"), lists) == ["yes,no", "no", ""]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "datasets"])
+def test_tasks_with_known_labels_read_names_or_numbers(tmp_path, kind):
+    sentences = {"sentence": ["a", "b"]}
+    data = named(kind, tmp_path, [0, 1], ["negative", "positive"], **sentences)
+    assert labels_of(find_task("sst2")(), data) == ["0", "1"]
+    pairs = {"sentence1": ["a", "b"], "sentence2": ["c", "d"]}
+    data = named(kind, tmp_path, [0, 1], ["not_entailment", "entailment"], **pairs)  # not GLUE's order
+    assert labels_of(find_task("rte")(), data) == ["not_entailment", "entailment"]
+    choices = {"prompt": ["a", "b"], "choices": [["c", "d"], ["e", "f"]]}
+    data = named(kind, tmp_path, [1, 0], ["A", "B"], **choices)
+    assert labels_of(CustomMultipleChoice(), data) == [1, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("names", [["yes", "no"], ["0", "1"], ["-1", "1"]])
+def test_minus_one_is_no_class_beside_names(tmp_path, kind, names):
+    data = named(kind, tmp_path, [0, -1, 1], names)
+    with pytest.raises(InputError, match="--missing-labels drop leaves out such rows"):
+        labels_of(Classification(), data)
+    with pytest.warns(DataWarning, match="1 of 3 rows are left out"):
+        assert labels_of(Classification(missing_labels="drop"), data) == names
+    with pytest.raises(InputError, match="No row has a label"):
+        labels_of(Classification(), named(kind, tmp_path, [-1, -1], names, text=["a", "b"]))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "table"])
+def test_numbers_without_a_name_are_refused(tmp_path, kind):
+    table = named("table", tmp_path, [0, 1, 1], ["yes", "no"])
+    table = table.set_column(2, "label", pyarrow.array([0, 7, -2]))
+    table = table.replace_schema_metadata(named("table", tmp_path, [0, 1, 1], ["yes", "no"]).schema.metadata)
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    elif kind == "arrow":
+        with pyarrow.ipc.new_stream(str(tmp_path / "a.arrow"), table.schema) as writer:
+            writer.write_table(table)
+    data = table if kind == "table" else tmp_path / f"a.{kind}"
+    with pytest.raises(InputError, match=r"'label' holds the number 7, and there are 2 names of classes"):
+        labels_of(Classification(), data)
+
+
+@pytest.mark.parametrize(
+    "metadata", ["no JSON", "[]", json.dumps({"info": 3}), json.dumps({"info": {"features": [1]}})]
+)
+def test_metadata_of_another_form_are_ignored(tmp_path, metadata):
+    table = pyarrow.table({"text": ["a", "b"], "label": [0, 1]}).replace_schema_metadata(
+        {"huggingface": metadata}
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    assert (
+        labels_of(Classification(), tmp_path / "a.parquet")
+        == labels_of(Classification(), table)
+        == ["0", "1"]
+    )
