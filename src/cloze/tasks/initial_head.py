@@ -39,8 +39,11 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
     stored = load_task(directory)
     with torch.device("meta"):
         encoder = build_encoder(load_config(directory))
-        model_class = type(stored[0].head(encoder)) if stored else find_model_class(directory)
         head_class = type(task.head(encoder))
+        try:
+            model_class = type(stored[0].head(encoder)) if stored else find_model_class(directory)
+        except InputError:  # reported when the encoder is loaded
+            return {}
     if issubclass(model_class, _WITHOUT_HEAD):
         return {}
     if task.is_headless or task.has_closed_form:
