@@ -1,5 +1,6 @@
 """Fine-tuning from a fine-tuned model: its head is trained further, or a new one is announced."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from cloze.models.heads import (
     BertForTokenClassification,
 )
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, save_finetuned
+from cloze.tasks.config import FinetuneConfig, save_finetuned, with_task_settings
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.features import featurize
 from cloze.tasks.initial_head import load_trained_head
@@ -145,6 +146,18 @@ def test_new_run_says_which_head_it_starts_from(save, config, capsys):
     Path(maybe).write_text(Path(config.train).read_text().replace("yes", "maybe"))
     with pytest.warns(DataWarning, match="new: the model has the classes yes, no, the data have maybe, no$"):
         assert not torch.equal(start(replace(config, train=maybe)), old)
+
+
+@pytest.mark.parametrize("name", ["classification", "multi-label", "tagging"])
+def test_head_with_more_classes_is_kept_as_the_reason_says(name, save, tmp_path):
+    task, examples = _fitted(name, tmp_path)
+    more = (*task.labels, "B-MORE")
+    directory = save(replace(task, labels=more))
+    with pytest.raises(InputError, match="the model has the classes") as raised:
+        load_trained_head(task, directory)
+    (setting,) = re.findall("--set '(.*)' trains it further", str(raised.value))
+    named = with_task_settings(find_task(name)(**CASES[name].settings), [setting]).fit_labels(examples)
+    assert len(load_trained_head(named, directory)["classifier.bias"]) == len(more)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The head of the checkpoint that fine-tuning starts from, which is trained further if it gives the same answers."""
 
+import json
 from pathlib import Path
 
 import torch
@@ -72,7 +73,9 @@ def _check_same_answers(task: AnyTask, trained: AnyTask) -> None:
             ", ".join([*some[:_SHOWN_CLASSES], *["…"][: len(some) - _SHOWN_CLASSES]])
             for some in (known, names)
         )
-        raise InputError("the model has the classes {}, the data have {}".format(*shown))
+        keep = f"--set '{task.name}.labels={json.dumps(known, ensure_ascii=False)}' trains it further"
+        remedy = keep if set(names) < set(known) and len(known) <= _SHOWN_CLASSES else None
+        raise InputError("the model has the classes {}, the data have {}".format(*shown), remedy=remedy)
     if unequal := task.unequal_head_settings(trained):
         what = ", ".join(f"{name} {getattr(trained, name)}, not {getattr(task, name)}" for name in unequal)
         raise InputError(f"the model has {what}")

@@ -132,7 +132,8 @@ def _load_initial_head(
     except InputError as error:
         if context.is_rank_zero:
             which = "its head is left out" if task.is_headless else "the head is new"
-            warnings.warn(DataWarning(f"{config.model}: {which}: {error.what}"), stacklevel=2)
+            what = ". ".join(filter(None, (error.what, error.remedy)))
+            warnings.warn(DataWarning(f"{config.model}: {which}: {what}"), stacklevel=2)
         return {}
     is_student = bool(config.distillation.student_layers)  # whose head would read another layer
     if head:
