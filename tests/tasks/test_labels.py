@@ -199,6 +199,7 @@ def test_every_label_is_found_by_its_class(labels: list[str]) -> None:
         (["yes", "-", "no"], ["yes", "no"], '["yes", "-", "no"]'),
         (["yes", "-1.0", "no"], ["yes", "no"], '["yes", "-1", "no"]'),
         (["0", "-1", "1", "2"], ["0", "1", "2"], '["-1", "0", "1", "2"]'),
+        (["0", "-100", "1"], ["0", "1"], '["-100", "0", "1"]'),
     ],
 )
 def test_labels_that_stand_for_none_are_refused_or_left_out(tmp_path, labels, without, as_class):

@@ -64,17 +64,19 @@ def find_class(label: str, classes: Sequence[str]) -> str | None:
 
 
 def stands_for_none(label: str) -> bool:
-    """Return whether a label that is no class stands for none: a dash, or -1, which test sets of the Hub have."""
-    return label in DASHES or _value(label) == -1
+    """Return whether a label that is no class stands for none: a dash, -1 of the Hub's test sets, or torch's -100."""
+    return label in DASHES or _value(label) in (-1, -100)
 
 
 def find_labels_for_none(labels: Iterable[str]) -> list[str]:
-    """Return the labels that stand for none beside the others: dashes, and -1 beside names or numbers over 1.
+    """Return the labels that stand for none beside the others: dashes, -100, and -1 beside names or numbers over 1.
 
-    Beside 1, 0 or negative numbers -1 is a class; so are all labels if one of them begins with a plus sign.
+    Beside 1 and 0, -1 is a class, beside other negative numbers -100, too; so are all labels if one has a plus sign.
 
     >>> find_labels_for_none(["-", "no", "yes"]), find_labels_for_none(["-1", "0", "2"])
     (['-'], ['-1'])
+    >>> find_labels_for_none(["-100", "0", "1"]), find_labels_for_none(["-100", "-50", "0"])
+    (['-100'], [])
     >>> find_labels_for_none(["-", "+"]), find_labels_for_none(["-1", "0", "1"]), find_labels_for_none(["-1"])
     ([], [], ['-1'])
     """
@@ -83,8 +85,11 @@ def find_labels_for_none(labels: Iterable[str]) -> list[str]:
     numbers = [Decimal(label) for label in labels - found if _NUMERAL.fullmatch(label)]
     if any(label.startswith("+") for label in labels):
         return []
-    if len(numbers) == len(labels - found) and numbers and (min(numbers) < 0 or max(numbers) <= 1):
-        found &= DASHES
+    if numbers and len(numbers) == len(labels - found):
+        if min(numbers) < 0:
+            found &= DASHES
+        elif max(numbers) <= 1:
+            found = {label for label in found if _value(label) != -1}
     return sorted(found)
 
 
