@@ -1,5 +1,6 @@
 """Fixtures of the tests of the command line: samples of all inputs, and a function that runs a command."""
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -41,7 +42,10 @@ def _samples_in(directory: Path) -> Samples:
 def _make_samples(directory: Path) -> None:
     samples = _samples_in(directory)
     write_novel(samples.text, 200)
-    rows = [f"{paragraph[:40]}\t{number % 2}\n" for number, paragraph in enumerate(novel_paragraphs(40))]
+    texts = [
+        re.sub("[^A-Za-z ,.]", "", paragraph[:40]) for paragraph in novel_paragraphs(40)
+    ]  # known to the vocabulary
+    rows = [f"{text}\t{number % 2}\n" for number, text in enumerate(texts)]
     samples.table.write_text("text\tlabel\n" + "".join(rows), encoding="utf-8")
     corpus = "--format paragraphs --workers 1 --validation-fraction 0.1"
     pretraining = "--steps 4 --set=checkpoints.every_steps=2 --set=checkpoints.keep_newest=9"

@@ -3,6 +3,7 @@
 Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a text, B sequences, D width of a vector.
 """
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from cloze.arguments import check_texts, check_type, iterate, iterate_texts
 from cloze.data.batch import PackedBatch, collate
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.inference.embedding_config import (
     Combine,
     EmbeddingConfig,
@@ -41,6 +42,7 @@ from cloze.tasks.batches import batch_by_length, inference_batch_tokens
 from cloze.tasks.features import LongTexts, half_overlapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
+from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
 
@@ -55,6 +57,8 @@ class EmbeddingResult:
     """[N, D]."""
     num_truncated: int
     """Number of texts longer than `max_seq_length`."""
+    unknown: UnknownWords = NONE_UNKNOWN
+    """Texts with words that the vocabulary does not know."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,17 +179,24 @@ class Embedder(LoadedModel):
         ((256,), (2, 256))
         """
         if isinstance(texts, str):
-            vector: Vectors = self.embed([texts]).vectors[0]
+            vector: Vectors = self([texts])[0]
             return vector
-        return self.embed(texts).vectors
+        result = self.embed(texts)
+        if result.unknown.unknown:
+            warnings.warn(DataWarning(result.unknown.warning("texts")), stacklevel=2)
+        return result.vectors
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
-        """Return a vector for each text, and the number of truncated texts.
+        """Return a vector for each text, and what was lost of the texts.
 
         Raises:
             InputError: `texts` is a str, or the pooling is idf_mean and `with_idf` was not called.
         """
-        return self.embed_token_ids(self.token_ids(texts))
+        texts = check_texts(texts)
+        token_ids = self.token_ids(texts)
+        return replace(
+            self.embed_token_ids(token_ids), unknown=count_unknown(self.tokenizer, texts, token_ids)
+        )
 
     @torch.inference_mode()
     def embed_token_ids(self, token_ids: Sequence[npt.ArrayLike]) -> EmbeddingResult:

@@ -7,6 +7,7 @@
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from cloze.data.files import STDIN, is_compressed
 from cloze.data.table_files import NoColumnError, count_rows, is_table
 from cloze.data.tables import read_rows
 from cloze.data.text_lines import read_texts_of_lines
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.file_io import read_file, sha256_of_file
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_config import EmbeddingConfig
@@ -33,6 +34,7 @@ from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, is_url, write_file_to
 from cloze.tokenization.unicode import replace_lone_surrogates
+from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 from cloze.training.workers import LoadedPerWorker, place_workers
 
 Unit: TypeAlias = Literal["texts", "words"]
@@ -61,6 +63,8 @@ class EmbeddingFileSummary:
     """Texts longer than `max_seq_length`."""
     empty: int
     """Texts of white space, whose vectors are of [CLS] [SEP] alone."""
+    unknown: int
+    """Texts with words that the vocabulary does not know."""
 
 
 _Part: TypeAlias = tuple[int, list[str]]
@@ -76,6 +80,7 @@ class _Rows:
     vectors: StoredVectors
     counts: tuple[int, int, int, int]
     """Texts, vectors, truncated texts, empty texts."""
+    unknown: UnknownWords
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,15 +142,18 @@ def embed_file(
     embed_part = partial(_embed_part, get, embedder.idf, file.of)
     parts = _split(read_texts(source, file.text_column), file.texts_per_part, _MAX_CHARACTERS[file.of])
     counts = np.zeros(4, np.int64)
+    unknown = NONE_UNKNOWN
     with (
         progress.bar("embedding", total=_count_texts(source), unit="texts") as bar,
         write_file_to(output) as temporary,
     ):
 
         def rows() -> Iterator[_Rows]:
+            nonlocal unknown
             for part in map_ordered(embed_part, parts, workers=placement.workers):
                 yield replace(part, vectors=_convert(part.vectors, file.storage))
                 counts[:] += part.counts
+                unknown += part.unknown
                 bar.advance(part.counts[0])
 
         write(rows(), temporary, embedder.width, np.dtype(file.storage))
@@ -157,8 +165,10 @@ def embed_file(
     if str(output).endswith(".npy"):
         with write_file_to(checksum_path(output)) as temporary:
             temporary.write_bytes(f"{checksum}  ".encode() + os.fsencode(Path(str(output)).name) + b"\n")
+    if unknown.unknown:
+        warnings.warn(DataWarning(f"{source}: {unknown.warning('texts')}"), stacklevel=2)
     texts, vectors, truncated, empty = counts.tolist()
-    return EmbeddingFileSummary(texts, vectors, embedder.width, truncated, empty)
+    return EmbeddingFileSummary(texts, vectors, embedder.width, truncated, empty, unknown.unknown)
 
 
 def checksum_path(vectors: PathOrUrl) -> str:
@@ -228,7 +238,8 @@ def _embed_part(get_embedder: Callable[[], Embedder], idf: Vectors | None, of: U
     num_texts, num_empty = len(texts), sum(not text.strip() for text in texts)
     if of == "texts":
         result = embedder.embed(texts)
-        return _Rows({"text": texts}, result.vectors, (num_texts, num_texts, result.num_truncated, num_empty))
+        counts = (num_texts, num_texts, result.num_truncated, num_empty)
+        return _Rows({"text": texts}, result.vectors, counts, result.unknown)
     words_of_text = embedder.words(texts)
     words = [(line, word) for line, text in enumerate(words_of_text, first_line) for word in text.words]
     columns: dict[str, list[Any]] = {
@@ -239,7 +250,8 @@ def _embed_part(get_embedder: Callable[[], Embedder], idf: Vectors | None, of: U
     }
     vectors = np.concatenate([text.vectors for text in words_of_text])
     num_truncated = sum(text.is_truncated for text in words_of_text)
-    return _Rows(columns, vectors, (num_texts, len(words), num_truncated, num_empty))
+    unknown = count_unknown(embedder.tokenizer, texts, embedder.token_ids(texts))
+    return _Rows(columns, vectors, (num_texts, len(words), num_truncated, num_empty), unknown)
 
 
 def _convert(vectors: StoredVectors, storage: str) -> StoredVectors:

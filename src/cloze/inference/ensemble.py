@@ -19,6 +19,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
+from cloze.tasks.features import Losses
 from cloze.tasks.task import AnyTask
 from cloze.training.precision import InferencePrecision
 from cloze.training.workers import LoadedPerWorker
@@ -170,5 +171,5 @@ def stream_predictions(
 
 def _predict_in_worker(
     predictor: LoadedPerWorker[Predictor], task: AnyTask, examples: Sequence[Any]
-) -> tuple[list[Any], int]:
+) -> tuple[list[Any], Losses]:
     return replace(predictor.get(), task=task).predict(examples)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from torch import nn
 
 from cloze.arguments import check_text, describe, iterate
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.file_io import read_json
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.model_paths import resolve_checkpoint
@@ -23,7 +23,7 @@ from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import inference_batch_tokens
 from cloze.tasks.config import load_task, save_finetuned
-from cloze.tasks.features import count_truncated, featurize
+from cloze.tasks.features import Losses, count_losses, featurize
 from cloze.tasks.memory import as_file
 from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
 from cloze.tasks.registry import find_task
@@ -135,20 +135,22 @@ class Predictor(LoadedModel):
         return predictions[0] if is_one else predictions
 
     def _predict_all(self, examples: Sequence[Any], name: str) -> list[Any]:
-        """Return a prediction for each example; warn if any were truncated."""
-        predictions, num_truncated = self.predict(examples)
-        if num_truncated:
-            truncated = f"{num_truncated:,} of {len(examples):,} {name}"
+        """Return a prediction for each example; warn if any were truncated or have unknown words."""
+        predictions, losses = self.predict(examples)
+        if losses.truncated:
+            truncated = f"{losses.truncated:,} of {len(examples):,} {name}"
             what = self.task.describe_truncation(truncated, self.max_seq_length)
             warnings.warn(f"{what}: truncated", stacklevel=3)
+        if losses.unknown.unknown:
+            warnings.warn(DataWarning(losses.unknown.warning(name)), stacklevel=3)
         return predictions
 
-    def predict(self, examples: Sequence[Any]) -> tuple[list[Any], int]:
-        """Return a prediction for each example, and the number of truncated examples."""
+    def predict(self, examples: Sequence[Any]) -> tuple[list[Any], Losses]:
+        """Return a prediction for each example, and what was lost of the examples."""
         examples = list(_iterate_examples(examples))
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
         predictions = predict(self.task, self.model, examples, features, max_tokens=self._max_tokens)
-        return predictions, count_truncated(features)
+        return predictions, count_losses(self.task, examples, features, self.tokenizer)
 
     def features(self, example: Any) -> list[Any]:
         """Return the inputs of the model for an example: one feature, or one for each window."""
@@ -164,7 +166,7 @@ class Predictor(LoadedModel):
         self,
         examples: Iterable[Any],
         *,
-        predict: Callable[[Sequence[Any]], tuple[list[Any], int]] | None = None,
+        predict: Callable[[Sequence[Any]], tuple[list[Any], Losses]] | None = None,
         part_size: int = EXAMPLES_PER_PART,
         workers: Workers = 1,
         total: int | None = None,
@@ -191,16 +193,18 @@ class Predictor(LoadedModel):
                 pending.append(part)
                 yield part
 
-        num_truncated = 0
+        losses = Losses()
         with progress.bar("predicting", total=total, unit="examples") as bar:
-            for predictions, truncated in map_ordered(predict or self.predict, parts(), workers=workers):
+            for predictions, lost in map_ordered(predict or self.predict, parts(), workers=workers):
                 for answer in zip(pending.popleft(), predictions, strict=True):
                     yield answer
                     bar.advance(1)  # the caller may take its time, as to explain an answer
-                num_truncated += truncated
-        if num_truncated:
-            what = self.task.describe_truncation(f"{num_truncated:,} examples", self.max_seq_length)
+                losses += lost
+        if losses.truncated:
+            what = self.task.describe_truncation(f"{losses.truncated:,} examples", self.max_seq_length)
             progress.note(f"{what}: truncated")
+        if losses.unknown.unknown:
+            warnings.warn(DataWarning(losses.unknown.warning("examples")), stacklevel=2)
 
     def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
         """Score the predictions for at least one labeled example; all are checked before the first prediction.

@@ -1,12 +1,13 @@
 """A route is one entry in a table: path, ability, handler, and the types of request and response."""
 
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
 from fastapi import FastAPI
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from cloze.serving.batcher import Batcher
@@ -18,6 +19,20 @@ from cloze.tasks.texts import LabeledText
 
 Handler: TypeAlias = Callable[[ServedModel, Any, Batcher], Awaitable[Any]]
 
+UNKNOWN_HEADER = "x-unknown-words"
+"""The words of a request that the model's vocabulary does not know, if there are any; each is read as [UNK]."""
+_TEXT_FIELDS = (
+    "inputs",
+    "input",
+    "query",
+    "texts",
+    "text",
+    "pair",
+    "question",
+    "context",
+    "word",
+    "sentences",
+)
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
 _SPECIAL_TOKENS = 2
 
@@ -56,10 +71,26 @@ def add_routes(
 def _endpoint(route: Route, models: Mapping[str, ServedModel], batcher: Batcher) -> Callable[..., Any]:
     async def endpoint(request: Any) -> Response:
         served = find_model(models, request.model, route.ability, route=route.path)
-        return json_response(await route.handler(served, request, batcher))
+        response = json_response(await route.handler(served, request, batcher))
+        texts = [text for name in _TEXT_FIELDS for text in _texts(getattr(request, name, None))]
+        if unknown := sum(len(served.unknown_words(text)) for text in texts):
+            response.headers[UNKNOWN_HEADER] = str(unknown)
+        return response
 
     endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body
     return endpoint
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a field of a request."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, BaseModel):
+        for _, inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
 
 
 def in_one_turn(compute: Callable[[ServedModel, Any], Any]) -> Handler:

@@ -1,5 +1,6 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
+import string
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +36,9 @@ from cloze.tasks.span import SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
+from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
+from cloze.tokenization.unknown import unknown_words
 from cloze.training.precision import InferencePrecision
 
 
@@ -109,6 +112,21 @@ class ServedModel:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of all heads."""
         return self.embedder.tokenizer
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words of a text that the vocabulary does not know."""
+        if self._knows_ascii and text.isascii():  # the usual text, which is not tokenized a second time
+            return []
+        return unknown_words(self.tokenizer, text)
+
+    @cached_property
+    def _knows_ascii(self) -> bool:
+        """Whether each ASCII character is a token, at the start of a word and within one."""
+        tokens = set(self.tokenizer.tokens)
+        letters = string.digits + string.ascii_lowercase
+        if not self.tokenizer.lowercase:
+            letters += string.ascii_uppercase
+        return {*letters, *(CONTINUATION + c for c in letters), *string.punctuation} <= tokens
 
     @property
     def encoder(self) -> Encoder:

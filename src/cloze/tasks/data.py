@@ -2,19 +2,20 @@
 
 import hashlib
 import math
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
 from cloze.data.files import file_sha256
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.progress import Progress
 from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
 from cloze.tables import format_count
 from cloze.tasks.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
-from cloze.tasks.features import count_truncated, featurize
+from cloze.tasks.features import count_losses, featurize
 from cloze.tasks.labels import describe_classes
 from cloze.tasks.task import AnyTask, Split
 from cloze.tokenization.tokenizer import Tokenizer
@@ -142,9 +143,12 @@ def load_data(
             features.append([])
             continue
         features.append(featurize(task, examples, tokenizer, max_seq_length=limit, progress=progress))
-        if cut := count_truncated(features[-1]):
-            truncated = f"{cut:,} of {len(examples):,} {name} examples"
+        losses = count_losses(task, examples, features[-1], tokenizer)
+        if losses.truncated:
+            truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
             progress.note(f"{task.describe_truncation(truncated, limit)}: cut")
+        if losses.unknown.unknown and name != "unlabeled":
+            warnings.warn(DataWarning(losses.unknown.warning(f"{name} examples")), stacklevel=2)
     return task, LabeledData(train, features[0], dev, features[1], unlabeled, features[2])
 
 

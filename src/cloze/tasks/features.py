@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
-from cloze.tasks.task import ExampleT, PredictionT, Task
+from cloze.tasks.task import AnyTask, ExampleT, PredictionT, Task
 from cloze.tasks.task_batch import Array, Feature, FeatureT, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
+from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 LongTexts: TypeAlias = Literal["truncate", "windows"]
 """How texts over `max_seq_length` are read."""
@@ -43,6 +44,11 @@ class TextFeature:
     target: Target | None
     states: Array | None = None
     """The vector of a frozen encoder, [D]."""
+
+    @property
+    def input_ids(self) -> list[int]:
+        """The ids of the tokens of all sequences."""
+        return [token_id for sequence in self.sequences for token_id in sequence.input_ids]
 
     @property
     def num_tokens(self) -> int:
@@ -85,9 +91,29 @@ def featurize(
     return features
 
 
-def count_truncated(features: Sequence[Sequence[Feature]]) -> int:
-    """Return the number of examples with a truncated feature."""
-    return sum(any(feature.is_truncated for feature in of_example) for of_example in features)
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What is lost of examples when they are read."""
+
+    truncated: int = 0
+    """Examples with a truncated text."""
+    unknown: UnknownWords = NONE_UNKNOWN
+
+    def __add__(self, other: "Losses") -> "Losses":
+        return Losses(self.truncated + other.truncated, self.unknown + other.unknown)
+
+
+def count_losses(
+    task: AnyTask, examples: Sequence[Any], features: Sequence[Sequence[Feature]], tokenizer: Tokenizer
+) -> Losses:
+    """Return what is lost of examples in their features."""
+    truncated = sum(any(feature.is_truncated for feature in of_example) for of_example in features)
+    texts = [
+        " ".join(value for name, value in task.input_values(example).items() if name not in ("id", "row"))
+        for example in examples
+    ]
+    ids = (set().union(*(feature.input_ids for feature in of_example)) for of_example in features)
+    return Losses(truncated, count_unknown(tokenizer, texts, ids))
 
 
 def encode_text(

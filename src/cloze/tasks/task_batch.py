@@ -1,6 +1,6 @@
 """The parts that a task passes on: features, packed batches with targets, outputs and wrong answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -18,6 +18,10 @@ Scores: TypeAlias = dict[str, float]
 
 class Feature(Protocol):
     """One input of the model: a sequence, or several that one output is computed from."""
+
+    @property
+    def input_ids(self) -> Collection[int]:
+        """The ids of the tokens of all sequences."""
 
     @property
     def num_tokens(self) -> int:

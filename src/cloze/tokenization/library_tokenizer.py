@@ -114,6 +114,11 @@ class LibraryTokenizer(Tokenizer):
         return self.roles[role]
 
     @property
+    def unknown_id(self) -> int | None:
+        """The id of the token for unknown words; None without one, as where bytes are tokens."""
+        return self.unk_id if "unk" in self.roles else None
+
+    @property
     def special_ids(self) -> frozenset[int]:
         """The ids of the special tokens."""
         return frozenset(

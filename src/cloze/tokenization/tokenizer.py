@@ -208,6 +208,11 @@ class Tokenizer:
     """Ids of the special tokens."""
 
     @property
+    def unknown_id(self) -> int | None:
+        """The id of the token for unknown words; None without one, as where bytes are tokens."""
+        return self.unk_id
+
+    @property
     def kind(self) -> str:
         """WordPiece; another one is of `LibraryTokenizer`."""
         return "WordPiece"
