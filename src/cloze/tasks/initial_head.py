@@ -40,10 +40,10 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
     stored = load_task(directory)
     with torch.device("meta"):
         encoder = build_encoder(load_config(directory))
-        head_class = type(task.head(encoder))
         try:
+            head_class = type(task.head(encoder))
             model_class = type(stored[0].head(encoder)) if stored else find_model_class(directory)
-        except InputError:  # reported when the encoder is loaded
+        except InputError:  # reported when the model is built
             return {}
     if issubclass(model_class, _WITHOUT_HEAD):
         return {}

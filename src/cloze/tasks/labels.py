@@ -81,16 +81,16 @@ def find_labels_for_none(labels: Iterable[str]) -> list[str]:
     ([], [], ['-1'])
     """
     labels = set(labels)
-    found = {label for label in labels if stands_for_none(label)}
-    numbers = [Decimal(label) for label in labels - found if _NUMERAL.fullmatch(label)]
+    for_none = {label for label in labels if stands_for_none(label)}
+    numbers = [Decimal(label) for label in labels - for_none if _NUMERAL.fullmatch(label)]
     if any(label.startswith("+") for label in labels):
         return []
-    if numbers and len(numbers) == len(labels - found):
+    if numbers and len(numbers) == len(labels - for_none):
         if min(numbers) < 0:
-            found &= DASHES
+            for_none &= DASHES
         elif max(numbers) <= 1:
-            found = {label for label in found if _value(label) != -1}
-    return sorted(found)
+            for_none = {label for label in for_none if _value(label) != -1}
+    return sorted(for_none)
 
 
 def warn_of_minus_one(labels: Iterable[str], where: str, task: str) -> None:

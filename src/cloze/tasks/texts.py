@@ -212,15 +212,15 @@ class LabeledRows:
         read = list(examples)
         labels = {label for example in read for label in labels_of(example)}
         where = source_of(read[0].where)
-        found = find_labels_for_none(labels)
-        if not found:
+        for_none = find_labels_for_none(labels)
+        if not for_none:
             warn_of_minus_one(labels, where, self.name)
             return iter(read)
-        named = f"""name all: --set '{self.name}.labels=["…", "{found[0]}"]'"""
+        named = f"""name all: --set '{self.name}.labels=["…", "{for_none[0]}"]'"""
         remedy = f"--missing-labels drop leaves out such rows; if it is a class, {named}"
         missing, kept = BadRows(), []
         for example in read:
-            if label := next((label for label in labels_of(example) if label in found), None):
+            if label := next((label for label in labels_of(example) if label in for_none), None):
                 what = f"the label is {label!r}, which stands for none"
                 missing.add(MissingLabelError(what, where=example.where, remedy=remedy))
             else:
