@@ -299,7 +299,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     "a label that is a list": (
         bad_table(
             "a.jsonl",
-            ROWS.replace("0}", '["a"]}').replace("1}", '["b"]}').encode(),
+            ROWS.replace("0}", '["a", "c"]}').replace("1}", '["b"]}').encode(),
             "a.jsonl:1: 'label' is a list",
         ),
         Remedy(
@@ -597,7 +597,16 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
         bad_tags(
             "a.json",
             json.dumps(
-                [{"data": {"text": "Ada ran"}, "annotations": [{"result": []}, {"result": []}]}] * 8
+                [
+                    {
+                        "data": {"text": "Ada ran"},
+                        "annotations": [
+                            {"result": []},
+                            {"result": [{"value": {"start": 0, "end": 3, "labels": ["X"]}}]},
+                        ],
+                    }
+                ]
+                * 8
             ).encode(),
             "a.json: [0]: 2 annotations of one text",
         ),

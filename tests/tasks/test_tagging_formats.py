@@ -206,8 +206,14 @@ BAD_JSON: list[tuple[Any, str]] = [
         [{"text": ADA, "label": [{"start": 0, "end": 3, "labels": ["X", "Y"]}]}],
         "is not a span with one label",
     ),
-    ([{"data": {"text": ADA}, "annotations": [{}, {}]}], ":1: 2 annotations of one text. Leave one"),
-    ([{"data": {"text": ADA}, "annotations": [{"was_cancelled": True}]}], ":1: 0 annotations of one text"),
+    (
+        [{"data": {"text": ADA}, "annotations": [{}, {"result": LABEL_STUDIO}]}],
+        ":1: 2 annotations of one text differ. Leave one",
+    ),
+    (
+        [{"data": {"text": ADA}, "annotations": [{"was_cancelled": True}]}],
+        ": no row is left of 1: 1 skipped",
+    ),
     ([{"sentence": ADA}], ":1: there is no field 'text' with a text, nor 'tokens' with a list of words"),
     ([{"tokens": "a b", "tags": ["O", "O"]}], "nor 'tokens' with a list of words"),
     ([{"tokens": ["a", "b"], "tags": ["O"]}], ":1: 1 tags for 2 tokens"),

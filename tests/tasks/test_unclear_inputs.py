@@ -91,7 +91,11 @@ def test_an_empty_file_has_no_texts_to_predict(tmp_path: Path, task: AnyTask, na
             "text,label,\na,x,\n",
             "column 3 has no name. Name it in the first line, or remove the sep",
         ),
-        ("a.jsonl", '{"text": "a", "label": ["x", "y"]}\n', "'label' is a list. The task multi-label learns"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": ["x", "y"]}\n',
+            "'label' is a list of 2. The task multi-label learns",
+        ),
         ("a.jsonl", '{"text": {"en": "a"}, "label": 1}\n', "not a text. Choose a column of texts"),
         (
             "a.jsonl",

@@ -17,7 +17,14 @@ from cloze.remote_files import PathOrUrl
 RawRow: TypeAlias = tuple[Mapping[str, Any], str]
 """The cells of a row by column, and "file:line"."""
 
-_ROWS = ("data", "rows", "examples", "instances", "items")  # fields of one object that have all rows
+_ROWS = (
+    "data",
+    "rows",
+    "examples",
+    "instances",
+    "items",
+    "samples",
+)  # fields of one object that have all rows
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LIST = re.compile(r"\[.*\]|\(.*,.*\)|\{[^:]*\}", re.DOTALL)
 _NUMPY_NUMBERS = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
@@ -100,6 +107,10 @@ def _rows_of_object(text: str) -> list[Any] | None:
     if not isinstance(table, dict):
         return None
     names, data = table.get("columns"), next((table[name] for name in _ROWS if name in table), None)
+    if isinstance(annotations := table.get("annotations"), list) and "classes" in table:  # a tool for spaCy
+        return annotations
+    if isinstance(data, list) and "interface" in table and all(isinstance(row, dict) for row in data):
+        return [{"annotation": None, **row} for row in data]  # Universal Data Tool
     if isinstance(data, list) and data:
         if all(isinstance(row, dict) for row in data):
             return [row["row"] if isinstance(row.get("row"), dict) else row for row in data]

@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cloze.data.annotations import annotated_row
 from cloze.data.class_names import KeepsNumbers, find_class_names, name_classes
 from cloze.data.compression import COMPRESSED
 from cloze.data.delimited import NAMED_SEPARATOR, QuotationMarks, find_separator, split_cells, split_rows
 from cloze.data.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
-from cloze.data.json_rows import RawRow, as_object, read_json
+from cloze.data.json_rows import RawRow, read_json
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
@@ -92,7 +93,7 @@ def open_table(
         rows = _arrow_rows(path, schema.names, columns, is_optional)
         return rows, lambda cells, where: name_classes(cells, class_names, where)
     if extension in _JSON:
-        return read_json(path), as_object
+        return read_json(path), annotated_row
     if extension not in _EXTENSIONS:
         remedy = f"Its name must end in {', '.join(_EXTENSIONS)}"
         raise InputError("not a table that cloze reads", where=path, remedy=remedy)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cloze.data.bad_rows import BadRows
+from cloze.data.annotations import ANSWER, annotated_row, check_annotated
+from cloze.data.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.class_names import KeepsNumbers, keep_no_numbers
 from cloze.data.json_rows import as_text, parse_list
 from cloze.data.table_files import CellCountError, Column, NoColumnError, find_column, open_table
@@ -87,6 +88,7 @@ def parse_rows(
     skip_broken: bool = False,
     leave_out: tuple[type[InputError], ...] | None = None,
     keeps_numbers: KeepsNumbers = keep_no_numbers,
+    labeled: bool = False,
 ) -> Iterator[Parsed]:
     """Yield what `parse` returns for each row of a table, one at a time.
 
@@ -101,27 +103,27 @@ def parse_rows(
         skip_broken: leave out rows that have more or fewer cells than there are columns, if they are few.
         leave_out: kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it.
         keeps_numbers: tells which columns of classes that Parquet and Arrow name are read as numbers.
+        labeled: leave out rows that annotators rejected, ignored or skipped, with a warning that counts them.
 
     Raises:
         InputError: no such file, no rows, a missing column, or bad rows.
     """
-    raw_rows, to_cells = open_table(path, columns, is_optional, header, keeps_numbers)
+    has_answers = labeled and ANSWER not in columns
+
+    def is_read(name: str) -> bool:
+        return is_optional(name) or (has_answers and name == ANSWER)
+
+    raw_rows, to_cells = open_table(path, columns, is_read, header, keeps_numbers)
     errors, left_out = BadRows(), BadRows()
     has_flag = leave_out is not None
-    leave_out = (*(leave_out or ()), *([CellCountError] if skip_broken else []))
+    leave_out = (NotAnnotatedError, *(leave_out or ()), *([CellCountError] if skip_broken else []))
     rows = 0
     try:
         for raw, where in raw_rows:
             rows += 1
             try:
-                cells = to_cells(raw, where)
-                names = {column: find_column(cells, column, where) for column in columns}
-                if len(cells) > 1 and all(name == cell for name, cell in cells.items()):
-                    what = "this row has the names of the columns, as where two files are joined"
-                    raise InputError(what, where=where, remedy="Remove this line")
-                wanted = {column: cells[name] for column, name in names.items()}
-                wanted |= {name: cells[name] for name in filter(is_optional, cells)}
-                parsed = parse(Row(wanted, where, names, rows))
+                cells = annotated_row(to_cells(raw, where), where)
+                parsed = parse(_row(cells, columns, is_optional, where, rows, has_answers=has_answers))
             except InputError as error:
                 if rows == 1 and isinstance(error, NoColumnError) and not isinstance(error, leave_out):
                     raise
@@ -145,6 +147,26 @@ def parse_rows(
     if left_out.count == rows:
         raise left_out.as_error(rows=rows)
     left_out.warn(path, rows)
+
+
+def _row(
+    cells: Mapping[str, Any],
+    columns: Sequence[Column],
+    is_optional: Callable[[str], bool],
+    where: str,
+    number: int,
+    *,
+    has_answers: bool,
+) -> Row:
+    if has_answers:
+        check_annotated(cells)
+    names = {column: find_column(cells, column, where) for column in columns}
+    if len(cells) > 1 and all(name == cell for name, cell in cells.items()):
+        what = "this row has the names of the columns, as where two files are joined"
+        raise InputError(what, where=where, remedy="Remove this line")
+    wanted: dict[Column, Any] = {column: cells[name] for column, name in names.items()}
+    wanted |= {name: cells[name] for name in filter(is_optional, cells)}
+    return Row(wanted, where, names, number)
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from cloze.data.annotations import from_spacy
 from cloze.data.memory import describe_row, iterate_rows, to_json_row
 from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
@@ -36,7 +37,7 @@ def as_file(
     Raises:
         InputError: a row is of another kind, or there are no rows.
     """
-    rows = list(iterate_rows(data, name, task.keeps_numbers))
+    rows = [from_spacy(row) for row in iterate_rows(data, name, task.keeps_numbers)]
     if not rows:
         raise InputError("holds no rows", where=name)
     if not labeled:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from cloze.data.annotations import unwrap_labels
 from cloze.data.bad_rows import MissingLabelError
 from cloze.data.json_rows import as_text, parse_list
 from cloze.data.table_files import Column
@@ -84,7 +85,7 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         """Return the labels of a row as one text."""
         if self.label_columns:
             return self._join(self._of_flags([row.cells[name] for name in self.label_columns], row), row)
-        value = row.cells[column]
+        value = unwrap_labels(row.cells[column])
         if isinstance(value, str) and value.strip()[:1] in tuple("[({"):
             value = parse_list(value)
             if value is None:

@@ -125,6 +125,7 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
             header=header,
             leave_out=self.errors_left_out,
             keeps_numbers=self.keeps_numbers,
+            labeled=label is not None,
         )
 
     def split_group(self, example: ChoiceQuestion) -> Hashable:

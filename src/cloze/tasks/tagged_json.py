@@ -8,6 +8,7 @@
 
 import json
 import re
+import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,13 +16,15 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
-from cloze.data.bad_rows import BadRows
+from cloze.data.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
+from cloze.data.bad_rows import BadRows, NotAnnotatedError
 from cloze.data.class_names import find_class_names
 from cloze.data.files import Line, check_file
-from cloze.data.json_rows import as_object, read_json
+from cloze.data.json_rows import read_json
 from cloze.data.table_files import open_delimited
 from cloze.data.tables import read_rows
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
+from cloze.memory_file import place_of
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import Sentence, TaggedText
@@ -39,7 +42,7 @@ from cloze.tasks.tagged_tables import (
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 _TOKENS = ("tokens", "words")
-_SPANS = ("entities", "spans", "label", "labels")
+_SPANS = ("entities", "spans", "ents", "label", "labels")
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
 _LABELS = ("label", "labels", "type", "entity")
 _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
@@ -86,7 +89,14 @@ class JsonTagReader:
         class_names = find_class_names(schema)
         names = {name: class_names.get(name, ()) for name in filter(self._may_be_tags, schema.names)}
         columns = find_word_columns(schema.names)
-        known = {"text", *_TOKENS, *_SPANS, *names, *([columns.word, columns.sentence] if columns else ())}
+        known = {
+            "text",
+            ANSWER,
+            *_TOKENS,
+            *_SPANS,
+            *names,
+            *([columns.word, columns.sentence] if columns else ()),
+        }
         wanted = [name for name in schema.names if name in known]
         rows = (
             (row.cells, row.where)
@@ -126,17 +136,20 @@ class JsonTagReader:
         first = list(islice(rows, 1))
         rows = chain(first, rows)
         if first and (columns := _columns_of_words(first[0][0])):
-            yield from self._read_words(((_as_row(row, where), where) for row, where in rows), columns)
+            yield from self._read_words(((annotated_row(row, where), where) for row, where in rows), columns)
             return
         errors, left_out = BadRows(), BadRows()
-        count = 0
+        count = num_rejected_spans = 0
         for row, where in rows:
             count += 1
             try:
-                text = self._parse(_as_row(row, where), where)
+                row = annotated_row(row, where)
+                text = self._parse(row, where)
             except InputError as error:
-                (left_out if self.skip_bad_rows else errors).add(error)
+                is_left_out = self.skip_bad_rows or isinstance(error, NotAnnotatedError)
+                (left_out if is_left_out else errors).add(error)
             else:
+                num_rejected_spans += row.num_rejected_spans if isinstance(row, AnnotatedRow) else 0
                 if not errors.count:
                     yield text
         if not count:
@@ -144,13 +157,13 @@ class JsonTagReader:
         if errors.count or left_out.count == count:
             raise (errors if errors.count else left_out).as_error()
         left_out.warn(path, count)
+        if self.labeled and num_rejected_spans:
+            what = f"{num_rejected_spans:,} spans that the annotator rejected are left out"
+            warnings.warn(DataWarning(f"{place_of(path)}: {what}"), stacklevel=2)
 
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
-        if isinstance(data := row.get("data"), Mapping):
-            row = {"text": data.get("text", _only_text(data)), "entities": self._annotations(row, where)}
-        if self.labeled and row.get("answer") in ("reject", "ignore"):
-            what = f"the annotator's answer is {row['answer']!r}"
-            raise InputError(what, where=where, remedy="--skip-bad-rows leaves out such rows")
+        if self.labeled:
+            check_annotated(row)
         text, tokens = (
             row.get("text", row.get("data")),
             next((row[name] for name in _TOKENS if name in row), None),
@@ -196,19 +209,6 @@ class JsonTagReader:
             what = f"{field!r} holds the number {tag}, and there are {len(names)} names of tags"
             raise InputError(what, where=where, remedy="They count from 0")
         return names[int(tag)]
-
-    def _annotations(self, row: Mapping[str, Any], where: str) -> list[Any] | None:
-        """Return the spans of a task of Label Studio, which must have one annotation."""
-        annotations = row.get("annotations", row.get("completions", []))
-        if not isinstance(annotations, list) or not all(isinstance(a, Mapping) for a in annotations):
-            raise InputError("'annotations' is not a list of objects", where=where)
-        done = [a for a in annotations if not a.get("was_cancelled")]
-        if self.labeled and len(done) != 1:
-            what = f"{len(done)} annotations of one text"
-            raise InputError(what, where=where, remedy="Leave one annotation of each text in the export")
-        results = done[0].get("result", []) if done else []
-        values = [result.get("value") for result in results if isinstance(result, Mapping)]
-        return [value for value in values if isinstance(value, Mapping) and "start" in value]
 
     def _tag_text(self, text: str, row: Mapping[str, Any], where: str) -> TaggedText:
         """Split a text into words and sentences that no span cuts, and tag the words of the spans."""
@@ -256,22 +256,6 @@ class JsonTagReader:
         return TaggedText(tuple(sentences), text)
 
 
-def _as_row(values: Any, where: str) -> Mapping[str, Any]:
-    """Return the object of a row, also of a list of a text and its entities, as spaCy's examples are."""
-    if isinstance(values, str) and values.lstrip().startswith("["):
-        try:
-            values = json.loads(values)
-        except (ValueError, RecursionError):
-            return as_object(values, where)
-    if (
-        isinstance(values, list)
-        and [type(value) for value in values] == [str, dict]
-        and "entities" in values[1]
-    ):
-        return {"text": values[0], "entities": values[1]["entities"]}
-    return as_object(values, where)
-
-
 def _columns_of_words(row: Any) -> WordColumns | None:
     """Return the columns of rows with a word each and the number of its sentence, from the first row."""
     with suppress(ValueError, RecursionError):
@@ -281,11 +265,6 @@ def _columns_of_words(row: Any) -> WordColumns | None:
         return None
     is_text = columns.word.lower() == "text" and not columns.tags
     return None if is_text or any(isinstance(row[name], list) for name in columns.tags) else columns
-
-
-def _only_text(data: Mapping[str, Any]) -> Any:
-    texts = [value for value in data.values() if isinstance(value, str)]
-    return texts[0] if len(texts) == 1 else None
 
 
 def _span(value: Any, text: str, where: str) -> _Span:

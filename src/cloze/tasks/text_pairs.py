@@ -129,7 +129,9 @@ class TextPairs(VectorTask[PairVectors]):
 
         leave_out = (InputError,) if self.skip_bad_rows else ()
         try:
-            yield from parse_rows(path, columns, parse, is_optional=is_optional, leave_out=leave_out)
+            yield from parse_rows(
+                path, columns, parse, is_optional=is_optional, leave_out=leave_out, labeled=labeled
+            )
         except NoColumnError as error:
             settings = {text_column: "text", pair_column: "pair", self.negative_column: "negative"}
             setting = f"--set {self.name}.{settings[error.column]}_column=NAME"

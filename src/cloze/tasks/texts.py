@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.data.annotations import unwrap_labels
 from cloze.data.bad_rows import BadRows, MissingLabelError
 from cloze.data.class_names import KeepsNumbers, keep_no_numbers
 from cloze.data.json_rows import as_text
@@ -174,12 +175,14 @@ class LabeledRows:
         """Return the label of a row, as the task names it."""
         assert isinstance(self, Task)
         labels: Sequence[str] | None = getattr(self, "labels", None)  # None for numbers
-        value = row.cells[column]
-        if isinstance(value, list):
-            what = f"{row.names.get(column, column)!r} is a list"
+        value = unwrap_labels(row.cells[column])
+        if isinstance(value, list) and len(value) > 1:
+            what = f"{row.names.get(column, column)!r} is a list of {len(value)}"
             raise InputError(what, where=row.where, remedy="The task multi-label learns lists of labels")
+        if isinstance(value, list):  # as annotation tools write one label
+            value = value[0] if value else None
         is_null = value is None or (isinstance(value, float) and math.isnan(value))
-        label = "" if is_null else row.text(column).strip()
+        label = "" if is_null else (as_text(value) or row.text(column)).strip()
         placeholders = PLACEHOLDERS if labels is not None else PLACEHOLDERS | DASHES
         if not label or (label in placeholders and label not in (labels or ())):
             name = row.names.get(column, column)
@@ -351,6 +354,7 @@ def read_texts(
         skip_broken=skip_broken,
         leave_out=leave_out,
         keeps_numbers=keeps_numbers,
+        labeled=labeled,
     )
 
 
