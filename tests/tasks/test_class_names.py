@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.custom import Classification, CustomMultipleChoice, Ranking, Regression
+from cloze.tasks.custom import Classification, CustomMultipleChoice, CustomTagging, Ranking, Regression
 from cloze.tasks.memory import as_file
 from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.registry import find_task
@@ -78,6 +78,17 @@ def test_tasks_with_known_labels_read_names_or_numbers(tmp_path, kind):
     choices = {"prompt": ["a", "b"], "choices": [["c", "d"], ["e", "f"]]}
     data = named(kind, tmp_path, [1, 0], ["A", "B"], **choices)
     assert labels_of(CustomMultipleChoice(), data) == [1, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tags_are_read_once_from_numbers_and_names(tmp_path, kind):
+    columns = {"tokens": [["Ada", "ran"]], "label_str": [["B-PER", "O"]]}
+    data = named(kind, tmp_path, [[1, 0]], ["O", "B-PER"], **columns)
+    task, file = (
+        (CustomTagging(), data) if isinstance(data, Path) else as_file(CustomTagging(), data, "train")
+    )
+    [example] = task.examples(file)
+    assert example.sentences[0].tags == ("B-PER", "O")
 
 
 @pytest.mark.parametrize("kind", KINDS)

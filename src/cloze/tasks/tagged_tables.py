@@ -117,14 +117,15 @@ def with_lists(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_numbers(row: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
-    """Return the fields of tags without those of numbers whose names are in another one.
+    """Return the fields of tags without those of numbers whose names are in another one; equal ones are one.
 
     >>> without_numbers({"ner_tags": [1, 0], "ner_tags_str": ["B-PER", "O"]}, ["ner_tags", "ner_tags_str"])
     ['ner_tags_str']
     """
     stems = {name: _KIND_OF_TAG.sub("", name).rstrip("s") for name in fields}
     named = {stems[name] for name in fields if any(isinstance(tag, str) for tag in row[name])}
-    return [name for name in fields if stems[name] not in named or any(isinstance(t, str) for t in row[name])]
+    kept = [name for name in fields if stems[name] not in named or any(isinstance(t, str) for t in row[name])]
+    return list({(stems[name], *map(str, row[name])): name for name in kept}.values())
 
 
 def group_words(
