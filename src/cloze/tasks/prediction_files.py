@@ -5,10 +5,12 @@ In a table a list or an object is JSON in one cell.
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from cloze.data.compression import COMPRESSED
@@ -16,7 +18,7 @@ from cloze.data.files import STDIN, read_lines
 from cloze.data.json_rows import json_lines
 from cloze.data.table_files import is_table
 from cloze.data.tables import read_rows
-from cloze.errors import InputError, RunError
+from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
 from cloze.tokenization.unicode import replace_lone_surrogates
 
@@ -50,17 +52,18 @@ def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> N
 def write_rows(rows: Rows, output: str) -> int:
     """Write rows to a file or URL that appears only when it is complete; return their number.
 
+    The columns of a table are the keys of all rows, which are kept in a temporary file until the last one is known.
+
     Raises:
-        RunError: a row of a table has a key that the first rows do not have, or the disk is full.
+        RunError: the disk is full.
     """
     suffix = _suffix(output)
     with write_file_to(output) as temporary:
         if suffix == _PARQUET:
-            return _write_parquet(rows, temporary, output)
-        # lone surrogates of the input become JSON escapes
+            return _write_parquet(rows, temporary)
+        if suffix in _SEPARATORS:
+            return _write_delimited(rows, temporary, _SEPARATORS[suffix])
         with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-            if suffix in _SEPARATORS:
-                return _write_delimited(rows, stream, _SEPARATORS[suffix], output)
             return write_json_lines(rows, stream)
 
 
@@ -122,68 +125,79 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, tuple, dict)) else value
 
 
-def _in_parts(rows: Rows, output: str) -> tuple[list[str], Iterator[list[list[Any]]]]:
-    """Return the columns of the first rows, and the cells of all rows, some thousand at a time."""
-    remaining = iter(rows)
-    first = list(islice(remaining, _ROWS_AT_ONCE))
-    names = list(dict.fromkeys(name for row in first for name in row))
-
-    def parts() -> Iterator[list[list[Any]]]:
-        part = first
-        while part:
-            for row in part:
-                if more := [name for name in row if name not in names]:
-                    what = f"a row has {more[0]!r}, which the first {_ROWS_AT_ONCE:,} rows do not have"
-                    raise RunError(what, where=output, remedy="Write JSON lines: end the name in .jsonl")
-            yield [[_cell(row.get(name)) for name in names] for row in part]
-            part = list(islice(remaining, _ROWS_AT_ONCE))
-
-    return names, parts()
-
-
-def _write_delimited(rows: Rows, stream: IO[str], separator: str, output: str) -> int:
+def _write_delimited(rows: Rows, path: Path, separator: str) -> int:
     # All texts are in quotation marks, so that tabs and line ends in cells are read back by cloze and pandas.
-    writer = csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    names, parts = _in_parts(rows, output)
-    writer.writerow(names)
-    count = 0
-    for part in parts:
-        writer.writerows(part)
-        count += len(part)
-    return count
+    # Lone surrogates of the input become JSON escapes.
+    with (
+        _as_table(rows, path.parent) as table,
+        path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream,
+    ):
+        writer = csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(table.columns)
+        writer.writerows(table.rows())
+        return table.num_rows
 
 
-def _write_parquet(rows: Rows, path: Path, output: str) -> int:
+def _write_parquet(rows: Rows, path: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names, parts = _in_parts(rows, output)
-    count = 0
-    with ExitStack() as stack:
-        writer = None
-        for part in parts:
-            columns = list(map(_parquet_cells, zip(*part, strict=True)))
-            if writer is None:
-                kinds = [pa.array(column).type for column in columns]
-                kinds = [pa.string() if pa.types.is_null(kind) else kind for kind in kinds]
-                schema = pa.schema(list(zip(names, kinds, strict=True)))
-                writer = stack.enter_context(pq.ParquetWriter(path, schema))
-            try:
-                arrays = [pa.array(cells, kind) for cells, kind in zip(columns, kinds, strict=True)]
-            except pa.ArrowException as error:
-                what = f"a column holds values of two kinds: {error}"
-                raise RunError(
-                    what, where=output, remedy="Write JSON lines: end the name in .jsonl"
-                ) from error
-            writer.write_table(pa.table(arrays, schema=schema))
-            count += len(part)
-        if writer is None:
-            pq.write_table(pa.table({}), path)
-    return count
+    with _as_table(rows, path.parent) as table:
+        schema = pa.schema([(name, _arrow_type(kinds)) for name, kinds in table.columns.items()])
+        with pq.ParquetWriter(path, schema) as writer:
+            remaining = table.rows()
+            while part := list(islice(remaining, _ROWS_AT_ONCE)):
+                columns = [
+                    pa.array(map(_as_text, cells) if pa.types.is_string(kind) else cells, kind)
+                    for cells, kind in zip(zip(*part, strict=True), schema.types, strict=True)
+                ]
+                writer.write_table(pa.table(columns, schema=schema))
+        return table.num_rows
 
 
-def _parquet_cells(column: Sequence[Any]) -> list[Any]:
-    """Return cells of one type: if any is a text, all are."""
-    if any(isinstance(cell, str) for cell in column):
-        return [None if cell is None else replace_lone_surrogates(str(cell)) for cell in column]
-    return list(column)
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows whose columns are known, in a temporary file."""
+
+    file: IO[str]
+    columns: dict[str, set[type]]
+    """The types of the cells of each column."""
+    num_rows: int
+
+    def rows(self) -> Iterator[list[Any]]:
+        """Yield the cells of each row."""
+        self.file.seek(0)
+        for line in self.file:
+            cells = json.loads(line)
+            yield [cells.get(name) for name in self.columns]
+
+
+@contextmanager
+def _as_table(rows: Rows, directory: Path) -> Iterator[_Table]:
+    """Read all rows, into a temporary file in a directory: any of them may have one more column."""
+    columns: dict[str, set[type]] = {}
+    num_rows = 0
+    with TemporaryFile("w+", encoding="utf-8", dir=directory) as file:
+        for row in rows:
+            cells = {name: _cell(value) for name, value in row.items()}
+            for name, cell in cells.items():
+                columns.setdefault(name, set()).add(type(cell))
+            file.write(json.dumps(cells) + "\n")
+            num_rows += 1
+        yield _Table(file, columns, num_rows)
+
+
+def _arrow_type(kinds: Set[type]) -> Any:
+    """Return the type of a column: that of its numbers or truth values, or text where any cell is of another kind."""
+    import pyarrow as pa
+
+    kinds = kinds - {type(None)}
+    if kinds == {bool}:
+        return pa.bool_()
+    if kinds == {int}:
+        return pa.int64()
+    return pa.float64() if kinds and kinds <= {int, float} else pa.string()
+
+
+def _as_text(cell: Any) -> str | None:
+    return None if cell is None else replace_lone_surrogates(str(cell))
