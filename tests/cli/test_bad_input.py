@@ -179,13 +179,22 @@ def test_arguments_may_hold_lone_surrogates(samples: Samples, capsys: pytest.Cap
     assert "no such file, directory or bundled model" in one_line_of(capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
-    samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    optimizer: str,
+    samples: Samples,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
         "cloze.training.loop.learning_rate_at", lambda progress, config: 1e38 * (progress > 0.1)
     )
     more = PRETRAIN.replace("--steps 1", "--steps 20 --set checkpoints.every_steps=1")
+    rates = {"optimizer.learning_rate": "1e-4"}
+    if optimizer == "muon":
+        rates["optimizer.muon.learning_rate"] = "2e-4"
+        more = more.replace("--steps 20", "--steps 20 --set optimizer.muon.learning_rate=1e-3")
     assert (
         main([*shlex.split(fill_in(more + "--data {data}", sample_paths(tmp_path, samples))), "--quiet"]) == 1
     )
@@ -193,7 +202,8 @@ def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
     assert f"{tmp_path}/out: loss nan" in line
     assert "at step 7 (phase 1, epoch 0, instances from" in line
     assert "3 times in a row" in line
-    assert "Continue with a lower rate: --resume --set optimizer.learning_rate=RATE" in line
+    remedy = f"--resume {' '.join(f'--set {name}=RATE' for name in rates)}"
+    assert f"Continue with a lower rate: {remedy}; step" in line
     assert "; step 4 was saved right before and may be corrupt" in line
     kept = sorted((tmp_path / "out/checkpoints").iterdir())
     assert kept
@@ -201,6 +211,13 @@ def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
         artifacts.verify(checkpoint, kind="checkpoint")
     rows = [json.loads(row) for row in (tmp_path / "out/metrics.jsonl").read_text().splitlines()]
     assert sum(row["kind"] == "skipped" for row in rows) == 3
+    monkeypatch.undo()
+    shutil.rmtree(kept[-1])
+    for name, rate in rates.items():
+        remedy = remedy.replace(f"{name}=RATE", f"{name}={rate}")
+    assert main(["pretrain", "-o", f"{tmp_path}/out", *remedy.split(), "--quiet"]) == 0
+    settings = (tmp_path / "out/run.toml").read_text()
+    assert all(f"learning_rate = {float(rate)}" in settings for rate in rates.values())
 
 
 OUT_OF_MEMORY_ERRORS = (

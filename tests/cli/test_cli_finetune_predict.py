@@ -10,6 +10,7 @@ from samples import Cloze, save_film_encoder
 
 from cloze.cli import main
 from cloze.model_paths import resolve_checkpoint
+from hub_server import Hub
 
 NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
 COLUMNS = "--text-column words --label-column mark"
@@ -104,6 +105,12 @@ def test_scores_are_text_or_json(films: Path, tmp_path: Path, cloze: Cloze) -> N
     assert set(result) >= {"run", "data", "examples", "accuracy", "macro_f1", "majority_accuracy"}
     text = cloze(f"finetune classification -o {tmp_path}/a --resume --quiet").out
     assert f"accuracy          {result['accuracy']:.4f}" in text
+
+
+def test_printing_settings_downloads_nothing(hub: Hub, cloze: Cloze) -> None:
+    settings = cloze("finetune classification -m hf://org/model -d D --print-config").out
+    assert 'model = "hf://org/model"' in settings
+    assert not hub.requests
 
 
 def test_printed_settings_are_a_recipe_of_the_same_settings(tmp_path: Path, cloze: Cloze) -> None:

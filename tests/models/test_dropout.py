@@ -50,6 +50,14 @@ def test_zero_is_the_identity():
     assert dropout(x, 0.0) is x
 
 
+@pytest.mark.parametrize("prob", [0.999995, 1 - 2**-53])
+def test_the_highest_probabilities_are_finite(prob):
+    torch.manual_seed(5)
+    kept = dropout(torch.ones(200_000), prob)
+    assert torch.isfinite(kept).all()
+    assert set(kept.unique().tolist()) <= {0.0, 2.0**16}
+
+
 def test_non_contiguous_input():
     torch.manual_seed(4)
     x = torch.ones(5, 7, 11).transpose(0, 2)

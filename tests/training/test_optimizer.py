@@ -137,8 +137,9 @@ def test_twenty_steps_end_with_googles_weights(google_nano, googles_steps, share
         )
 
 
-def test_update_has_no_bias_correction_and_decoupled_decay():
-    config = OptimizerConfig(learning_rate=0.01, weight_decay=0.1)
+@pytest.mark.parametrize("beta2", [0.999, 0.9999999, 0.0])
+def test_update_has_no_bias_correction_and_decoupled_decay(beta2):
+    config = OptimizerConfig(learning_rate=0.01, weight_decay=0.1, beta2=beta2)
     model = nn.Linear(3, 5)
     weight, bias = model.weight.detach().clone(), model.bias.detach().clone()
     optimizer = build_optimizer(model, config)
@@ -150,9 +151,9 @@ def test_update_has_no_bias_correction_and_decoupled_decay():
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate
         optimizer.step()
-        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        m, v = 0.9 * m + 0.1 * gradient, beta2 * v + (1 - beta2) * gradient**2
         weight = weight - config.learning_rate * (m / (v.sqrt() + config.epsilon) + 0.1 * weight)
-        m_bias, v_bias = 0.9 * m_bias + 0.1 * gradient_bias, 0.999 * v_bias + 0.001 * gradient_bias**2
+        m_bias, v_bias = 0.9 * m_bias + 0.1 * gradient_bias, beta2 * v_bias + (1 - beta2) * gradient_bias**2
         bias = bias - config.learning_rate * m_bias / (v_bias.sqrt() + config.epsilon)
     torch.testing.assert_close(model.weight.detach(), weight)
     torch.testing.assert_close(model.bias.detach(), bias)

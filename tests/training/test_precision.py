@@ -88,6 +88,21 @@ def test_small_encoders_are_finetuned_in_float32_with_amx(
     assert found == expected
 
 
+@pytest.mark.parametrize("flushes", [True, False])
+def test_training_leaves_denormal_numbers_as_they_were(flushes: bool):
+    def is_flushed() -> bool:
+        return (torch.tensor(1e-40) * 1).item() == 0
+
+    before = is_flushed()
+    try:
+        torch.set_flush_denormal(flushes)
+        with training_arithmetic():
+            assert is_flushed()
+        assert is_flushed() == flushes
+    finally:
+        torch.set_flush_denormal(before)
+
+
 @pytest.mark.parametrize(("mode", "warn_only"), [(True, False), (True, True), (False, False)])
 def test_training_leaves_the_arithmetic_as_it_was(mode: bool, warn_only: bool):
     def state() -> tuple[bool, bool]:

@@ -142,7 +142,8 @@ def run(
     if not print_config and not settings and recipe is None:
         options.required(model, "--model", verb="finetune")
         options.required(data, "--data", verb="finetune")
-    resolved = load_finetuning(task, recipe, [*overrides, *configuration.to_overrides(placeholders)])
+    overrides += configuration.to_overrides(placeholders)
+    resolved = load_finetuning(task, recipe, overrides, downloads=not print_config)
     if print_config:
         options.print_settings(to_toml(*resolved), placeholders)
     elif dry_run:

@@ -27,13 +27,13 @@ def dropout(hidden: Tensor, prob: float) -> Tensor:
         Srivastava et al. 2014; google-research/bert modeling.py:358 @eedf571.
 
     Differs:
-        On a CPU `prob` is rounded to a multiple of 2**-16, and the scale is that of the rounded value.
+        On a CPU `prob` is rounded to a multiple of 2**-16 below 1, and the scale is that of the rounded value.
     """
     if not prob:
         return hidden
     if hidden.device.type != "cpu":
         return nn.functional.dropout(hidden, prob)
-    num_dropped = round(prob * _LEVELS)
+    num_dropped = min(round(prob * _LEVELS), _LEVELS - 1)
     keep = _keep_or_drop(hidden.shape, num_dropped)
     dropped: Tensor = _Dropout.apply(hidden, keep, num_dropped)  # type: ignore[no-untyped-call]
     return dropped

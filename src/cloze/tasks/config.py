@@ -20,6 +20,7 @@ from torch import nn
 
 from cloze import config as configuration
 from cloze.errors import InputError, RunError
+from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint
 from cloze.models.checkpoint import TASK_FILE, save_model
 from cloze.models.config_file import load_config
@@ -190,7 +191,11 @@ class TaskSettings:
 
 
 def load_finetuning(
-    task: str | None = None, path: Path | None = None, overrides: Iterable[str] = ()
+    task: str | None = None,
+    path: Path | None = None,
+    overrides: Iterable[str] = (),
+    *,
+    downloads: bool = True,
 ) -> tuple[AnyTask, FinetuneConfig]:
     """Return a task and the settings of its run from defaults, then a TOML file, then overrides.
 
@@ -198,17 +203,19 @@ def load_finetuning(
         task: name of the task; None takes it from the file.
         path: a TOML file, such as a run's `run.toml`.
         overrides: `key=value`; settings of the task are named as in `classification.text_column`.
+        downloads: whether a model of the Hub may be downloaded, whose positions limit the default length.
 
     Raises:
         InputError: no such task, an unknown key, a wrong type, a value out of range.
     """
     overrides = list(overrides)
     where = configuration.describe_source(path, overrides)
-    return finetuning_from_dict(task, configuration.read_dict(path, overrides), where=where)
+    table = configuration.read_dict(path, overrides)
+    return finetuning_from_dict(task, table, where=where, downloads=downloads)
 
 
 def finetuning_from_dict(
-    task: str | None, settings: dict[str, Any], *, where: str
+    task: str | None, settings: dict[str, Any], *, where: str, downloads: bool = True
 ) -> tuple[AnyTask, FinetuneConfig]:
     """Return a task and the settings of its run from defaults and a dictionary.
 
@@ -219,7 +226,9 @@ def finetuning_from_dict(
     table = configuration.read_dict(overrides=task_class.defaults)
     configuration.merge_dicts(table, settings)
     task_settings, config = _build(task_class, FinetuneConfig, table, where)
-    return task_settings, config if "max_seq_length" in settings else _with_fitting_length(config)
+    if "max_seq_length" in settings or (not downloads and parse_hub_name(config.model) is not None):
+        return task_settings, config
+    return task_settings, _with_fitting_length(config)
 
 
 def _with_fitting_length(config: FinetuneConfig) -> FinetuneConfig:

@@ -1,5 +1,6 @@
 """AdamW with torch's fused kernels, with or without Adam's bias correction."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -7,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-# The kernels divide by 1 - beta ** step. At this step both divisors are exactly 1 for every beta that a setting
-# allows, and float32 rounds the next step back to it.
-_STEP_WITHOUT_CORRECTION = float(2**24)
+# The kernels divide by 1 - beta ** step, which is 1 at this step for every beta.
+_STEP_WITHOUT_CORRECTION = math.inf
+_STEP_OF_VERSION_0_1 = float(2**24)  # without correction
 
 
 class AdamW(torch.optim.Optimizer):
@@ -88,4 +89,4 @@ class AdamW(torch.optim.Optimizer):
 
 def is_step_with_correction(step: Tensor) -> bool:
     """Return whether a saved step is that of an optimizer with bias correction; version 0.1 saved one without, too."""
-    return step.item() < _STEP_WITHOUT_CORRECTION
+    return step.item() < _STEP_OF_VERSION_0_1

@@ -358,7 +358,12 @@ class Trainer:
         self._callbacks.on_event(step, "skipped", {"reason": what})
         self.progress.note(f"warning: {what}: the step was skipped")
         if self._num_skipped > self.config.max_skipped_steps:
-            remedy = "Continue with a lower rate: --resume --set optimizer.learning_rate=RATE"
+            rates = ["optimizer.learning_rate"]
+            if self.config.optimizer.muon is not None:  # its rate is a setting of its own
+                rates.append("optimizer.muon.learning_rate")
+            remedy = (
+                f"Continue with a lower rate: --resume {' '.join(f'--set {rate}=RATE' for rate in rates)}"
+            )
             if self._saved_step and self._saved_step == step - self._num_skipped:
                 remedy += (
                     f"; step {self._saved_step} was saved right before and may be corrupt: if so, delete it"

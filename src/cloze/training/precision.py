@@ -179,12 +179,14 @@ def training_arithmetic() -> Iterator[None]:
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
     # Filling memory before it is written costs 5% of a step, and nothing reads it before.
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    denormal = torch.tensor(1e-40)
+    flushed_before = not (denormal * 1).item()  # torch cannot say it
     torch.set_flush_denormal(True)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Flash Attention defaults to a non-deterministic")
             yield
     finally:
-        torch.set_flush_denormal(False)
+        torch.set_flush_denormal(flushed_before)
         torch.use_deterministic_algorithms(mode=before, warn_only=warn_before)
         deterministic.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]

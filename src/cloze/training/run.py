@@ -40,6 +40,7 @@ _CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
 _CHANGEABLE = (
     "data", "old_data", "train", "dev", "device", "precision", "micro_batch_tokens", "license", "patience",
     "evaluation.patience", "log_every_steps", "evaluation.log_every_steps", "optimizer.learning_rate",
+    "optimizer.muon.learning_rate",
 )  # fmt: skip
 """Settings that may change on resume; data may be moved, and are known by their SHA-256."""
 
