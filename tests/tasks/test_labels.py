@@ -255,6 +255,19 @@ def test_a_file_without_any_label_cannot_be_scored(tmp_path, task, label):
             list(replace(task, missing_labels=missing_labels).examples(tmp_path / "a.tsv"))
 
 
+def test_predictions_with_other_names_of_classes_are_warned_of(tmp_path):
+    file = tmp_path / "p.jsonl"
+    examples = [LabeledText("a", label="yes"), LabeledText("b", label="no")]
+    for labels in (["maybe", "maybe"], ["yes", "1"], ["0", "1"]):
+        file.write_text("".join(json.dumps({"label": label}) + "\n" for label in labels))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            Classification().read_predictions(file, examples)
+        assert bool(caught) == (labels == ["0", "1"])
+    what = "p.jsonl: the predictions have none of the labels of the data: '0', '1' and 'no', 'yes'."
+    assert what in str(caught[0].message)
+
+
 def test_scores_of_minus_one_alone_are_none():
     examples = [LabeledText("a", label="-1.0", where=f"a.tsv:{line}") for line in (2, 3)]
     with pytest.raises(InputError, match=r"^a\.tsv: every score is -1, which stands for none"):

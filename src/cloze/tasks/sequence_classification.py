@@ -16,9 +16,10 @@ from torch import Tensor
 
 from cloze.data.json_rows import as_text
 from cloze.errors import DataWarning, InputError
-from cloze.memory_file import source_of
+from cloze.memory_file import place_of, source_of
 from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import METRICS, majority_accuracy
+from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
@@ -256,3 +257,17 @@ class SequenceClassification(TextTask[ClassPrediction]):
         if name is None:
             raise ValueError(f"unknown label {label!r}, not one of {', '.join(self.labels[:10])}")
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
+
+    def read_predictions(self, path: PathOrUrl, examples: Sequence[LabeledText]) -> list[ClassPrediction]:
+        """Read predictions for examples, and warn if their classes and those of the examples have other names."""
+        predictions = super().read_predictions(path, examples)
+        labels, predicted = map(set, self._merged_labels(examples, predictions))
+        if min(len(labels), len(predicted)) > 1 and labels.isdisjoint(predicted):
+            shown = (
+                ", ".join([*map(repr, sorted(names)[:2]), *["…"][: len(names) - 2]])
+                for names in (predicted, labels)
+            )
+            what = "the predictions have none of the labels of the data: {} and {}".format(*shown)
+            remedy = "Are some of them the numbers of the others?"
+            warnings.warn(DataWarning(f"{place_of(path)}: {what}. {remedy}"), stacklevel=2)
+        return predictions
