@@ -4,6 +4,8 @@ import torch
 from cloze.data.batch import LengthGroup, collate, group_lengths
 from cloze.errors import InputError
 from cloze.models.batch import pack_padded, to_device
+from cloze.models.bert import BertModel
+from tiny_models import tiny_config
 
 
 def test_collate_concatenates_sequences():
@@ -81,3 +83,12 @@ def test_empty_sequences_are_refused():
             collate(sequences)
     with pytest.raises(InputError, match="token_type_ids"):
         collate([[1, 2]], [[0]])
+
+
+def test_a_mask_beside_a_packed_batch_is_refused():
+    config = tiny_config(range(8))
+    packed, _ = pack_padded(torch.tensor([[5, 6, 7]]))
+    encoder = BertModel(config)
+    for name in ("attention_mask", "token_type_ids"):
+        with pytest.raises(InputError, match=f"{name}: a packed batch has no padding and has its own types"):
+            encoder(packed, **{name: torch.ones(1, 3, dtype=torch.bool)})

@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import onnxruntime
 import pytest
 import torch
 import transformers
 from torch import nn
 
+from cloze.export.graph import build_graph
+from cloze.export.onnx import compare_with_torch
 from cloze.export.padded_outputs import padded_outputs
 from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
@@ -50,7 +53,8 @@ CASES = [(model_type, head) for model_type, family in FAMILIES.items() for head 
 
 def build(model_type: str, config: BertConfig) -> Encoder:
     encoder_class = encoders()[model_type]
-    return encoder_class(encoder_class.config_class(**asdict(config) | FAMILIES[model_type].settings))
+    settings = FAMILIES[model_type].settings if model_type in FAMILIES else {}
+    return encoder_class(encoder_class.config_class(**asdict(config) | settings))
 
 
 def inputs_of(theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name: str) -> dict[str, torch.Tensor]:
@@ -71,6 +75,51 @@ def compare(ours: Any, theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name
         wanted = expected[output].reshape(values.shape)
         assert wanted[rows].std() > 1e-3
         torch.testing.assert_close(values[rows], wanted[rows], atol=1e-5, rtol=1e-5)
+
+
+def pad_on_the_left(ragged: tuple[torch.Tensor, ...], padding: int) -> tuple[torch.Tensor, ...]:
+    input_ids, mask, token_type_ids = (
+        torch.stack(
+            [torch.roll(row, len(row) - int(real.sum())) for row, real in zip(rows, ragged[1], strict=True)]
+        )
+        for rows in ragged
+    )
+    return input_ids.masked_fill(~mask, padding), mask, token_type_ids
+
+
+@pytest.mark.parametrize("model_type", ["bert", *FAMILIES])
+def test_texts_padded_on_the_left_equal_transformers(
+    model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
+) -> None:
+    ours = HEADS["masked words"].build(build(model_type, config)).eval()
+    randomize(ours)
+    write_checkpoint(tmp_path / "model", ours, TOKENS)
+    theirs = transformers.AutoModel.from_pretrained(tmp_path / "model").eval()
+    left = input_ids, mask, _ = pad_on_the_left(ragged, theirs.config.pad_token_id)
+    inputs = inputs_of(theirs, left, "encoder")
+    with torch.inference_mode():
+        found = ours.bert(input_ids, mask, inputs.get("token_type_ids")).sequence_output
+        expected = theirs(**inputs).last_hidden_state
+    torch.testing.assert_close(found[mask], expected[mask], atol=1e-5, rtol=1e-5)
+    session = onnxruntime.InferenceSession(build_graph(ours.bert).SerializeToString())
+    given = {"token_type_ids": torch.zeros_like(input_ids), **inputs}
+    feed = {value.name: given[value.name].numpy() for value in session.get_inputs()}
+    (output,) = session.run(["last_hidden_state"], feed)
+    torch.testing.assert_close(torch.from_numpy(output)[mask], expected[mask], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("model_type", ["bert", *FAMILIES])
+def test_masked_words_have_the_activation_that_transformers_uses(
+    model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
+) -> None:
+    ours = HEADS["masked words"].build(build(model_type, replace(config, hidden_act="gelu_tanh"))).eval()
+    randomize(ours)
+    write_checkpoint(tmp_path / "model", ours, TOKENS)
+    compare(
+        ours, transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "model"), ragged, "masked words"
+    )
+    checks = compare_with_torch(build_graph(ours).SerializeToString(), ours)
+    assert max(check.largest_difference for check in checks) < 1e-4
 
 
 @pytest.mark.parametrize(("model_type", "name"), CASES)

@@ -222,16 +222,20 @@ def _encode_bert(graph: GraphBuilder, encoder: BertModel) -> str:
     if encoder.config.attends_to != "all":
         raise ValueError("a model whose tokens do not attend to all others has no graph")
     embeddings: BertEmbeddings = encoder.embeddings
-    length = graph.add("Squeeze", graph.add("Shape", "input_ids", start=1, end=2))
-    positions_L = graph.add("Range", graph.constant(0), length, graph.constant(1))
     sum_BLD = graph.gather("word_embeddings", embeddings.word_embeddings.weight, "input_ids")
     if embeddings.has_token_types:
         types, rows = embeddings.token_type_embeddings.weight, "token_type_ids"
         if len(types) == 1:  # for both texts of a pair
             rows = graph.add("Mul", rows, graph.constant(0))
         sum_BLD = graph.add("Add", sum_BLD, graph.gather("token_type_embeddings", types, rows))
-    positions = embeddings.position_embeddings.weight[embeddings.first_position :]
-    sum_BLD = graph.add("Add", sum_BLD, graph.gather("position_embeddings", positions, positions_L))
+    if encoder.counts_padding:
+        length = graph.add("Squeeze", graph.add("Shape", "input_ids", start=1, end=2))
+        positions = graph.add("Range", graph.constant(0), length, graph.constant(1))
+    else:  # -1, the last row, at padding before a text
+        real_BL = graph.add("Cast", graph.is_real_BL, to=TensorProto.INT64)
+        positions = graph.add("Sub", graph.add("CumSum", real_BL, graph.constant(1)), graph.constant(1))
+    table = embeddings.position_embeddings.weight[embeddings.first_position :]
+    sum_BLD = graph.add("Add", sum_BLD, graph.gather("position_embeddings", table, positions))
     hidden_BLD = graph.layer_norm("embeddings.layer_norm", sum_BLD, embeddings.layer_norm)
     is_real_B11L = graph.add("Unsqueeze", graph.is_real_BL, graph.constant([1, 2]))
     for number, layer in enumerate(encoder.layers):
@@ -281,14 +285,16 @@ def _layer(
         f"{name}.attention_layer_norm", graph.add("Add", hidden_BLD, attended_BLD), layer.attention_layer_norm
     )
     intermediate_BLI = graph.dense(f"{name}.intermediate", hidden_BLD, layer.intermediate)
-    output_BLD = graph.dense(f"{name}.output", _activation(graph, intermediate_BLI, config), layer.output)
+    output_BLD = graph.dense(
+        f"{name}.output", _gelu(graph, intermediate_BLI, config.hidden_act), layer.output
+    )
     return graph.layer_norm(
         f"{name}.output_layer_norm", graph.add("Add", hidden_BLD, output_BLD), layer.output_layer_norm
     )
 
 
-def _activation(graph: GraphBuilder, values: str, config: BertConfig) -> str:
-    return graph.add("Gelu", values, approximate="tanh" if config.hidden_act == "gelu_tanh" else "none")
+def _gelu(graph: GraphBuilder, values: str, form: str) -> str:
+    return graph.add("Gelu", values, approximate="tanh" if form == "gelu_tanh" else "none")
 
 
 def _pooled(graph: GraphBuilder, encoder: Encoder, hidden_BLD: str) -> str:
@@ -307,7 +313,8 @@ def _masked_lm(graph: GraphBuilder, model: Any, hidden_BLD: str) -> str:
     """Return the scores of the vocabulary at every token, [B, L, V]."""
     head = model.masked_lm
     dense_BLD = graph.dense("masked_lm.dense", hidden_BLD, head.dense)
-    activated_BLD = _activation(graph, dense_BLD, model.config)
+    form = model.bert.masked_lm_activation or model.bert.config.hidden_act
+    activated_BLD = _gelu(graph, dense_BLD, form)
     transformed_BLD = graph.layer_norm("masked_lm.layer_norm", activated_BLD, head.layer_norm)
     words_VD = model.bert.embeddings.word_embeddings.weight
     scores_BLV = graph.matmul("word_embeddings", transformed_BLD, words_VD)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch
 from cloze.models.batch import pack_padded
-from cloze.models.encoder import Encoder
+from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.heads import ModelWithHead
 from cloze.models.pooling import Pooling, pool
 
@@ -44,7 +44,8 @@ def padded_outputs(
     Shapes:
         input_ids, attention_mask, token_type_ids [B, L]; outputs [B, …] or [B, L, …].
     """
-    batch, padding = pack_padded(input_ids, attention_mask, token_type_ids)
+    counts_padding = get_encoder(model).counts_padding
+    batch, padding = pack_padded(input_ids, attention_mask, token_type_ids, counts_padding=counts_padding)
     return {
         name: padding.unpack_tokens(values)
         if name in model.token_outputs

@@ -49,9 +49,13 @@ class Padding:
 
 
 def pack_padded(
-    input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    token_type_ids: Tensor | None = None,
+    *,
+    counts_padding: bool = True,
 ) -> tuple[PackedBatch, Padding]:
-    """Pack a padded batch, longest sequence first; a token's position is its column.
+    """Pack a padded batch, longest sequence first.
 
     Shapes:
         input_ids, attention_mask, token_type_ids [B, L].
@@ -59,6 +63,7 @@ def pack_padded(
     Args:
         attention_mask: bool, True = real; None takes every column as real.
         token_type_ids: 0 or 1; None is segment A throughout.
+        counts_padding: whether a token's position is its column, or counted among the real tokens of its row.
 
     Raises:
         InputError: shapes or dtypes that do not fit, or a row without a real token.
@@ -83,8 +88,9 @@ def pack_padded(
     lengths = lengths_B[row_of_sequence].tolist()
     if not lengths[-1]:
         raise InputError(f"row {int(row_of_sequence[-1])} has no real token", where="attention_mask")
-    row, position_ids = attention_mask[row_of_sequence].nonzero(as_tuple=True)
-    cell_of_token = row_of_sequence[row] * num_columns + position_ids
+    row, column = attention_mask[row_of_sequence].nonzero(as_tuple=True)
+    cell_of_token = row_of_sequence[row] * num_columns + column
+    position_ids = column if counts_padding else (attention_mask.cumsum(1) - 1).flatten()[cell_of_token]
     batch = PackedBatch(
         input_ids.flatten()[cell_of_token].long(),
         token_type_ids.flatten()[cell_of_token].long(),

@@ -111,7 +111,9 @@ def load_labels(directory: Path) -> tuple[str, ...]:
 def config_to_json(config: BertConfig) -> dict[str, Any]:
     """Return the table of config.json, by the names of transformers."""
     table = config.to_json()
-    table[config.json_names.get("hidden_act") or "hidden_act"] = _HUGGING_FACE_ACTIVATIONS[config.hidden_act]
+    for name in (config.json_names.get("hidden_act") or "hidden_act", "classifier_activation"):
+        if name in table:
+            table[name] = _HUGGING_FACE_ACTIVATIONS[config.hidden_act]
     model_type = get_model_type(config)
     if config.attends_to == "all":
         table.pop("attends_to", None)

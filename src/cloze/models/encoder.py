@@ -63,6 +63,10 @@ class Encoder(nn.Module):
     """The `named_outputs` that have a value for each token; the others have one for each sequence."""
     has_biases: ClassVar[bool] = True
     """Whether the dense layers and LayerNorms of the encoder and of its masked-LM head have biases."""
+    masked_lm_activation: ClassVar[Literal["gelu", "gelu_tanh"] | None] = None
+    """The activation of the masked-LM head; None is that of the config."""
+    counts_padding: ClassVar[bool] = True
+    """Whether the position of a token in a padded batch is its column; else it is that among the real tokens."""
     tokens_use_pooler: ClassVar[bool] = False
     """Whether classifiers of tokens read them through the pooler, too."""
     config: "BertConfig"
@@ -145,8 +149,16 @@ class Encoder(nn.Module):
             InputError: as `encode`, and for a mask of another dtype or an empty row.
         """
         if isinstance(input_ids, PackedBatch):
+            if attention_mask is not None or token_type_ids is not None:
+                name = "token_type_ids" if attention_mask is None else "attention_mask"
+                remedy = "Leave it out, or give the padded tensor input_ids"
+                raise InputError(
+                    "a packed batch has no padding and has its own types", where=name, remedy=remedy
+                )
             return self._encode(input_ids, output_hidden_states=output_hidden_states)
-        batch, padding = pack_padded(input_ids, attention_mask, token_type_ids)
+        batch, padding = pack_padded(
+            input_ids, attention_mask, token_type_ids, counts_padding=self.counts_padding
+        )
         output = self._encode(batch, output_hidden_states=output_hidden_states)
         return EncoderOutput(
             padding.unpack_tokens(output.sequence_output),

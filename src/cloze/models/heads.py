@@ -67,14 +67,13 @@ class MaskedLMHead(nn.Module):
         Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
     """
 
-    def __init__(
-        self, config: BertConfig, *, has_biases: bool = True, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, encoder: Encoder, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
+        config, has_biases = encoder.config, encoder.has_biases
         self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=has_biases)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=has_biases)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self._activation = ACTIVATIONS[config.hidden_act]
+        self._activation = ACTIVATIONS[encoder.masked_lm_activation or config.hidden_act]
         initialize_weights(self, config.initializer_range, generator)
 
     def transform(self, hidden_PD: Tensor) -> Tensor:
@@ -104,7 +103,7 @@ class BertForPreTraining(ModelWithHead):
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
         super().__init__(bert)
-        self.masked_lm = MaskedLMHead(bert.config, has_biases=bert.has_biases, generator=generator)
+        self.masked_lm = MaskedLMHead(bert, generator=generator)
         self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
         initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
 
@@ -160,7 +159,7 @@ class BertForMaskedLM(ModelWithHead):
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
         super().__init__(bert)
-        self.masked_lm = MaskedLMHead(bert.config, has_biases=bert.has_biases, generator=generator)
+        self.masked_lm = MaskedLMHead(bert, generator=generator)
 
     def forward(self, batch: PackedBatch, masked_lm_positions: Tensor) -> Tensor:
         """Return logits [P, V] at masked positions, [P] indices into the packed tokens."""

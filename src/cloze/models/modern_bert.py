@@ -34,6 +34,11 @@ _FIXED: Mapping[str, Any] = MappingProxyType(
     }
 )
 """Fields of config.json with one value in all published models, and their defaults in transformers."""
+_EQUAL = (
+    ("classifier_activation", "hidden_activation", "gelu"),
+    ("embedding_dropout", "mlp_dropout", 0.0),
+)
+"""Pairs of fields with the same value in all published models, and their default in transformers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,12 +97,10 @@ class ModernBertConfig(BertConfig):
         for name, value in _FIXED.items():
             if table.get(name, value) != value:
                 raise ValueError(f"{name} must be {str(value).lower()}")
-        for name, same_as in {
-            "classifier_activation": "hidden_activation",
-            "embedding_dropout": "mlp_dropout",
-        }.items():
-            if name in table and table[name] != table.get(same_as, table[name]):
-                raise ValueError(f"{name} = {table[name]!r} must equal {same_as} = {table[same_as]!r}")
+        for name, same_as, default in _EQUAL:
+            value, other = table.get(name, default), table.get(same_as, default)
+            if value != other:
+                raise ValueError(f"{name} = {value!r} must equal {same_as} = {other!r}")
         values = super(ModernBertConfig, cls).from_json(table)
         if isinstance(types := table.get("layer_types"), list):
             values["global_attn_every_n_layers"] = _interval(types)
@@ -114,7 +117,8 @@ class ModernBertConfig(BertConfig):
     def to_json(self) -> dict[str, Any]:
         """Return the table of config.json."""
         table = super(ModernBertConfig, self).to_json()
-        return {**table, **_FIXED, "embedding_dropout": self.hidden_dropout_prob}
+        equal = {"embedding_dropout": self.hidden_dropout_prob, "classifier_activation": self.hidden_act}
+        return {**table, **_FIXED, **equal}
 
     def __post_init__(self) -> None:
         BertConfig.__post_init__(self)  # super() fails: slots create a second class

@@ -76,12 +76,15 @@ class RobertaModel(BertModel):
         Liu et al. 2019; transformers models/roberta.
 
     Differs:
-        A padding token within a text has a position like any other token. A model without a second segment takes
+        Positions are counted by the attention mask, not by the padding token, so that one within a text has a
+        position like any other token. A model without a second segment takes
         the first for both texts of a pair.
     """
 
     config_class: ClassVar[type[BertConfig]] = RobertaConfig
     embeddings_class: ClassVar[type[BertEmbeddings]] = RobertaEmbeddings
+    masked_lm_activation = "gelu"
+    counts_padding = False
     names = HuggingFaceNames(
         family="Roberta",
         prefix="roberta.",
