@@ -624,17 +624,17 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "(Leave one annotation)",
         ),
     ),
-    "spans that count UTF-16": (
+    "spans that are shifted": (
         bad_tags(
             "a.jsonl",
             SPANS.encode()
-            + '{"text": "🙂🙂 Ada ran", "label": [{"start": 5, "end": 8, "text": "Ada", "label": "X"}]}\n'.encode(),
+            + b'{"text": "It was Ada ran", "label": [{"start": 8, "end": 11, "text": "Ada", "label": "X"}]}\n',
             "is not where its text is",
         ),
         Remedy(
-            "Spans count characters from 0, not bytes nor (UTF-16) units",
+            "Spans count characters from (0), and their end is the one after",
             {"": V},
-            replaced("a.jsonl", '"start": 5, "end": 8', '"start": 3, "end": 6'),
+            replaced("a.jsonl", '"start": 8, "end": 11', '"start": 7, "end": 10'),
         ),
     ),
     "a span without a label": (

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from cloze.errors import DataWarning, InputError
 from cloze.tasks.custom import Classification, CustomTagging
 from cloze.tasks.memory import as_file
 from cloze.tasks.multi_label import MultiLabel
+from cloze.tasks.span_offsets import Offsets
 
 Write = Callable[[Any, str], Path]
 
@@ -97,7 +99,7 @@ def test_one_object_holds_the_rows_of_some_tools(write: Write) -> None:
 def test_rejected_spans_are_left_out_and_counted(write: Write) -> None:
     spans = [{**SPAN, "answer": "accept"}, {"start": 4, "end": 7, "label": "PER", "answer": "reject"}]
     path = write([{"text": "Ada ran", "spans": spans, "answer": "accept"}])
-    with pytest.warns(DataWarning, match="1 spans that the annotator rejected are left out"):
+    with pytest.warns(DataWarning, match="1 rejected span left out"):
         assert tags(path) == ["B-PER O"]
 
 
@@ -205,3 +207,99 @@ def test_examples_of_spacy_in_memory(tmp_path: Path) -> None:
     rows = [("fine", {"cats": {"pos": 1.0, "neg": 0.0}})]
     task = Classification(label_column="cats")
     assert labels(as_file(task, rows, "train", tmp_path)[1], task) == [("fine", "pos")]
+
+
+TEXTS: dict[Offsets, tuple[str, list[str]]] = {
+    "utf-16": ("Party \N{PARTY POPPER} in Oslo, then to Bergen", ["Oslo", "Bergen"]),
+    "utf-8": ("Großes Café Zürich in Genève", ["Zürich", "Genève"]),
+    "composed": (
+        unicodedata.normalize("NFD", "Großes Café Zürich in Genève"),
+        [unicodedata.normalize("NFD", word) for word in ("Zürich", "Genève")],
+    ),
+    "decomposed": ("Großes Café Zürich in Genève", ["Zürich", "Genève"]),
+}
+"""Texts in which offsets differ from characters, and words in them, by what the offsets count."""
+
+
+def length(text: str, offsets: Offsets) -> int:
+    if offsets.startswith("utf"):
+        return len(text.encode(f"{offsets}-le" if offsets == "utf-16" else offsets)) // (
+            2 if offsets == "utf-16" else 1
+        )
+    return len(unicodedata.normalize("NFC" if offsets == "composed" else "NFD", text))
+
+
+def spans_of(offsets: Offsets, *, with_text: bool) -> dict[str, Any]:
+    """Return a row whose spans mark two words."""
+    text, words = TEXTS[offsets]
+    spans = []
+    for word in words:
+        start = length(text[: text.index(word)], offsets)
+        span = {"start": start, "end": start + length(word, offsets), "label": "LOC"}
+        spans.append({**span, "text": word} if with_text else span)
+    return {"text": text, "spans": spans}
+
+
+def marked(path: Path, task: CustomTagging | None = None) -> list[str]:
+    texts = (task or CustomTagging()).examples(path)
+    sentences = [sentence for text in texts for sentence in text.sentences]
+    return [w for s in sentences for w, tag in zip(s.words, s.tags or (), strict=True) if tag != "O"]
+
+
+@pytest.mark.parametrize("offsets", TEXTS)
+def test_spans_that_do_not_count_characters(write: Write, offsets: Offsets) -> None:
+    words = TEXTS[offsets][1]
+    path = write([spans_of(offsets, with_text=True)])
+    with pytest.warns(DataWarning, match=f"the spans of 1 text count {offsets}, and are read so"):
+        assert marked(path) == words
+    path = write([spans_of(offsets, with_text=False)])
+    with pytest.raises(
+        InputError, match=rf"if they count {offsets}\. Say .*--set tagging\.offsets={offsets}"
+    ):
+        marked(path)
+    assert marked(path, CustomTagging(offsets=offsets)) == words
+
+
+def test_spans_of_one_file_count_the_same(write: Write) -> None:
+    rows = [spans_of("utf-16", with_text=True), spans_of("composed", with_text=True)]
+    with pytest.raises(InputError, match="the spans count composed, those before utf-16"):
+        marked(write(rows))
+    without = {"text": "\N{PARTY POPPER} Oslo", "spans": [{"start": 3, "end": 7, "label": "LOC"}]}
+    with pytest.warns(DataWarning, match="the spans of 2 texts count utf-16"):
+        assert marked(write([rows[0], without]))[-1] == "Oslo"
+
+
+def test_spans_that_fit_two_readings_are_refused(write: Write) -> None:
+    span = {"start": 6, "end": 7, "label": "X", "text": "a"}  # the second a in UTF-16, the first in UTF-8
+    row = {"text": "\N{PARTY POPPER}, a a b", "spans": [span]}
+    with pytest.raises(
+        InputError, match=r"may count utf-16 or .*, and both fit .*--set tagging\.offsets=utf-16"
+    ):
+        marked(write([row]))
+    assert marked(write([row]), CustomTagging(offsets="utf-16")) == ["a"]
+
+
+def test_the_last_character_of_inclusive_spans(write: Write) -> None:
+    path = write([{"text": "Oslo is big", "spans": [{"start": 0, "end": 3, "label": "LOC", "text": "Oslo"}]}])
+    with pytest.warns(DataWarning, match="count inclusive"):
+        assert marked(path) == ["Oslo"]
+
+
+def test_spaces_that_a_page_collapses_are_no_other_text(write: Write) -> None:
+    span = {"start": 6, "end": 22, "label": "LOC", "text": "Berlin, Germany"}
+    assert marked(write([{"text": "Text: Berlin,  Germany.", "spans": [span]}])) == ["Berlin", ",", "Germany"]
+
+
+def test_line_ends_that_count_as_one_are_named(write: Write) -> None:
+    span = {"start": 4, "end": 8, "label": "LOC", "text": "Oslo"}
+    row = {"text": "In\r\n Oslo", "spans": [span]}
+    with pytest.raises(InputError, match=r"is not where its text is; the text there is ' Osl'.*write \\n in"):
+        marked(write([row]))
+    assert marked(write([{**row, "text": "In\n Oslo"}])) == ["Oslo"]
+
+
+def test_spans_that_cut_words_are_counted(write: Write) -> None:
+    rows = [{"text": "Oslo-based, km20 und Genève", "label": [[0, 4, "X"], [14, 16, "X"], [21, 25, "X"]]}]
+    with pytest.warns(DataWarning, match=r"1 of 3 spans .* inside a word \(.*a\.jsonl:1: 'Genè' in .*set"):
+        assert marked(write(rows)) == ["Oslo", "20", "Genè"]
+    assert marked(write(rows), CustomTagging(offsets="characters")) == ["Oslo", "20", "Genè"]

@@ -118,7 +118,7 @@ def test_entities_of_spans_have_the_characters_of_the_spans(data, text, tmp_path
     spans = [[a, b, "X"] for a, b in zip(ends[::2], ends[1::2], strict=False) if text[a:b].strip()]
     path = tmp_path_factory.getbasetemp() / "spans.jsonl"
     path.write_text(json.dumps({"text": text, "label": spans}) + "\n")
-    (example,) = CustomTagging().examples(path)
+    (example,) = CustomTagging(offsets="characters").examples(path)
     task = CustomTagging(labels=("O", "B-X", "I-X"))
     tags = tuple(sentence.tags for sentence in example.sentences)
     found = task.entities(example, TagPrediction(tags, tuple((1.0,) * len(of) for of in tags)))
@@ -195,7 +195,7 @@ BAD_JSON: list[tuple[Any, str]] = [
         "'Ada lives' and 'li' overlap. A word has one tag",
     ),
     (
-        [{"text": "🙂 Ada", "label": [{"start": 3, "end": 6, "text": "Ada", "label": "X"}]}],
+        [{"text": "🙂 Ada", "label": [{"start": 4, "end": 7, "text": "Ada", "label": "X"}]}],
         "is not in the text",
     ),
     (

@@ -12,6 +12,7 @@ from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents
 from cloze.tasks.running_text import split_text
+from cloze.tasks.span_offsets import Offsets, SpanReader
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray
 from cloze.tasks.tagged_json import JsonTagReader
 from cloze.tasks.tagging_formats import SAMPLE_LINES, TaggingFormat, detect_format
@@ -48,6 +49,9 @@ class TaggedFiles:
     """Field or column of the tags of words in JSON, Parquet and tables; by default the only one whose name says so."""
     tag_names: tuple[str, ...] = ()
     """Names of tags that JSON and Parquet have as numbers, in their order."""
+    offsets: Offsets | None = None
+    """What the offsets of spans count: characters, utf-16, utf-8, composed, decomposed or inclusive; by default it is
+    found out from the texts of spans, or spans that cut words are refused or named."""
     stray: Stray = "refuse"
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""
     skip_bad_rows: bool = False
@@ -57,7 +61,13 @@ class TaggedFiles:
         """Read sentences or documents in columns, JSON, tables or Parquet, or plain text if there are no tags."""
         schemes = self.scheme_detector()
         reader = JsonTagReader(
-            self.name, labeled, self.language, self.tags_field, self.tag_names, self.skip_bad_rows
+            self.name,
+            labeled,
+            self.language,
+            self.tags_field,
+            self.tag_names,
+            self.skip_bad_rows,
+            SpanReader(self.name, self.offsets),
         )
         if is_arrow(path):
             yield from _check_tags(reader.read_arrow(path), schemes)

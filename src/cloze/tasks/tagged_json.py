@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from cloze.data.annotations import ANSWER, AnnotatedRow, annotated_row, check_annotated
 from cloze.data.bad_rows import BadRows, NotAnnotatedError
@@ -27,8 +27,10 @@ from cloze.errors import DataWarning, InputError
 from cloze.memory_file import place_of
 from cloze.metrics.conll import Entity
 from cloze.remote_files import PathOrUrl
+from cloze.tables import format_count
 from cloze.tasks.conll import Sentence, TaggedText
 from cloze.tasks.running_text import split_text
+from cloze.tasks.span_offsets import SpanReader
 from cloze.tasks.tag_schemes import entities_to_tags
 from cloze.tasks.tagged_tables import (
     Cells,
@@ -43,15 +45,7 @@ from cloze.tokenization.unicode import replace_lone_surrogates
 
 _TOKENS = ("tokens", "words")
 _SPANS = ("entities", "spans", "ents", "label", "labels")
-_STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
-_LABELS = ("label", "labels", "type", "entity")
 _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
-
-
-class _Span(NamedTuple):
-    start: int
-    end: int
-    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +59,7 @@ class JsonTagReader:
         tags_field: the field with the tags of tokens; None: the only one that may be.
         tag_names: names of tags that are numbers, in their order.
         skip_bad_rows: leave out rows that cannot be read, with a warning that counts them.
+        spans: reads the spans of texts.
     """
 
     task: str
@@ -73,6 +68,7 @@ class JsonTagReader:
     tags_field: str | None = None
     tag_names: tuple[str, ...] = ()
     skip_bad_rows: bool = False
+    spans: SpanReader = field(default_factory=lambda: SpanReader("tagging"))
     names_of_field: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of tags that are numbers, by the field with them, as a file has them."""
 
@@ -157,8 +153,9 @@ class JsonTagReader:
         if errors.count or left_out.count == count:
             raise (errors if errors.count else left_out).as_error()
         left_out.warn(path, count)
+        self.spans.warn(path)
         if self.labeled and num_rejected_spans:
-            what = f"{num_rejected_spans:,} spans that the annotator rejected are left out"
+            what = f"{format_count(num_rejected_spans, 'rejected span')} left out"
             warnings.warn(DataWarning(f"{place_of(path)}: {what}"), stacklevel=2)
 
     def _parse(self, row: Mapping[str, Any], where: str) -> TaggedText:
@@ -220,7 +217,7 @@ class JsonTagReader:
             what = f"no field has the spans of the text: there are {', '.join(map(repr, row))}"
             remedy = "Give 'label' or 'entities', a list of [start, end, label]"
             raise InputError(what, where=where, remedy=remedy)
-        spans = sorted({_span(value, text, where) for value in next(filter(None, lists), [])})
+        spans = self.spans.read(next(filter(None, lists), []), text, where)
         for one, other in pairwise(spans):
             if other.start < one.end:
                 what = f"{text[one.start : one.end]!r} and {text[other.start : other.end]!r} overlap"
@@ -265,37 +262,6 @@ def _columns_of_words(row: Any) -> WordColumns | None:
         return None
     is_text = columns.word.lower() == "text" and not columns.tags
     return None if is_text or any(isinstance(row[name], list) for name in columns.tags) else columns
-
-
-def _span(value: Any, text: str, where: str) -> _Span:
-    """Return a span without the white space around it."""
-    if isinstance(value, Mapping):
-        start, end, label = (
-            next((value[name] for name in names if name in value), None)
-            for names in (_STARTS, _ENDS, _LABELS)
-        )
-        label = label[0] if isinstance(label, list) and len(label) == 1 else label
-    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) >= 3:
-        start, end, label = value[:3]
-    else:
-        start = end = label = None
-    if not (type(start) is type(end) is int and isinstance(label, str) and label.strip()):
-        remedy = 'Write [0, 3, "PER"] or {"start": 0, "end": 3, "label": "PER"}'
-        raise InputError(f"{_shown(value)} is not a span with one label", where=where, remedy=remedy)
-    if not 0 <= start < end <= len(text):
-        what = f"the span {_shown(value)} is not in the text, which has {len(text)} characters"
-        raise InputError(
-            what, where=where, remedy="Spans count characters from 0, and their end is the one after"
-        )
-    marked = text[start:end]
-    named = value.get("text", marked) if isinstance(value, Mapping) else marked
-    if named != marked:
-        what = f"the span {_shown(value)} is not where its text is; the text there is {marked[:60]!r}"
-        raise InputError(
-            what, where=where, remedy="Spans count characters from 0, not bytes nor UTF-16 units"
-        )
-    start += len(marked) - len(marked.lstrip())
-    return _Span(start, start + len(marked.strip()), label.strip())
 
 
 def _shown(value: Any) -> str:
