@@ -16,7 +16,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
 from cloze.file_io import read_file
@@ -30,6 +30,34 @@ _MAX_INTEGER = 1 << 64  # thresholds of 64-bit hashes are the largest
 _TOO_LARGE = "has more digits than any setting needs"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Settings:
+    """The base of dataclasses whose settings a task or a model's size has other defaults for: knows which are given."""
+
+    __slots__ = ("_given",)
+    _given: frozenset[str]
+
+    def __new__(cls, *_: object, **values: object) -> Self:
+        """Record the names of the settings."""
+        settings = super().__new__(cls)
+        object.__setattr__(settings, "_given", frozenset(values))
+        return settings
+
+    def given(self) -> dict[str, Any]:
+        """Return the settings that were given, as nested dictionaries.
+
+        After `dataclasses.replace`, which gives all, those that differ from the default.
+        """
+        own = dataclasses.fields(typing.cast(Any, self))
+        names = self._given if len(self._given) < len(own) else frozenset[str]()
+        table: dict[str, Any] = {}
+        for name, value in to_dict(self).items():
+            field = next(field for field in own if field.name == name)
+            setting = getattr(self, name)
+            if name in names or _is_required(field) or setting != _default_of(field):
+                table[name] = setting.given() if isinstance(setting, Settings) else value
+        return table
 
 
 def load(config: type[Config], path: Path | None = None, overrides: Iterable[str] = ()) -> Config:

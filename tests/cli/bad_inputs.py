@@ -530,10 +530,10 @@ CASES = {
     "--model with --init": bad_init("{run} --model tiny", "--model: cannot be combined with --init"),
     "other layers with --init": bad_init(
         "{run} --set model.num_hidden_layers=7",
-        "model.num_hidden_layers: --init takes it from the checkpoint",
+        "model.num_hidden_layers: init takes it from the checkpoint",
     ),
     "another size with --init": bad_init(
-        "{run} --set 'model={size=\"tiny\"}'", "model.size: --init takes it from the checkpoint"
+        "{run} --set 'model={size=\"tiny\"}'", "model.size: init takes it from the checkpoint"
     ),
     "--append with --validation-fraction": case(
         "corpus {text} -o {data} --append --workers 1 --validation-fraction 0.5",

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cloze import artifacts, file_io
-from cloze import config as configuration
-from cloze.api.settings import nest, read_settings
+from cloze.api.settings import resolve_pretraining
 from cloze.arguments import check_path
 from cloze.callbacks import Callback
 from cloze.data import build, vocabulary_extension
@@ -24,11 +23,10 @@ from cloze.data.vocabulary_extension import Extension
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.pretraining import run as pretraining
-from cloze.pretraining.config import PretrainConfig, with_size_defaults
+from cloze.pretraining.config import PretrainConfig
 from cloze.progress import Progress, resolve_progress
 from cloze.reports.audit_page import write_audit_page
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.budget import parse_duration
 from cloze.training.run import is_run
 
 Inputs = str | Path | Iterable[str | Path]
@@ -292,7 +290,7 @@ def pretrain(
         raise InputError("excludes texts", where="data", remedy="Give one of them")
     if texts is not None:
         data = check_path(f"{run}-data" if dataset is None else dataset, "dataset")
-    resolved = _pretraining_config(config, {**settings, "data": None if data is None else str(data)})
+    resolved = resolve_pretraining(config, {**settings, "data": None if data is None else str(data)})
     if texts is not None and not (resume and is_run(run)):
         artifacts.check_output_path(run, overwrite=overwrite, resume_hint=", continue with resume=True")
         build_dataset(
@@ -301,28 +299,6 @@ def pretrain(
     return pretraining.pretrain(
         resolved, run, overwrite=overwrite, resume=resume, callbacks=callbacks, progress=shown
     )
-
-
-def _pretraining_config(
-    config: PretrainConfig | str | Path | None, settings: dict[str, Any]
-) -> PretrainConfig:
-    """Return the settings of a config object, TOML file or recipe with keyword arguments over them."""
-    if isinstance(config, PretrainConfig) and all(value is None for value in settings.values()):
-        return config
-    if isinstance(model := settings.get("model"), str):
-        settings["model"] = {"size": model}
-    if "budget" in settings:
-        settings["budget_seconds"] = parse_duration(str(settings.pop("budget")))
-    keywords = nest(settings)
-    table = read_settings("adapt" if config is None and "init" in keywords else config, PretrainConfig)
-    lengths = {"steps": "budget_seconds", "budget_seconds": "steps"}
-    for name, other in lengths.items():
-        if name in keywords and other not in keywords:
-            table.pop(other, None)
-    configuration.merge_dicts(table, keywords)
-    if "data" not in table:
-        raise InputError("is missing", where="data", remedy="Give a data set, or texts in memory as texts")
-    return configuration.from_dict(PretrainConfig, with_size_defaults(table), where="settings")
 
 
 def resume_pretraining(

@@ -9,9 +9,11 @@ from cloze import config as configuration
 from cloze.arguments import check_type
 from cloze.config import find_recipe
 from cloze.errors import InputError
+from cloze.pretraining.config import PretrainConfig, overlay_settings, with_size_defaults
 from cloze.tasks.config import FinetuneConfig, finetuning_from_dict
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
+from cloze.training.budget import parse_duration
 
 
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,11 +34,11 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_settings(config: object, kind: type, folder: str = "") -> dict[str, Any]:
-    """Return the settings of a config object, a TOML file or a recipe as a dictionary.
+    """Return the settings that a config object, a TOML file or a recipe gives, as a dictionary.
 
     Args:
         config: an object of `kind`, a path, or the name of a recipe; None has no settings.
-        kind: a dataclass.
+        kind: the class of its settings.
         folder: folder of the recipes.
 
     Raises:
@@ -47,7 +49,8 @@ def read_settings(config: object, kind: type, folder: str = "") -> dict[str, Any
     if isinstance(config, (str, Path)):
         return configuration.read_dict(find_recipe(str(config), folder, where="config"))
     check_type(config, kind, "config", remedy=f"Give a cloze.{kind.__name__}, a TOML file or a recipe")
-    return configuration.to_dict(config)
+    assert isinstance(config, configuration.Settings)
+    return config.given()
 
 
 def finetuning_settings(
@@ -87,3 +90,23 @@ def resolve_finetuning(task: str | AnyTask, table: Mapping[str, Any]) -> tuple[A
         if name not in table:
             raise InputError("is missing", where=name, remedy=remedy)
     return finetuning_from_dict(task if isinstance(task, str) else task.name, dict(table), where="settings")
+
+
+def resolve_pretraining(
+    config: PretrainConfig | str | Path | None, settings: dict[str, Any]
+) -> PretrainConfig:
+    """Return the settings of a config object, TOML file or recipe with keyword arguments over them.
+
+    Raises:
+        InputError: as for `resolve_finetuning`.
+    """
+    if isinstance(model := settings.get("model"), str):
+        settings["model"] = {"size": model}
+    if "budget" in settings:
+        settings["budget_seconds"] = parse_duration(str(settings.pop("budget")))
+    keywords = nest(settings)
+    base = read_settings("adapt" if config is None and "init" in keywords else config, PretrainConfig)
+    table = overlay_settings(base, keywords)
+    if "data" not in table:
+        raise InputError("is missing", where="data", remedy="Give a data set, or texts in memory as texts")
+    return configuration.from_dict(PretrainConfig, with_size_defaults(table), where="settings")

@@ -65,7 +65,7 @@ def run(
     """
     from cloze import config as configuration
     from cloze.callbacks import load_writers
-    from cloze.pretraining.config import PretrainConfig, with_size_defaults
+    from cloze.pretraining.config import PretrainConfig, overlay_settings, with_size_defaults
     from cloze.pretraining.plan import plan_pretraining
     from cloze.pretraining.run import pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
@@ -83,8 +83,11 @@ def run(
         "seed": seed,
     }
     overrides = [*settings, *configuration.to_overrides(by_flag)]
+    given = configuration.read_dict(overrides=overrides)
     recipe = options.find_recipe(config)
-    table = _read_settings(recipe, overrides, by_flag, by_set)
+    if "init" in given:
+        options.refuse_together("--init", {"--model": model is not None})
+    table = overlay_settings(configuration.read_dict(recipe), given)
     resumed = None
     if resume:
         others = {"--print-config": print_config, "--dry-run": dry_run, "--overwrite": overwrite}
@@ -97,7 +100,7 @@ def run(
         if config is None and "init" in table:
             recipe = options.find_recipe("adapt")
             flags.progress.note("settings: the recipe adapt, for --init; --config chooses others")
-            table = _read_settings(recipe, overrides, by_flag, by_set)
+            table = overlay_settings(configuration.read_dict(recipe), given)
         placeholders = {"data": "", "steps": 1} if print_config else {}
         if "budget_seconds" in table:
             placeholders.pop("steps", None)
@@ -125,26 +128,6 @@ def run(
     width = max(24, *map(len, result))
     lines = [f"wrote {output}", *(f"  {name:<{width}} {value:.4f}" for name, value in result.items())]
     flags.print({"run": str(output), **result}, "\n".join(lines))
-
-
-def _read_settings(
-    recipe: Path | None, overrides: list[str], by_flag: Mapping[str, Any], by_set: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the settings of a recipe, `--set` and flags; a size or length by flag replaces the recipe's."""
-    from cloze import config as configuration
-    from cloze.pretraining.config import SIZE_FIELDS
-
-    table = configuration.read_dict(recipe, overrides)
-    model_by_set = by_set["model"] if isinstance(by_set.get("model"), dict) else {}
-    _check_with_init(table, by_flag["model.size"], model_by_set)
-    if by_flag["model.size"] is not None:
-        for field in {*SIZE_FIELDS} - {*model_by_set}:
-            table["model"].pop(field, None)
-    lengths = {"steps": "budget_seconds", "budget_seconds": "steps"}
-    for name, other in lengths.items():
-        if by_flag[name] is not None and by_flag[other] is None and other not in by_set:
-            table.pop(other, None)
-    return table
 
 
 def _change_settings(run: Path, settings: Mapping[str, Any], by_set: Mapping[str, Any]) -> None:
@@ -178,17 +161,3 @@ def _change_settings(run: Path, settings: Mapping[str, Any], by_set: Mapping[str
         change_settings(
             run, configuration.to_toml(configuration.from_dict(PretrainConfig, table, where="--set"))
         )
-
-
-def _check_with_init(
-    table: Mapping[str, Any], model_size: str | None, model_by_set: Mapping[str, Any]
-) -> None:
-    """Refuse settings of the encoder with `--init`, which takes them from the checkpoint."""
-    from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT
-
-    if table.get("init") is None:
-        return
-    options.refuse_together("--init", {"--model": model_size is not None})
-    for name in model_by_set:
-        if (key := f"model.{name}") not in MODEL_OVERRIDES_WITH_INIT:
-            raise InputError("--init takes it from the checkpoint", where=key, remedy="Leave it out")

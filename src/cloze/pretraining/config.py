@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from cloze.config import check_positive, check_types, merge_dicts
+from cloze.config import Settings, check_positive, check_types, merge_dicts, to_dict
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
+from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
 from cloze.models.bert import SIZES, BertConfig
 from cloze.models.config_file import check_size
@@ -57,7 +58,7 @@ _MODERN_DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """The encoder: a released size, and settings that override it."""
 
     size: ModelSize | None = "base"
@@ -172,7 +173,7 @@ PAPER_PHASES = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PretrainConfig:
+class PretrainConfig(Settings):
     """A pre-training run (Devlin et al. 2019, 3.1 and A.2)."""
 
     data: str
@@ -255,6 +256,39 @@ class PretrainConfig:
                 raise ValueError(f"masking.{name}: google_instances have {default}")
         if not self.pairs.next_sentence:
             raise ValueError("pairs.next_sentence: google_instances are always pairs")
+
+
+def overlay_settings(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recipe, TOML file or config object with others over them.
+
+    A size replaces the sizes of layers below it, and steps a budget or the reverse.
+
+    Raises:
+        InputError: the encoder of a checkpoint to start from is set besides.
+    """
+    merged: dict[str, Any] = {}
+    merge_dicts(merged, table)
+    for name, other in (("steps", "budget_seconds"), ("budget_seconds", "steps")):
+        if name in given and other not in given:
+            merged.pop(other, None)
+    own, model = (source.get("model") for source in (table, given))
+    own, model = (settings if isinstance(settings, Mapping) else {} for settings in (own, model))
+    if "size" in model and own:
+        merged["model"] = {name: value for name, value in own.items() if name not in SIZE_FIELDS}
+    merge_dicts(merged, given)
+    if "init" in merged:
+        fixed = {name for name in model if f"model.{name}" not in MODEL_OVERRIDES_WITH_INIT}
+        if "init" in table and "data_sha256" not in table:  # run.toml has the encoder of the checkpoint
+            defaults = to_dict(ModelConfig())  # which --print-config prints
+            fixed |= {
+                name
+                for name, value in own.items()
+                if f"model.{name}" not in MODEL_OVERRIDES_WITH_INIT and value != defaults.get(name)
+            }
+        if fixed:
+            where = f"model.{min(fixed)}"
+            raise InputError("init takes it from the checkpoint", where=where, remedy="Leave it out")
+    return merged
 
 
 def with_size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5),
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FinetuneConfig:
+class FinetuneConfig(configuration.Settings):
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
 
     model: str

@@ -1,0 +1,76 @@
+"""Settings: the shell and Python resolve the same, and overlay only what was given."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Cloze, Samples
+
+import cloze
+from cloze.api.settings import finetuning_settings, resolve_finetuning, resolve_pretraining
+from cloze.config import to_toml
+from cloze.errors import InputError
+from cloze.pretraining.config import ModelConfig
+from cloze.tasks.config import FinetuneConfig as Config
+
+LENGTHS = ("max_seq_length", "batch_size", "epochs")
+
+
+def finetuning(task: str, config: Any = None, **settings: Any) -> Config:
+    return resolve_finetuning(task, finetuning_settings(task, config, settings)[0])[1]
+
+
+def test_a_config_object_keeps_the_defaults_of_the_task() -> None:
+    config = cloze.FinetuneConfig(model="cloze-mini", train="data")
+    resolved = finetuning("squad_v2", config)
+    assert [getattr(resolved, name) for name in LENGTHS] == [384, 48, 2]
+    assert resolved == finetuning("squad_v2", model="cloze-mini", train="data")
+    given = cloze.FinetuneConfig(model="cloze-mini", train="data", max_seq_length=128, epochs=3)
+    resolved = finetuning("squad_v2", given, seed=7)
+    assert [getattr(resolved, name) for name in LENGTHS] == [128, 48, 3]
+    replaced = finetuning("squad_v2", replace(config, batch_size=16))
+    assert [getattr(replaced, name) for name in LENGTHS] == [384, 16, 2]
+
+
+def test_a_config_object_has_the_length_of_its_model(samples: Samples) -> None:
+    config = cloze.FinetuneConfig(model=str(samples.run), train="data")
+    by_keyword = finetuning("squad_v2", model=str(samples.run), train="data")
+    assert finetuning("squad_v2", config).max_seq_length == by_keyword.max_seq_length < 384
+
+
+def test_a_config_object_keeps_the_defaults_of_a_size() -> None:
+    config = cloze.PretrainConfig(data="data", steps=9, model=ModelConfig(size="modern-tiny"))
+    resolved = resolve_pretraining(config, {})
+    assert resolved == resolve_pretraining(None, {"data": "data", "steps": 9, "model": "modern-tiny"})
+    assert (resolved.model.hidden_dropout_prob, resolved.pairs.next_sentence) == (0.0, False)
+    given = replace(config, model=ModelConfig(size="modern-tiny", hidden_dropout_prob=0.1))
+    assert resolve_pretraining(given, {}).model.hidden_dropout_prob == 0.1
+
+
+def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("budget_seconds = 60.0\n[model]\nnum_hidden_layers = 7\nhidden_dropout_prob = 0.0\n")
+    resolved = resolve_pretraining(file, {"data": "data", "steps": 9, "model": "base"})
+    assert resolved.model == ModelConfig(hidden_dropout_prob=0.0)
+    for flags in ("--model base --steps 9", "--set model.size=base --set steps=9"):
+        assert cloze(f"pretrain --data data -c {file} {flags} --print-config").out == to_toml(resolved)
+
+
+@pytest.mark.parametrize(
+    ("config", "settings"),
+    [
+        (None, {"init": "cloze-mini", "model": "large"}),
+        (None, {"init": "cloze-mini", "model": {"num_hidden_layers": 7}}),
+        ("large.toml", {}),
+        ("large.toml", {"model": {"hidden_dropout_prob": 0.0}}),
+        (cloze.PretrainConfig(data="data", steps=9, init="X", model=ModelConfig(size="large")), {}),
+    ],
+)
+def test_the_encoder_of_a_checkpoint_to_start_from_is_not_set(
+    config: Any, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("large.toml").write_text('init = "cloze-mini"\n[model]\nsize = "large"\n')
+    with pytest.raises(InputError, match=r"^model\.\w+: init takes it from the checkpoint. Leave it out"):
+        resolve_pretraining(config, {"data": "data", "steps": 9, **settings})
