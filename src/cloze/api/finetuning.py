@@ -8,11 +8,11 @@ from typing import Any
 
 from cloze import config as configuration
 from cloze.api.settings import finetuning_settings, resolve_finetuning
-from cloze.arguments import check_path, check_paths
+from cloze.arguments import check_path
 from cloze.callbacks import Callback
 from cloze.data.files import file_sha256
 from cloze.errors import InputError
-from cloze.inference.ensemble import load_ensemble
+from cloze.inference.ensemble import as_predictor
 from cloze.inference.predictor import Predictor
 from cloze.inference.text_predictors import load_predictor
 from cloze.metrics.breakdown import Breakdown
@@ -213,7 +213,7 @@ def evaluate(
         task: the name of its task; by default the one it was fine-tuned for.
         output: file for the predictions: .jsonl, .csv, .tsv or .parquet.
         errors: file for the wrong answers, the most confident first.
-        device: cpu, cuda, mps or auto.
+        device: cpu, cuda, mps or auto; that of a loaded model.
         overwrite: replace the files.
         precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
         progress: True shows progress.
@@ -223,11 +223,7 @@ def evaluate(
         InputError: a row of the data, the model or a setting is wrong, or a file exists.
     """
     check_answer_files(output, errors, overwrite=overwrite, source=data)
-    if isinstance(model, Predictor):
-        predictor = model
-    else:
-        models = list(map(Path, check_paths(model, "model")))
-        predictor = load_ensemble(models, task, device=device, precision=precision)
+    predictor = as_predictor(model, task, device=device, precision=precision)
     configured = with_settings(predictor.task, settings, is_trained=True)
     if errors is not None:
         check_has_wrong_answers(configured)

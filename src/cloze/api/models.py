@@ -12,6 +12,7 @@ from cloze.file_io import write_text
 from cloze.inference import encoder_internals
 from cloze.inference import explain as explanations
 from cloze.inference.encoder_internals import AttentionMap
+from cloze.inference.ensemble import as_predictor
 from cloze.inference.explain import ExplainConfig, Explanation, check_explainable
 from cloze.inference.loading import load
 from cloze.inference.predictor import Predictor
@@ -55,7 +56,9 @@ def explain(
     """
     if output is not None:
         artifacts.check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
-    predictor = model if isinstance(model, Predictor) else Predictor.load(model, device=device)
+    predictor = as_predictor(
+        model if isinstance(model, Predictor) else check_path(model, "model"), device=device
+    )
     check_explainable(predictor)
     is_one = isinstance(texts, (str, tuple))
     task, file = as_file(predictor.task, [texts] if is_one else texts, "texts", labeled=False)

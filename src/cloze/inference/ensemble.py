@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from cloze.arguments import check_paths
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor
@@ -21,7 +22,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import Losses
 from cloze.tasks.task import AnyTask
-from cloze.training.precision import InferencePrecision
+from cloze.training.precision import InferencePrecision, resolve_device
 from cloze.training.workers import LoadedPerWorker
 
 Name = TypeVar("Name", bound=Path | str)
@@ -72,6 +73,41 @@ def load_ensemble(
         _check_compatible(first, other, directory, directories[0])
     models = EnsembleModel([first.model, *(other.model for other in others)])
     return replace(first, model=models, task=first.task.for_ensemble([other.task for other in others]))
+
+
+def as_predictor(
+    model: Predictor | str | Path | Iterable[str | Path],
+    task: str | None = None,
+    *,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> Predictor:
+    """Return a model that is loaded already, or load one or several.
+
+    Args:
+        model: a loaded model, a checkpoint or a run, or several whose logits are averaged.
+        task: as for `load_ensemble`.
+        device: likewise.
+        precision: likewise.
+
+    Raises:
+        InputError: as for `load_ensemble`; or a model that is loaded is given another task or device, or a precision.
+    """
+    if not isinstance(model, Predictor):
+        models = list(map(Path, check_paths(model, "model")))
+        return load_ensemble(models, task, device=device, precision=precision)
+    own_device = next(model.model.parameters()).device
+    is_other = {
+        "task": task not in (None, model.task.name),
+        "device": device != "auto" and resolve_device(device).type != own_device.type,
+        "precision": precision is not None,
+    }
+    for name, is_refused in is_other.items():
+        if is_refused:
+            what = "cannot change for a model that is loaded"
+            remedy = f"Give the model's path, or load it with {name}="
+            raise InputError(what, where=name, remedy=remedy)
+    return model
 
 
 def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict[str, list[Name]]:
