@@ -74,3 +74,40 @@ def test_the_encoder_of_a_checkpoint_to_start_from_is_not_set(
     Path("large.toml").write_text('init = "cloze-mini"\n[model]\nsize = "large"\n')
     with pytest.raises(InputError, match=r"^model\.\w+: init takes it from the checkpoint. Leave it out"):
         resolve_pretraining(config, {"data": "data", "steps": 9, **settings})
+
+
+def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) -> None:
+    model = cloze.TextClassifier.load(samples.classifier, device="cpu")
+    rows = [("a moor", "0")]
+    other: dict[str, Any]
+    for other in ({"device": "cuda"}, {"precision": "bfloat16"}, {"task": "regression"}):
+        name = next(iter(other))
+        with pytest.raises(InputError, match=rf"^{name}: "):
+            cloze.evaluate(model, rows, **other)
+    with pytest.raises(InputError, match=r"^device: "):
+        cloze.explain(model, "a moor", device="cuda")
+    expected = cloze.evaluate(samples.classifier, rows)
+    assert cloze.evaluate(model, rows, device="cpu", task="classification") == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "settings"),
+    [
+        (None, {"epochs": 3}),
+        (None, {"learning_rate": 1e-4}),
+        (None, {"optimizer": {"learning_rate": 1e-4}}),
+        (cloze.FinetuneConfig(model="cloze-mini", train="data", batch_size=16), {}),
+    ],
+)
+def test_a_task_with_a_closed_form_refuses_settings_of_training(
+    config: Any, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        InputError, match=r"^feature-classification: is fitted in closed form and does not use"
+    ):
+        finetuning("feature-classification", config, **settings)
+
+
+def test_a_grid_leaves_out_settings_that_a_table_gives(cloze: Cloze) -> None:
+    command = "finetune classification --grid --print-config --set"
+    assert "learning_rates = []" in cloze(command, "optimizer={learning_rate=1e-4}").out

@@ -14,13 +14,6 @@ from cloze.errors import InputError
 if TYPE_CHECKING:
     from cloze.callbacks import Callback
 
-_GRID_SETTINGS = {
-    "batch_size": "grid.batch_sizes",
-    "optimizer.learning_rate": "grid.learning_rates",
-    "epochs": "grid.epochs",
-}
-"""Settings that a grid searches, with the setting of the values to try."""
-
 
 def run(
     task: options.OptionalTaskName = None,
@@ -88,7 +81,7 @@ def run(
     """
     from cloze import config as configuration
     from cloze.tasks import finetune as finetuning
-    from cloze.tasks.config import load_finetuning, to_toml
+    from cloze.tasks.config import check_closed_form, load_finetuning, to_toml
     from cloze.training.memory import configure_process_memory
 
     configure_process_memory()
@@ -117,7 +110,7 @@ def run(
         ),
     }
     explicit = {name for name, value in by_flag.items() if value is not None}
-    explicit |= {setting.partition("=")[0] for setting in settings}
+    explicit |= configuration.differences(configuration.read_dict(overrides=settings), {}).keys()
     overrides = _to_overrides(by_flag, settings, explicit, grid=grid)
     if resume:
         others = {"--validate": validate, "--print-config": print_config, "--dry-run": dry_run}
@@ -136,7 +129,7 @@ def run(
             )
             _print_report(report, resumed, flags)
             return
-    _check_closed_form(task, explicit)
+    check_closed_form(task, explicit)
     table = configuration.read_dict(recipe, overrides)
     placeholders = {name: "" for name in ("model", "train") if print_config and name not in table}
     if not print_config and not settings and recipe is None:
@@ -202,32 +195,17 @@ def _to_overrides(
         grid: whether the paper's grid is searched.
     """
     from cloze import config as configuration
-    from cloze.tasks.config import PAPER_GRID
+    from cloze.tasks.config import GRID_SETTINGS, PAPER_GRID
 
     paper_grid = {f"grid.{name}": list(values) for name, values in asdict(PAPER_GRID).items()} if grid else {}
     not_searched: dict[str, list[float]] = {
-        values: [] for name, values in _GRID_SETTINGS.items() if name in explicit
+        values: [] for name, values in GRID_SETTINGS.items() if name in explicit
     }
     return [
         *configuration.to_overrides(paper_grid),
         *settings,
         *configuration.to_overrides({**by_flag, **not_searched}),
     ]
-
-
-def _check_closed_form(task: str, explicit: Container[str]) -> None:
-    """Refuse settings of training for a task that is solved.
-
-    Raises:
-        InputError: one is given.
-    """
-    from cloze.tasks.registry import find_task
-
-    if find_task(task).has_closed_form:
-        for name in _GRID_SETTINGS:
-            if name in explicit:
-                what = f"is fitted in closed form and does not use {name}"
-                raise InputError(what, where=task, remedy="Leave it out")
 
 
 def _find_task_name(recipe: Path | None, run: Path | None) -> str:

@@ -11,7 +11,7 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -66,6 +66,14 @@ class GridConfig:
 
 PAPER_GRID = GridConfig(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2, 3, 4))
 """Devlin et al. 2019, A.3."""
+
+
+GRID_SETTINGS = {
+    "batch_size": "grid.batch_sizes",
+    "optimizer.learning_rate": "grid.learning_rates",
+    "epochs": "grid.epochs",
+}
+"""Settings that a grid searches, with the setting of the values to try."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,6 +251,23 @@ def _with_fitting_length(config: FinetuneConfig) -> FinetuneConfig:
         return config
     LOG.info("max_seq_length %d: %s takes no more tokens", positions, config.model)
     return replace(config, max_seq_length=positions)
+
+
+def check_closed_form(task: str, given: Container[str]) -> None:
+    """Refuse settings of training for a task whose head is fitted in closed form.
+
+    Args:
+        task: name of the task.
+        given: dotted keys of the settings that are given.
+
+    Raises:
+        InputError: one is given.
+    """
+    if find_task(task).has_closed_form:
+        for name in GRID_SETTINGS:
+            if name in given:
+                what = f"is fitted in closed form and does not use {name}"
+                raise InputError(what, where=task, remedy="Leave it out")
 
 
 def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
