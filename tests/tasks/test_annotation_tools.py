@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -303,3 +304,58 @@ def test_spans_that_cut_words_are_counted(write: Write) -> None:
     with pytest.warns(DataWarning, match=r"1 of 3 spans .* inside a word \(.*a\.jsonl:1: 'Genè' in .*set"):
         assert marked(write(rows)) == ["Oslo", "20", "Genè"]
     assert marked(write(rows), CustomTagging(offsets="characters")) == ["Oslo", "20", "Genè"]
+
+
+OTHER_TAGS = {
+    "suffixes": "Ada PER-B\nLove PER-I\nran O\n\nOslo LOC-B\n",
+    "underscores": "Ada B_PER\nLove I_PER\nran O\n\nOslo B_LOC\n",
+    "suffixes with underscores": "Ada PER_B\nLove PER_I\nran O\n\nOslo LOC_B\n",
+    "outside as B-O": "Ada B-PER\nLove I-PER\nran B-O\n\nOslo B-LOC\n",
+    "outside as O-B": "Ada PER-B\nLove PER-I\nran O-B\n\nOslo LOC-B\n",
+}
+
+
+@pytest.mark.parametrize("form", OTHER_TAGS)
+def test_tags_in_other_forms_mark_the_same_entities(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text(OTHER_TAGS[form])
+    assert tags(path) == ["B-PER I-PER O", "B-LOC"]
+    task = CustomTagging().fit_labels(list(CustomTagging().examples(path)))
+    assert task.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    examples = list(task.examples(path))
+    assert task.score(examples, task.read_predictions(path, examples))["f1"] == 100
+    rows = [line.split() for line in OTHER_TAGS[form].splitlines() if line]
+    table = {"tokens": [[word for word, _ in rows]], "ner_tags": [[tag for _, tag in rows]]}
+    assert tags(as_file(task, table, "train", tmp_path)[1]) == ["B-PER I-PER O B-LOC"]
+    assert tags(path, CustomTagging(scheme="plain"))[1] == rows[-1][1]
+
+
+def test_a_type_called_o_beside_the_tag_o(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("fine B-O\nfilm B-A\n\nthe O\nfilm B-A\n")
+    assert tags(path) == ["B-O B-A", "O B-A"]
+    path.write_text("fine B-O\nfilm B-A\n")
+    assert tags(path, CustomTagging(labels=("O", "B-A", "I-A", "B-O", "I-O"))) == ["B-O B-A"]
+
+
+def test_models_whose_classes_are_in_other_forms() -> None:
+    task = CustomTagging().with_class_names(("O", "PER-B", "PER-I"))
+    assert (task.labels, task.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
+    task = CustomTagging().with_class_names(("B-O", "I-O", "B-PER", "I-PER"))
+    example = task.example("Ada ran far")
+    logits = np.eye(4, dtype=np.float32)[[2, 0, 1]]
+    prediction = task.decode(example, [], [logits])
+    assert prediction.tags == (("B-PER", "O", "O"),)
+    assert [entity.text for entity in task.entities(example, prediction)] == ["Ada"]
+
+
+def test_tags_without_names_are_refused(write: Write) -> None:
+    row = {"tokens": ["Ada", "ran"], "ner_tags": ["LABEL_1", "LABEL_0"]}
+    with pytest.raises(InputError, match=r"'LABEL_1' is not a tag.*--set tagging\.scheme=plain"):
+        tags(write([row]))
+    assert tags(write([row]), CustomTagging(scheme="plain")) == ["LABEL_1 LABEL_0"]
+    assert tags(write([row]), CustomTagging(tag_names=("O", "B-PER"))) == ["B-PER O"]
+    with pytest.raises(
+        InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
+    ):
+        CustomTagging().with_class_names(("LABEL_0", "LABEL_1"))

@@ -290,5 +290,5 @@ def _load_external_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[An
             return task, None if config is None else config.max_seq_length
         return task, load_max_seq_length(checkpoint)
     except InputError as error:
-        remedy = f"Fine-tune one: cloze finetune {task_class.name}"
+        remedy = error.remedy or f"Fine-tune one: cloze finetune {task_class.name}"
         raise InputError(error.what, where=error.where or checkpoint, remedy=remedy) from error

@@ -5,8 +5,8 @@ Before a sentence there may be comments, which begin with #.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -75,6 +75,17 @@ class TaggedText:
                 offsets[-1].append((start, start + len(word)))
                 start += len(word) + 1
         return "\n".join(" ".join(sentence.words) for sentence in self.sentences), offsets
+
+
+def rename_tags(text: TaggedText, names: Mapping[str, str]) -> TaggedText:
+    """Return a text with other names for some tags."""
+    if not names:
+        return text
+    sentences = (
+        s if s.tags is None else replace(s, tags=tuple(names.get(tag, tag) for tag in s.tags))
+        for s in text.sentences
+    )
+    return replace(text, sentences=tuple(sentences))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +170,7 @@ def read_documents(
     *,
     must_be_marked: bool = False,
     schemes: SchemeDetector | None = None,
+    check_tags: bool = True,
     lines: Iterable[Line] | None = None,
 ) -> Iterator[tuple[Sentence, ...]]:
     """Yield the documents of a file; each sentence before the first -DOCSTART- is a document of its own.
@@ -168,7 +180,8 @@ def read_documents(
     """
     sentences: list[Sentence] = []
     is_marked = False
-    for number, sentence in enumerate(read_sentences(path, columns, schemes=schemes, lines=lines)):
+    read = read_sentences(path, columns, schemes=schemes, check_tags=check_tags, lines=lines)
+    for number, sentence in enumerate(read):
         if must_be_marked and not is_marked and sentence.words and number:
             what = f"no line with {DOCUMENT} before it, so its document is unknown"
             remedy = "Mark where documents begin, or read sentences alone with"

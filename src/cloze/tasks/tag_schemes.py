@@ -23,8 +23,12 @@ Stray: TypeAlias = Literal["refuse", "as-conlleval"]
 
 _MAX_STRAY_SHARE = 0.01
 """Share of entities that may begin with a needless B in IOB1; CoNLL-2003 has two."""
-_NO_TAG = re.compile(r"_?|-?\d+")  # a placeholder or a number, which plain tags are not taken to be
+_NO_TAG = re.compile(r"_?|-?\d+|LABEL_\d+")  # a placeholder or a number, which plain tags are not taken to be
 _OTHER_CASE = re.compile(r"o|[bimeslu]-.+")
+_NOTATIONS = (
+    re.compile(r"(?P<type>.+)[-_](?P<mark>[BIMESLU])"),
+    re.compile(r"(?P<mark>[BIMESLU])_(?P<type>.+)"),
+)
 _ENDS: Mapping[str, Scheme] = MappingProxyType({"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU"})
 
 
@@ -153,6 +157,30 @@ class SchemeDetector:
         if self._with_ends:
             return self._num_not_iobes
         return self._num_beginnings["I"] if self.scheme() == "IOB2" else 0
+
+
+def usual_tags(tags: Collection[str]) -> dict[str, str]:
+    """Return the usual form of those tags of a file or model that are in another one.
+
+    The mark of an entity may be behind its type, as in PER-B, or joined by _. Without a tag O, B-O and I-O mark words
+    outside of entities.
+
+    >>> usual_tags(["O", "PER-B", "PER-I"]), usual_tags(["B-O", "I-O", "B-PER"]), usual_tags(["O", "B-O", "B-PER"])
+    ({'PER-B': 'B-PER', 'PER-I': 'I-PER'}, {'B-O': 'O', 'I-O': 'O'}, {})
+    """
+    usual = {tag: tag for tag in tags}
+    marked = [tag for tag in tags if tag != "O"]
+    for notation in _NOTATIONS:
+        found = {tag: match for tag in marked if (match := notation.fullmatch(tag)) is not None}
+        types = {match["type"] for match in found.values()}
+        has_outside = len(marked) < len(usual) or "O" in types
+        marks = {match["mark"] for match in found.values()}
+        if len(found) == len(marked) and has_outside and marks & {"B", "I"} and not all(map(is_tag, marked)):
+            usual |= {tag: join_tag(match["mark"], match["type"]) for tag, match in found.items()}
+            break
+    if "O" not in usual and all(map(is_tag, usual.values())):
+        usual |= {tag: "O" for tag, name in usual.items() if name.partition("-")[2] == "O"}
+    return {tag: name for tag, name in usual.items() if name != tag}
 
 
 def convert_tags(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from cloze.data.files import Line, read_lines
 from cloze.data.table_files import is_arrow
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents
+from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_documents, rename_tags
 from cloze.tasks.running_text import split_text
 from cloze.tasks.span_offsets import Offsets, SpanReader
-from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray
+from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray, is_tag, usual_tags
 from cloze.tasks.tagged_json import JsonTagReader
 from cloze.tasks.tagging_formats import SAMPLE_LINES, TaggingFormat, detect_format
 
@@ -59,7 +59,6 @@ class TaggedFiles:
 
     def examples(self, path: PathOrUrl, *, labeled: bool = True) -> Iterator[TaggedText]:
         """Read sentences or documents in columns, JSON, tables or Parquet, or plain text if there are no tags."""
-        schemes = self.scheme_detector()
         reader = JsonTagReader(
             self.name,
             labeled,
@@ -70,7 +69,7 @@ class TaggedFiles:
             SpanReader(self.name, self.offsets),
         )
         if is_arrow(path):
-            yield from _check_tags(reader.read_arrow(path), schemes)
+            yield from self._check_tags(reader.read_arrow(path))
             return
         lines = read_lines(path)
         sample = list(islice(lines, SAMPLE_LINES))
@@ -87,9 +86,9 @@ class TaggedFiles:
             what = "rows are left out of JSON, tables, Parquet and Arrow only"
             raise InputError(what, where=path, remedy="Leave out --skip-bad-rows")
         if shape == "json":
-            yield from _check_tags(reader.read_lines(path, lines), schemes)
+            yield from self._check_tags(reader.read_lines(path, lines))
         elif shape == "table":
-            yield from _SentenceEnds().watch(_check_tags(reader.read_table(path, lines), schemes))
+            yield from _SentenceEnds().watch(self._check_tags(reader.read_table(path, lines)))
         elif shape == "text":
             if labeled:
                 raise InputError("plain text has no tags", where=path, remedy="Give words with tags, or JSON")
@@ -103,19 +102,28 @@ class TaggedFiles:
                 self.name,
                 is_conllu=shape == "conllu",
             )
-            yield from _SentenceEnds().watch(self._read_columns(path, columns, schemes, lines))
+            yield from _SentenceEnds().watch(self._check_tags(self._read_columns(path, columns, lines)))
 
     def _read_columns(
-        self, path: PathOrUrl, columns: ConllColumns, schemes: SchemeDetector, lines: Iterable[Line]
+        self, path: PathOrUrl, columns: ConllColumns, lines: Iterable[Line]
     ) -> Iterator[TaggedText]:
         by_document = self.context == "document"
-        documents = read_documents(path, columns, must_be_marked=by_document, schemes=schemes, lines=lines)
+        documents = read_documents(path, columns, must_be_marked=by_document, check_tags=False, lines=lines)
         for document in documents:
             if by_document:
                 yield TaggedText(document)
             else:
                 where = document[0].where(0)
                 yield from (TaggedText((sentence,), document=where) for sentence in document)
+
+    def _check_tags(self, texts: Iterable[TaggedText]) -> Iterator[TaggedText]:
+        """Yield texts, and check that their tags are in one scheme."""
+        schemes = self.scheme_detector()
+        for text in texts if self.scheme == "plain" else _with_usual_tags(texts, self.labels):
+            for sentence in text.sentences:
+                schemes.add(sentence.tags or (), sentence.where)
+            yield text
+        schemes.scheme()
 
     def scheme_detector(self) -> SchemeDetector:
         """Return a detector that accepts the tags that the settings allow."""
@@ -124,6 +132,26 @@ class TaggedFiles:
     def example(self, text: str) -> TaggedText:
         """Split plain text into sentences and words."""
         return TaggedText(split_text(text, language=self.language), text)
+
+
+def _with_usual_tags(texts: Iterable[TaggedText], labels: Iterable[str]) -> Iterator[TaggedText]:
+    """Yield texts with their tags in the usual form; a file with O and tags such as B-PER is in it.
+
+    Labels may have O and also a type of this name.
+    """
+    texts = iter(texts)
+    tags = {*labels} if {"O", "B-O"} <= {*labels} else set()
+    first = []
+    for text in texts:
+        first.append(text)
+        tags.update(*(sentence.tags or () for sentence in text.sentences))
+        if any(sentence.tags is None for sentence in text.sentences) or (
+            "O" in tags and any(is_tag(tag) and tag != "O" for tag in tags)
+        ):
+            break
+    usual = usual_tags(tags)
+    yield from (rename_tags(text, usual) for text in first)
+    yield from texts
 
 
 class _SentenceEnds:
@@ -149,12 +177,3 @@ class _SentenceEnds:
             kind = "the only sentence" if self._count == 1 else "a sentence"
             what = f"{kind} has {len(words):,} words. An empty line ends a sentence: are such lines missing?"
             warnings.warn(DataWarning(f"{self._longest.where(0)}: {what}"), stacklevel=2)
-
-
-def _check_tags(texts: Iterable[TaggedText], schemes: SchemeDetector) -> Iterator[TaggedText]:
-    """Yield texts, and check that their tags are in one scheme."""
-    for text in texts:
-        for sentence in text.sentences:
-            schemes.add(sentence.tags or (), sentence.where)
-        yield text
-    schemes.scheme()

@@ -194,8 +194,10 @@ class JsonTagReader:
         )
 
     def _tag_name(self, tag: Any, field: str, where: str) -> str:
-        if isinstance(tag, str) and not tag.isdigit():
-            return tag
+        if isinstance(tag, str):
+            tag = tag.removeprefix("LABEL_") if self.tag_names else tag  # as transformers names them
+            if not tag.isdigit():
+                return str(tag)
         if not isinstance(tag, str | int) or isinstance(tag, bool):
             raise InputError(f"{field!r} holds {_shown(tag)}, not a tag", where=where)
         names = self.tag_names or self.names_of_field.get(field, ())

@@ -35,7 +35,7 @@ from cloze.tasks.tag_predictions import (
     parse_prediction,
     read_columns,
 )
-from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark_words
+from cloze.tasks.tag_schemes import Scheme, convert_tags, is_tag, join_tag, mark_words, usual_tags
 from cloze.tasks.tagged_files import TaggedFiles
 from cloze.tasks.tagging_features import Integers, TaggingFeature, pack, tagging_features
 from cloze.tasks.task import Task, check_unique, unknown_label
@@ -130,9 +130,14 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
     def with_class_names(self, names: tuple[str, ...]) -> Self:
         """Return the task with a model's labels: tags of entities, or plain ones."""
         if unnamed := [name for name in names if name.startswith("LABEL_")]:
-            raise InputError(f"no tagger: its class {unnamed[0]!r} is not a tag such as B-PER")
+            what = f"no tagger: its class {unnamed[0]!r} is not a tag such as B-PER"
+            remedy = """Name the classes in config.json: "id2label": {"0": "O", "1": "B-PER", …}"""
+            raise InputError(what, remedy=remedy)
         if not names:
             raise InputError("no tagger: config.json names no labels")
+        usual = usual_tags(names)
+        if "O" not in usual.values():  # several classes may mean O
+            names = tuple(usual.get(name, name) for name in names)
         scheme = "plain" if not all(map(is_tag, names)) else self.scheme or "IOB2"
         return replace(self, labels=names, scheme=scheme)
 
@@ -155,6 +160,8 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
     def _class_indices(self) -> dict[str, int]:
         """The class of each tag."""
         index_of = {label: index for index, label in enumerate(self.labels)}
+        if "O" in (usual := usual_tags(self.labels)).values() and self.scheme != "plain":
+            index_of["O"] = self.labels.index(next(tag for tag, name in usual.items() if name == "O"))
         # IOB1 data may hold no B of a type; there I begins an entity
         for label, index in [*index_of.items()]:
             prefix, _, type_ = label.partition("-")
@@ -237,11 +244,12 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
         logits_WC = np.concatenate([np.zeros((0, len(self.labels))), *outputs])
         probabilities_W = softmax(logits_WC).max(-1)
         best_W = logits_WC.argmax(-1)
+        usual = {} if self.scheme == "plain" else usual_tags(self.labels)
         tags, probabilities = [], []
         start = 0
         for sentence in example.sentences:
             end = start + len(sentence.words)
-            predicted = [self.labels[index] for index in best_W[start:end]]
+            predicted = [usual.get(self.labels[index], self.labels[index]) for index in best_W[start:end]]
             tags.append(convert_tags(predicted, self.scheme or "IOB2"))
             probabilities.append(tuple(probabilities_W[start:end].tolist()))
             start = end
@@ -366,9 +374,15 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
 
     def read_predictions(self, path: PathOrUrl, examples: Sequence[TaggedText]) -> list[TagPrediction]:
         """Read predictions as `cloze predict` prints them, or in columns whose last is the predicted tag."""
-        if not is_written_by_predict(path):
-            return read_columns(path, self.word_column, examples)
+        if is_written_by_predict(path):
+            read = super().read_predictions(path, examples)
+            pairs = zip(examples, read, strict=True)
+            predictions = [fit_to_words(example, answer, self.scheme, path) for example, answer in pairs]
+        else:
+            predictions = read_columns(path, self.word_column, examples)
+        tags = {tag for prediction in predictions for sentence in prediction.tags for tag in sentence}
+        usual = {} if self.scheme == "plain" else usual_tags(tags)
         return [
-            fit_to_words(example, prediction, self.scheme, path)
-            for example, prediction in zip(examples, super().read_predictions(path, examples), strict=True)
+            replace(p, tags=tuple(tuple(usual.get(tag, tag) for tag in tags) for tags in p.tags))
+            for p in predictions
         ]
