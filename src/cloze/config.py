@@ -274,6 +274,23 @@ def to_overrides(values: Mapping[str, Any]) -> list[str]:
     return [f"{key}={_toml_value(value, key)}" for key, value in values.items() if value is not None]
 
 
+def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose names may have dots as nested dictionaries, without those that are None.
+
+    >>> nest({"epochs": 2, "optimizer.learning_rate": 1e-4, "dev": None})
+    {'epochs': 2, 'optimizer': {'learning_rate': 0.0001}}
+    """
+    table: dict[str, Any] = {}
+    for key, value in settings.items():
+        *sections, last = key.split(".")
+        inner: dict[str, Any] = {last: value}
+        for section in reversed(sections):
+            inner = {section: inner}
+        if value is not None:
+            merge_dicts(table, inner)
+    return table
+
+
 def _parse_override(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():

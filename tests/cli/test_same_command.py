@@ -50,9 +50,9 @@ def test_settings_that_differ_from_those_of_the_run_are_named(
     paths = sample_paths(tmp_path, samples)
     cloze(fill_in(PRETRAIN, paths))
     printed = cloze(fill_in(f"pretrain -o {{out}} --resume {flags}", paths), code=2)
-    assert printed.err.startswith(f"error: {tmp_path}/out: --resume uses the settings of the run: ")
+    assert printed.err.startswith(f"error: {tmp_path}/out: resume uses the settings of the run: ")
     assert DIFFERENT[flags] in printed.err
-    assert printed.err.endswith("Leave them out, or start a new run in another --output.\n")
+    assert printed.err.endswith("Leave them out, or start a new run in another output.\n")
 
 
 def test_differences_of_a_fine_tuning_are_named(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from samples import Cloze, Samples
 
 import cloze
 from cloze.api.settings import finetuning_settings, resolve_finetuning, resolve_pretraining
-from cloze.config import to_toml
+from cloze.config import read_toml, to_toml
 from cloze.errors import InputError
 from cloze.pretraining.config import ModelConfig
 from cloze.tasks.config import FinetuneConfig as Config
@@ -111,3 +112,48 @@ def test_a_task_with_a_closed_form_refuses_settings_of_training(
 def test_a_grid_leaves_out_settings_that_a_table_gives(cloze: Cloze) -> None:
     command = "finetune classification --grid --print-config --set"
     assert "learning_rates = []" in cloze(command, "optimizer={learning_rate=1e-4}").out
+
+
+def test_a_fine_tuning_resumes_with_its_own_settings_alone(
+    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copytree(samples.classifier, tmp_path / "run")
+    monkeypatch.chdir(Path(read_toml(run / "run.toml")["train"]).parent)
+    given: dict[str, Any] = {
+        "train": samples.table.name,
+        "model": samples.run.name,
+        "output": run,
+        "resume": True,
+    }
+    result = cloze.finetune("classification", **given)
+    assert cloze.finetune(cloze.tasks.registry.find_task("classification")(), **given) == result
+    with pytest.raises(
+        InputError, match=r"resume uses the settings of the run: seed is \d+, not 7\. Leave them out"
+    ):
+        cloze.finetune(
+            "classification", cloze.FinetuneConfig(model="run", train="reviews.tsv", seed=7), run, resume=True
+        )
+    with pytest.raises(InputError, match=r"classification\.text_column is 'text', not 'note'"):
+        cloze.finetune("classification", **given, text_column="note")
+    with pytest.raises(InputError, match=r"^overwrite: excludes resume"):
+        cloze.finetune("classification", **given, overwrite=True)
+    assert cloze.finetune("classification", **given, learning_rate=0.125) == result
+    assert "learning_rate = 0.125\n" in (run / "run.toml").read_text()
+
+
+def test_a_pre_training_resumes_with_its_own_settings_alone(
+    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copytree(samples.run, tmp_path / "run")
+    monkeypatch.chdir(Path(read_toml(run / "run.toml")["data"]).parent)
+    result = cloze.pretrain(output=run, resume=True)
+    assert cloze.pretrain(output=run, resume=True, data=samples.data.name, steps=4) == result
+    for other, difference in (
+        ({"steps": 5}, "steps is 4, not 5"),
+        ({"budget": "1m"}, "budget_seconds is None, not 60.0"),
+        ({"config": cloze.PretrainConfig(data="data", steps=4, seed=7)}, "seed is 12345, not 7"),
+    ):
+        with pytest.raises(InputError, match=f"resume uses the settings of the run: .*{difference}"):
+            cloze.pretrain(output=run, resume=True, **other)
+    assert cloze.pretrain(output=run, resume=True, license="mit") == result
+    assert 'license = "mit"\n' in (run / "run.toml").read_text()

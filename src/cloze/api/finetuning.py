@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cloze import config as configuration
-from cloze.api.settings import finetuning_settings, resolve_finetuning
+from cloze.api.settings import check_resume, finetuning_settings, resolve_finetuning
 from cloze.arguments import check_path
 from cloze.callbacks import Callback
 from cloze.data.files import file_sha256
@@ -27,9 +27,9 @@ from cloze.tasks.answer_rows import (
     wrong_answer_rows,
 )
 from cloze.tasks.baselines import ALL, BaselineScores, score_baselines
-from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, with_settings
+from cloze.tasks.config import FinetuneConfig, load_finetuning, with_settings
 from cloze.tasks.data import find_files, find_split_file, read_examples
-from cloze.tasks.finetune import finetune_with_report, resume_finetuning
+from cloze.tasks.finetune import change_finetuning, finetune_with_report, resume_finetuning
 from cloze.tasks.hyperparameter_search import scores_of_report
 from cloze.tasks.memory import as_file
 from cloze.tasks.prediction_files import write_rows
@@ -109,7 +109,8 @@ def finetune(
         model: the checkpoint or run to start from, or "cloze-mini".
         workers: processes or a cluster for several runs; 1 makes them in this process, one after the other.
         overwrite: replace an existing run.
-        resume: continue the run in `output` if there is one; settings and data that are given must be its own.
+        resume: continue the run in `output` if there is one. Settings and data that are given must be its own, except
+            for those that may change on resume.
         callbacks: receive what the run measures.
         progress: True shows progress on stderr, or in a notebook.
         settings: settings of the run and of the task, as in epochs=2, learning_rate=3e-5, seeds=5 or
@@ -134,6 +135,7 @@ def finetune(
             "is missing", where="output", remedy='Give the directory of the run, as in output="run"'
         )
     run = check_path(output, "output")
+    check_resume(resume=resume, overwrite=overwrite)
     inputs: dict[str, Any] = {"model": model if model is None else str(model), "train": train, "dev": dev}
     is_data = {
         name: value
@@ -145,8 +147,14 @@ def finetune(
     table, keywords = finetuning_settings(task, config, {**settings, **paths, **stand_ins})
     shown = resolve_progress(progress)
     if resume and is_run(run):
-        _check_unchanged(task, run, keywords, is_data)
         name = task if isinstance(task, str) else task.name
+        given = {key: value for key, value in table.items() if key not in is_data}
+        if isinstance(task, Task):  # the run knows labels and others that this one lacks
+            own = configuration.differences(task, type(task)())
+            given[name] = configuration.nest({key: value for key, (value, _) in own.items()})
+            configuration.merge_dicts(given, {name: keywords.get(name, {})})
+        change_finetuning(run, name, given, keywords)
+        _check_data(run, is_data)
         report = resume_finetuning(run, name, workers=workers, callbacks=callbacks, progress=shown)
     else:
         resolved, run_config = resolve_finetuning(task, table)
@@ -166,29 +174,15 @@ def finetune(
     return FinetuneResult(run, report, table.get("device", "auto"))
 
 
-def _check_unchanged(
-    task: str | AnyTask, run: Path, keywords: Mapping[str, Any], is_data: Mapping[str, Any]
-) -> None:
-    """Refuse settings and data in memory that are not those of the run to resume."""
-    remedy = "Leave them out, or start a new run in another output"
+def _check_data(run: Path, data: Mapping[str, Any]) -> None:
+    """Refuse data in memory that are not those of the run to resume."""
     file = run_settings_file(run, verb="finetune")
-    name = task if isinstance(task, str) else task.name
-    table = configuration.read_toml(file)
-    saved_task, saved = finetuning_from_dict(name, configuration.read_toml(file), where=str(file))
-    configuration.merge_dicts(
-        table, {k: v for k, v in keywords.items() if k not in ("train", "dev") or k not in is_data}
-    )
-    new_task, new = finetuning_from_dict(name, table, where="settings")
-    train, dev = find_files(new_task, new.train, new.dev)
-    new = replace(new, train=train, dev=dev)
-    differences = configuration.differences(saved, new) | configuration.differences(saved_task, new_task)
-    if differences:
-        changed = ", ".join(f"{key} is {old!r}, not {value!r}" for key, (old, value) in differences.items())
-        raise InputError(f"resume uses the settings of the run: {changed}", where=run, remedy=remedy)
-    for key, data in is_data.items():
+    task, saved = load_finetuning(path=file)
+    for key, value in data.items():
         path = getattr(saved, key)
-        _, in_memory = as_file(saved_task, data, key)
+        _, in_memory = as_file(task, value, key)
         if path is None or file_sha256(path) != in_memory.sha256:
+            remedy = "Leave them out, or start a new run in another output"
             raise InputError("are not the data of the run to resume", where=key, remedy=remedy)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cloze import artifacts, file_io
-from cloze.api.settings import resolve_pretraining
+from cloze.api.settings import check_resume, pretraining_settings, resolve_pretraining
 from cloze.arguments import check_path
 from cloze.callbacks import Callback
 from cloze.data import build, vocabulary_extension
@@ -268,7 +268,8 @@ def pretrain(
         vocabulary: for `texts`, a directory with a tokenizer; by default that of `init`.
         dataset: for `texts`, directory of the data set; by default that of the run with "-data" after its name.
         overwrite: replace an existing run, and for `texts` the data set.
-        resume: continue the run in `output` if there is one, with its own settings.
+        resume: continue the run in `output` if there is one. Settings that are given must be its own, except for those
+            that may change on resume.
         callbacks: receive what the run measures.
         progress: True shows progress on stderr, or in a notebook.
         settings: settings of the run, as in steps=1000, budget="60m", init="cloze-mini" or model="mini"; inner ones as
@@ -290,15 +291,20 @@ def pretrain(
         raise InputError("excludes texts", where="data", remedy="Give one of them")
     if texts is not None:
         data = check_path(f"{run}-data" if dataset is None else dataset, "dataset")
-    resolved = resolve_pretraining(config, {**settings, "data": None if data is None else str(data)})
-    if texts is not None and not (resume and is_run(run)):
+    check_resume(resume=resume, overwrite=overwrite)
+    settings["data"] = None if data is None else str(data)
+    if resume and is_run(run):
+        table, keywords = pretraining_settings(config, settings)
+        if table:
+            pretraining.change_pretraining(run, table, keywords)
+        return pretraining.resume_pretraining(run, callbacks=callbacks, progress=shown)
+    resolved = resolve_pretraining(config, settings)
+    if texts is not None:
         artifacts.check_output_path(run, overwrite=overwrite, resume_hint=", continue with resume=True")
         build_dataset(
             None, vocabulary or resolved.init, data, texts=texts, overwrite=overwrite, progress=shown
         )
-    return pretraining.pretrain(
-        resolved, run, overwrite=overwrite, resume=resume, callbacks=callbacks, progress=shown
-    )
+    return pretraining.pretrain(resolved, run, overwrite=overwrite, callbacks=callbacks, progress=shown)
 
 
 def resume_pretraining(

@@ -16,23 +16,6 @@ from cloze.tasks.task import AnyTask, Task
 from cloze.training.budget import parse_duration
 
 
-def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose names may have dots as nested dictionaries, without those that are None.
-
-    >>> nest({"epochs": 2, "optimizer.learning_rate": 1e-4, "dev": None})
-    {'epochs': 2, 'optimizer': {'learning_rate': 0.0001}}
-    """
-    table: dict[str, Any] = {}
-    for key, value in settings.items():
-        *sections, last = key.split(".")
-        inner: dict[str, Any] = {last: value}
-        for section in reversed(sections):
-            inner = {section: inner}
-        if value is not None:
-            configuration.merge_dicts(table, inner)
-    return table
-
-
 def read_settings(config: object, kind: type, folder: str = "") -> dict[str, Any]:
     """Return the settings that a config object, a TOML file or a recipe gives, as a dictionary.
 
@@ -69,7 +52,7 @@ def finetuning_settings(
     renamed = {"learning_rate": "optimizer.learning_rate"} | {
         name: f"{task_class.name}.{name}" for name in of_task
     }
-    keywords = nest({renamed.get(name, name): value for name, value in settings.items()})
+    keywords = configuration.nest({renamed.get(name, name): value for name, value in settings.items()})
     table = read_settings(config, FinetuneConfig, "finetuning")
     if isinstance(task, Task):
         table[task.name] = configuration.to_dict(task)
@@ -94,21 +77,40 @@ def resolve_finetuning(task: str | AnyTask, table: Mapping[str, Any]) -> tuple[A
     return finetuning_from_dict(task if isinstance(task, str) else task.name, dict(table), where="settings")
 
 
+def pretraining_settings(
+    config: PretrainConfig | str | Path | None, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of a config object, TOML file or recipe with keyword arguments over them, and these alone."""
+    settings = dict(settings)
+    if isinstance(model := settings.get("model"), str):
+        settings["model"] = {"size": model}
+    if (budget := settings.pop("budget", None)) is not None:
+        settings["budget_seconds"] = parse_duration(str(budget))
+    keywords = configuration.nest(settings)
+    return overlay_settings(read_settings(config, PretrainConfig), keywords), keywords
+
+
 def resolve_pretraining(
-    config: PretrainConfig | str | Path | None, settings: dict[str, Any]
+    config: PretrainConfig | str | Path | None, settings: Mapping[str, Any]
 ) -> PretrainConfig:
-    """Return the settings of a config object, TOML file or recipe with keyword arguments over them.
+    """Return the config of a run; the recipe adapt is the default for a checkpoint to start from.
 
     Raises:
         InputError: as for `resolve_finetuning`.
     """
-    if isinstance(model := settings.get("model"), str):
-        settings["model"] = {"size": model}
-    if "budget" in settings:
-        settings["budget_seconds"] = parse_duration(str(settings.pop("budget")))
-    keywords = nest(settings)
-    base = read_settings("adapt" if config is None and "init" in keywords else config, PretrainConfig)
-    table = overlay_settings(base, keywords)
+    if config is None and settings.get("init") is not None:
+        config = "adapt"
+    table, _ = pretraining_settings(config, settings)
     if "data" not in table:
         raise InputError("is missing", where="data", remedy="Give a data set, or texts in memory as texts")
     return configuration.from_dict(PretrainConfig, with_size_defaults(table), where="settings")
+
+
+def check_resume(*, resume: bool, overwrite: bool) -> None:
+    """Refuse to resume a run and to overwrite it.
+
+    Raises:
+        InputError: both are asked for.
+    """
+    if resume and overwrite:
+        raise InputError("excludes resume", where="overwrite", remedy="Leave out one of them")

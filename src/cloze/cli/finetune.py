@@ -1,7 +1,7 @@
 """`cloze finetune TASK`: fine-tune a model on labeled data."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,7 +123,9 @@ def run(
         if resumed is not None:
             if overrides or recipe:
                 by_set = configuration.read_dict(overrides=settings)
-                _change_settings(resumed, task, configuration.read_dict(recipe, overrides), by_set)
+                finetuning.change_finetuning(
+                    resumed, task, configuration.read_dict(recipe, overrides), by_set
+                )
             report = finetuning.resume_finetuning(
                 resumed, task, workers=pool.resolve(), callbacks=callbacks, progress=flags.progress
             )
@@ -220,31 +222,6 @@ def _find_task_name(recipe: Path | None, run: Path | None) -> str:
         remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"
         raise InputError("no task is named", where=recipe, remedy=remedy)
     return recipe_task
-
-
-def _change_settings(run: Path, task: str, settings: Mapping[str, Any], by_set: Mapping[str, Any]) -> None:
-    """Change the settings of the run to resume that `--set` may change, and refuse others that differ."""
-    from cloze import config as configuration
-    from cloze.tasks.config import finetuning_from_dict, to_toml
-    from cloze.tasks.data import find_files
-    from cloze.training.run import change_settings, run_settings_file
-
-    file = run_settings_file(run, verb="finetune")
-    saved_task, saved = finetuning_from_dict(task, configuration.read_toml(file), where=str(file))
-    table = configuration.read_toml(file)
-    configuration.merge_dicts(table, settings)
-    new_task, new = finetuning_from_dict(task, table, where="settings")
-    if (new.train, new.dev) != (saved.train, saved.dev):  # a directory, in which run.toml names the files
-        train, dev = find_files(new_task, new.train, settings.get("dev"))
-        new = replace(new, train=train, dev=dev)
-    of_task = configuration.differences(saved_task, new_task)
-    changes = configuration.differences(saved, new) | {
-        f"{task}.{name}": pair for name, pair in of_task.items()
-    }
-    if changed_by_set := options.settings_to_change(run, changes, {} if saved.has_trials else by_set):
-        table = configuration.read_toml(file)
-        configuration.merge_dicts(table, configuration.read_dict(overrides=changed_by_set))
-        change_settings(run, to_toml(*finetuning_from_dict(task, table, where="--set")))
 
 
 def _as_text(value: object) -> str:

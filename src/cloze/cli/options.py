@@ -268,40 +268,6 @@ def run_to_resume(
     return None if is_free and has_settings else run
 
 
-def settings_to_change(
-    run: Path, differences: Mapping[str, tuple[object, object]], by_set: Mapping[str, Any]
-) -> list[str]:
-    """Return the settings that `--set` changes in the run to resume, as overrides.
-
-    Args:
-        run: the run.
-        differences: the value in the run and on the command line, by setting.
-        by_set: the settings of `--set`.
-
-    Raises:
-        InputError: other settings differ; the message names them.
-    """
-    from cloze.config import differences as differing_keys
-    from cloze.config import to_overrides
-    from cloze.training.run import is_changeable
-
-    changeable = set(filter(is_changeable, differing_keys(by_set, {})))
-    different = {
-        key: pair
-        for key, pair in differences.items()
-        if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
-    }
-    if refused := {key: pair for key, pair in different.items() if key not in changeable}:
-        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
-        what = f"--resume uses the settings of the run: {settings}"
-        raise InputError(what, where=run, remedy="Leave them out, or start a new run in another --output")
-    return to_overrides({key: new for key, (_, new) in different.items()})
-
-
-def _absolute(path: object) -> str:
-    return os.path.realpath(str(path))
-
-
 def print_settings(toml: str, placeholders: Collection[str]) -> None:
     """Print the result of `--print-config`, without the settings that are still to be given."""
     lines = toml.splitlines(keepends=True)

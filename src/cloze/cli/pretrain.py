@@ -1,14 +1,11 @@
 """`cloze pretrain`: pre-train an encoder with masked LM and next sentence prediction."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from tyro.conf import arg
 
 from cloze.cli import options
 from cloze.cli.output import print_plan
-from cloze.errors import InputError
 
 
 def run(
@@ -67,7 +64,7 @@ def run(
     from cloze.callbacks import load_writers
     from cloze.pretraining.config import PretrainConfig, overlay_settings, with_size_defaults
     from cloze.pretraining.plan import plan_pretraining
-    from cloze.pretraining.run import pretrain, resume_pretraining
+    from cloze.pretraining.run import change_pretraining, pretrain, resume_pretraining
     from cloze.training.budget import parse_duration
     from cloze.training.memory import configure_process_memory
 
@@ -94,7 +91,7 @@ def run(
         resumed = options.run_to_resume(output, others, verb="pretrain", has_settings=bool(table))
     if resumed is not None:
         if table:
-            _change_settings(resumed, table, by_set)
+            change_pretraining(resumed, table, by_set)
         result = resume_pretraining(resumed, callbacks=callbacks, progress=flags.progress)
     else:
         if config is None and "init" in table:
@@ -128,36 +125,3 @@ def run(
     width = max(24, *map(len, result))
     lines = [f"wrote {output}", *(f"  {name:<{width}} {value:.4f}" for name, value in result.items())]
     flags.print({"run": str(output), **result}, "\n".join(lines))
-
-
-def _change_settings(run: Path, settings: Mapping[str, Any], by_set: Mapping[str, Any]) -> None:
-    """Change the settings of the run to resume that `--set` may change, and refuse others that differ."""
-    from cloze import config as configuration
-    from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, PretrainConfig
-    from cloze.training.run import change_settings, run_settings_file
-
-    file = run_settings_file(run, verb="pretrain")
-    table = configuration.read_toml(file)
-    saved = configuration.from_dict(PretrainConfig, table, where=str(file))
-    if not {"steps", "budget_seconds"}.isdisjoint(settings):
-        table = {name: value for name, value in table.items() if name not in ("steps", "budget_seconds")}
-    if "size" in settings.get("model", {}):
-        table["model"] = {name: value for name, value in table["model"].items() if name not in SIZE_FIELDS}
-    configuration.merge_dicts(table, settings)
-    try:
-        changed = configuration.from_dict(PretrainConfig, table, where="settings")
-        changes = configuration.differences(saved, changed)
-    except InputError:  # settings that contradict those of the run differ from them
-        changes = configuration.differences(configuration.read_toml(file), table)
-    if saved.init is not None:  # the checkpoint has the other settings of the model
-        changes = {
-            name: pair
-            for name, pair in changes.items()
-            if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
-        }
-    if changed_by_set := options.settings_to_change(run, changes, by_set):
-        table = configuration.read_toml(file)
-        configuration.merge_dicts(table, configuration.read_dict(overrides=changed_by_set))
-        change_settings(
-            run, configuration.to_toml(configuration.from_dict(PretrainConfig, table, where="--set"))
-        )

@@ -1,6 +1,6 @@
 """A pre-training run from its settings to its last checkpoint."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -12,12 +12,13 @@ from cloze import artifacts
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
+from cloze.errors import InputError
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.bert import BertConfig
 from cloze.models.heads import BertForPreTraining
 from cloze.models.quantization import refuse_int8
 from cloze.pretraining.card import build_card_info
-from cloze.pretraining.config import ModelConfig, PretrainConfig
+from cloze.pretraining.config import MODEL_OVERRIDES_WITH_INIT, SIZE_FIELDS, ModelConfig, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, PretrainingData, build_batches, steps_per_phase
 from cloze.pretraining.initial_weights import check_lengths, initial_model, load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
@@ -27,7 +28,7 @@ from cloze.training.checkpoints import changed_setting_error
 from cloze.training.config import TrainingConfig
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
-from cloze.training.run import TrainingRun, is_run, run_settings_file
+from cloze.training.run import TrainingRun, change_settings, is_run, run_settings_file, settings_to_change
 
 MIN_HELD_OUT_INSTANCES = 200
 """Warn if evaluations have fewer instances."""
@@ -113,6 +114,44 @@ def resume_pretraining(
     config = configuration.load(PretrainConfig, run_settings_file(run, verb="pretrain"))
     with init_distributed(config.device) as context:
         return _resume(config, run, context, callbacks, progress if context.is_rank_zero else SILENT)
+
+
+def change_pretraining(run: Path, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Change the settings of a run to resume that may change, and refuse others that differ.
+
+    Args:
+        run: the run.
+        settings: all that are given, also in a TOML file.
+        given: settings of `--set` or keywords, which may change a setting.
+
+    Raises:
+        InputError: other settings differ; the message names them.
+    """
+    file = run_settings_file(run, verb="pretrain")
+    table = configuration.read_toml(file)
+    saved = configuration.from_dict(PretrainConfig, table, where=str(file))
+    if not {"steps", "budget_seconds"}.isdisjoint(settings):
+        table = {name: value for name, value in table.items() if name not in ("steps", "budget_seconds")}
+    if "size" in settings.get("model", {}):
+        table["model"] = {name: value for name, value in table["model"].items() if name not in SIZE_FIELDS}
+    configuration.merge_dicts(table, settings)
+    try:
+        changed = configuration.from_dict(PretrainConfig, table, where="settings")
+        changes = configuration.differences(saved, changed)
+    except InputError:  # settings that contradict those of the run differ from them
+        changes = configuration.differences(configuration.read_toml(file), table)
+    if saved.init is not None:  # the checkpoint has the other settings of the model
+        changes = {
+            name: pair
+            for name, pair in changes.items()
+            if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
+        }
+    if changed_settings := settings_to_change(run, changes, given):
+        table = configuration.read_toml(file)
+        configuration.merge_dicts(table, changed_settings)
+        change_settings(
+            run, configuration.to_toml(configuration.from_dict(PretrainConfig, table, where="settings"))
+        )
 
 
 def _resume(

@@ -1,6 +1,6 @@
 """Fine-tuning from labeled data to scores: one run, or several over seeds and a grid."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cloze import artifacts
+from cloze import config as configuration
 from cloze.arguments import check_path, check_type
 from cloze.callbacks import Callback
 from cloze.config import read_toml, to_dict
@@ -17,7 +18,7 @@ from cloze.errors import InputError
 from cloze.memory_file import MemoryFile
 from cloze.parallel_map import WorkerPlacement, Workers
 from cloze.progress import SILENT, Progress
-from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
+from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, load_finetuning, to_toml
 from cloze.tasks.data import find_files
 from cloze.tasks.hyperparameter_search import expand_grid, run_trials, scores_of_report
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
@@ -35,7 +36,13 @@ from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
 from cloze.training.plan import PlannedPhase, Rehearsal, RunPlan
 from cloze.training.precision import resolve_device, resolve_dtype
-from cloze.training.run import create_run_directory, is_run, run_settings_file
+from cloze.training.run import (
+    change_settings,
+    create_run_directory,
+    is_run,
+    run_settings_file,
+    settings_to_change,
+)
 from cloze.training.workers import place_workers
 
 
@@ -162,6 +169,38 @@ def resume_finetuning(
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
         return _make_runs(task, config, run, context, placement, progress, callbacks, resume=True)
+
+
+def change_finetuning(
+    run: Path, task_name: str, settings: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    """Change the settings of a run to resume that may change, and refuse others that differ.
+
+    Args:
+        run: the run.
+        task_name: name of the task.
+        settings: all that are given, also in a TOML file.
+        given: settings of `--set` or keywords, which may change a setting of a single run.
+
+    Raises:
+        InputError: other settings differ; the message names them.
+    """
+    file = run_settings_file(run, verb="finetune")
+    saved_task, saved = finetuning_from_dict(task_name, read_toml(file), where=str(file))
+    table = read_toml(file)
+    configuration.merge_dicts(table, settings)
+    new_task, new = finetuning_from_dict(task_name, table, where="settings")
+    if (new.train, new.dev) != (saved.train, saved.dev):  # a directory, in which run.toml names the files
+        train, dev = find_files(new_task, new.train, settings.get("dev", saved.dev))
+        new = replace(new, train=train, dev=dev)
+    of_task = configuration.differences(saved_task, new_task)
+    changes = configuration.differences(saved, new) | {
+        f"{task_name}.{name}": pair for name, pair in of_task.items()
+    }
+    if changed := settings_to_change(run, changes, {} if saved.has_trials else given):
+        table = read_toml(file)
+        configuration.merge_dicts(table, changed)
+        change_settings(run, to_toml(*finetuning_from_dict(task_name, table, where="settings")))
 
 
 def _make_runs(

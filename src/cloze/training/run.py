@@ -1,5 +1,6 @@
 """A run directory: start or resume it, lock it, and record its settings, environment, checkpoints and model card."""
 
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any, Literal
 from torch import nn
 
 from cloze import artifacts
+from cloze import config as configuration
 from cloze.callbacks import Callback
-from cloze.config import read_toml
 from cloze.errors import InputError, RunError
 from cloze.memory_file import MemoryFile
 from cloze.progress import Progress
@@ -179,6 +180,36 @@ def is_changeable(setting: str) -> bool:
     return setting.startswith(_CHANGEABLE_SECTIONS) or setting in _CHANGEABLE
 
 
+def settings_to_change(
+    run: Path, differences: Mapping[str, tuple[object, object]], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings that may and do change in a run to resume, as nested dictionaries.
+
+    Args:
+        run: the run.
+        differences: the value in the run and the new one, by setting.
+        given: settings of `--set` or keywords, which may change a setting.
+
+    Raises:
+        InputError: other settings differ; the message names them.
+    """
+    changeable = set(filter(is_changeable, configuration.differences(given, {})))
+    different = {
+        key: pair
+        for key, pair in differences.items()
+        if not all(isinstance(value, str) for value in pair) or len({*map(_absolute, pair)}) == 2
+    }
+    if refused := {key: pair for key, pair in different.items() if key not in changeable}:
+        settings = ", ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in refused.items())
+        what = f"resume uses the settings of the run: {settings}"
+        raise InputError(what, where=run, remedy="Leave them out, or start a new run in another output")
+    return configuration.nest({key: new for key, (_, new) in different.items()})
+
+
+def _absolute(path: object) -> str:
+    return os.path.realpath(str(path))
+
+
 def change_settings(run: Path, settings: str) -> None:
     """Replace `run.toml` before a run is resumed.
 
@@ -206,7 +237,7 @@ def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Pa
         raise InputError(what, where=run, remedy="Give the settings of a new run and a free --output")
     file = run / artifacts.RUN_CONFIG
     try:
-        written_by = "finetune" if "task" in read_toml(file) else "pretrain"
+        written_by = "finetune" if "task" in configuration.read_toml(file) else "pretrain"
     except InputError as error:
         if (copy := settings_of_newest_checkpoint(run)) is not None:
             error.remedy = f"Copy {copy} over it"
