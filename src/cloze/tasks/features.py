@@ -4,7 +4,8 @@ Shapes: P tokens of a text.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -48,7 +49,8 @@ class TextFeature:
     @property
     def input_ids(self) -> list[int]:
         """The ids of the tokens of all sequences."""
-        return [token_id for sequence in self.sequences for token_id in sequence.input_ids]
+        first, *others = (sequence.input_ids for sequence in self.sequences)
+        return first if not others else list(chain(first, *others))
 
     @property
     def num_tokens(self) -> int:
@@ -108,12 +110,19 @@ def count_losses(
 ) -> Losses:
     """Return what is lost of examples in their features."""
     truncated = sum(any(feature.is_truncated for feature in of_example) for of_example in features)
+    unknown_id = tokenizer.unknown_id
+    affected = [
+        (example, of_example)
+        for example, of_example in zip(examples, features, strict=True)
+        if any(unknown_id in feature.input_ids for feature in of_example)
+    ]
     texts = [
         " ".join(value for name, value in task.input_values(example).items() if name not in ("id", "row"))
-        for example in examples
+        for example, _ in affected
     ]
-    ids = (set().union(*(feature.input_ids for feature in of_example)) for of_example in features)
-    return Losses(truncated, count_unknown(tokenizer, texts, ids))
+    ids = (set().union(*(feature.input_ids for feature in of_example)) for _, of_example in affected)
+    unknown = replace(count_unknown(tokenizer, texts, ids), texts=len(examples))
+    return Losses(truncated, unknown)
 
 
 def encode_text(
