@@ -1,6 +1,8 @@
 """Words that a vocabulary does not know are counted in files, in memory and by the server, with an example."""
 
+import io
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 from cloze.tasks.custom import Classification
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.unknown import unknown_words
+from cloze.tokenization.unknown import UnknownWords, unknown_words
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 TEXTS = ["fine day", "fine 😍", "fine 😡", "day"]
@@ -30,6 +32,13 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokens, task = (*SPECIAL, "fine", "day"), Classification(labels=("bad", "good"))
     head = task.head(BertModel(tiny_config(tokens)))
     return write_checkpoint(tmp_path_factory.mktemp("unknown") / "classifier", head, tokens, task)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokens = (*SPECIAL, "fine", "day")
+    model = BertForPreTraining(BertModel(tiny_config(tokens)))
+    return write_checkpoint(tmp_path_factory.mktemp("unknown") / "pretrained", model, tokens)
 
 
 @pytest.fixture
@@ -67,16 +76,54 @@ def test_classes_warn_of_unknown_words(classifier: Path) -> None:
         load(classifier)(["fine day", "day"])
 
 
-def test_the_server_counts_unknown_words_of_a_request(classifier: Path, tmp_path: Path) -> None:
-    tokens = (*SPECIAL, "fine", "day")
-    pretrained = write_checkpoint(
-        tmp_path / "pretrained", BertForPreTraining(BertModel(tiny_config(tokens))), tokens
-    )
+@pytest.mark.parametrize(
+    ("load", "inputs", "name"),
+    [
+        (cloze.FillMask.load, [f"[MASK] {text}" for text in TEXTS], "texts"),
+        (cloze.NextSentence.load, [("day", text) for text in TEXTS], "pairs"),
+        (cloze.SentenceScorer.load, TEXTS, "texts"),
+    ],
+)
+def test_classes_of_a_pretrained_model_warn_once_of_unknown_words(
+    load: Any, inputs: list[Any], name: str, pretrained: Path
+) -> None:
+    answer = load(pretrained)
+    with pytest.warns(DataWarning) as warned:
+        answer(inputs)
+    assert [str(warning.message) for warning in warned] == [COUNT.format(name) + REMEDY]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer([inputs[0], inputs[3]])
+
+
+@pytest.mark.parametrize("command", ["fill -m {model} -", "evaluate fill -m {model} -d {table}"])
+def test_commands_that_fill_in_count_unknown_words_once(
+    command: str,
+    pretrained: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [f"[MASK] {text}" for text in TEXTS]
+    table = tmp_path / "masked.tsv"
+    table.write_text("text\tanswer\n" + "".join(f"{text}\tday\n" for text in texts), encoding="utf-8")
+    stdin = io.TextIOWrapper(io.BytesIO("\n".join(texts).encode()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert main([*command.format(model=pretrained, table=table).split(), "--quiet"]) == 0
+    assert capsys.readouterr().err.count(COUNT.format("texts") + REMEDY) == 1
+
+
+def test_a_small_share_is_not_written_as_zero() -> None:
+    assert str(UnknownWords(1_000_000, 3)).startswith("3 of 1,000,000 texts (under 0.01%) have words")
+
+
+def test_the_server_counts_unknown_words_of_a_request(classifier: Path, pretrained: Path) -> None:
     requests: dict[str, Any] = {
         "/predict": {"inputs": [[text] for text in TEXTS]},
         "/embed": {"inputs": TEXTS},
         "/v1/embeddings": {"input": TEXTS},
         "/fill": {"inputs": [f"[MASK] {text}" for text in TEXTS]},
+        "/vertex": {"instances": [{"inputs": text} for text in TEXTS]},
         "/similarity": {"inputs": {"source_sentence": TEXTS[1], "sentences": TEXTS[2:]}},
     }
     with TestClient(create_app(load_models({"a": classifier, "b": pretrained}), Limits())) as client:

@@ -27,16 +27,20 @@ def run(
         long_texts: Read as much of a long text as fits around each mask (default: refuse it).
     """
     from cloze.inference.fill_mask import FillMask
+    from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
     fill_mask = FillMask.load(model, device=device, precision=precision)
+    unknown = NONE_UNKNOWN
     for text, where in options.read_texts(texts):
         try:
-            masks = fill_mask(text, top_k=top_k, long_texts=long_texts)
+            masks = fill_mask.fill(text, top_k=top_k, long_texts=long_texts)
         except InputError as error:
             raise InputError(error.what, where=where or error.where, remedy=error.remedy) from error
+        unknown += count_unknown(fill_mask.tokenizer, [text])
         result = [[{"token": c.token, "probability": c.probability} for c in mask] for mask in masks]
         lines = [
             f"  [MASK] {number}: " + "  ".join(f"{c.token} {c.probability:.3f}" for c in mask)
             for number, mask in enumerate(masks, 1)
         ]
         flags.print({"text": text, "masks": result}, "\n".join([text, *lines]))
+    unknown.warn("texts")

@@ -3,7 +3,6 @@
 Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a text, B sequences, D width of a vector.
 """
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from cloze.arguments import check_texts, check_type, iterate, iterate_texts
 from cloze.data.batch import PackedBatch, collate
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.inference.embedding_config import (
     Combine,
     EmbeddingConfig,
@@ -182,8 +181,7 @@ class Embedder(LoadedModel):
             vector: Vectors = self([texts])[0]
             return vector
         result = self.embed(texts)
-        if result.unknown.unknown:
-            warnings.warn(DataWarning(result.unknown.warning("texts")), stacklevel=2)
+        result.unknown.warn("texts")
         return result.vectors
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:

@@ -8,6 +8,7 @@ from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl
+from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
 _TOP = 5
 
@@ -27,6 +28,7 @@ def evaluate_fill(
     mask = tokenizer.special_token("mask")
     ranks: list[int | None] = []
     answers: Counter[tuple[int, ...]] = Counter()
+    unknown = NONE_UNKNOWN
     with progress.bar("filling in", total=count_rows(path), unit="texts") as bar:
         for row in read_rows(path, ["text", "answer"]):
             text = row.required("text")
@@ -35,6 +37,7 @@ def evaluate_fill(
                 raise InputError(what, where=row.where, remedy=f"Write {mask} once, in place of the answer")
             answer = tokenizer.word_ids([row.required("answer")])[0].tolist()
             answers[tuple(answer)] += 1
+            unknown += count_unknown(tokenizer, [text])
             try:
                 probabilities_V = fill_mask.probabilities(text)[0]
             except InputError as error:
@@ -45,6 +48,7 @@ def evaluate_fill(
             else:
                 ranks.append(None)
             bar.advance(1)
+    unknown.warn("texts")
     count = len(ranks)
     scores = {
         "accuracy": sum(rank == 0 for rank in ranks) / count,

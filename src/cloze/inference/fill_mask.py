@@ -16,6 +16,7 @@ from cloze.models.batch import to_device
 from cloze.models.heads import BertForMaskedLM
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.unknown import count_unknown
 from cloze.training.precision import InferencePrecision
 
 
@@ -79,8 +80,15 @@ class FillMask(LoadedModel):
         Raises:
             InputError: the text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
         """
-        if not isinstance(text, str):
-            return [self(item, top_k=top_k, long_texts=long_texts) for item in check_texts(text, "text")]
+        texts = [text] if isinstance(text, str) else check_texts(text, "text")
+        answers = [self.fill(item, top_k=top_k, long_texts=long_texts) for item in texts]
+        count_unknown(self.tokenizer, texts).warn("texts")
+        return answers[0] if isinstance(text, str) else answers
+
+    def fill(
+        self, text: str, *, top_k: int = 5, long_texts: Literal["windows"] | None = None
+    ) -> list[list[Candidate]]:
+        """Return the same for one text, without a warning of unknown words."""
         top_k = min(check_integer(top_k, "top_k"), self.tokenizer.vocab_size)
         top = self.probabilities(text, long_texts=long_texts).topk(top_k)
         return [

@@ -13,6 +13,7 @@ from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
 from cloze.models.heads import BertForNextSentencePrediction
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.unknown import count_unknown
 from cloze.training.precision import InferencePrecision
 
 IS_NEXT = 0
@@ -56,7 +57,6 @@ class NextSentence(LoadedModel):
     def __call__(self, sentence_a: Sequence[str], sentence_b: Sequence[str]) -> list[float]: ...
     @overload
     def __call__(self, sentence_a: Sequence[tuple[str, str]]) -> list[float]: ...
-    @torch.inference_mode()
     def __call__(self, sentence_a: Any, sentence_b: Any = None) -> float | list[float]:
         """Return the probability that `sentence_b` follows `sentence_a`, or that of each pair in lists or tuples.
 
@@ -76,10 +76,21 @@ class NextSentence(LoadedModel):
                 if not (isinstance(item, tuple) and len(item) == 2):
                     remedy = "Give tuples of two sentences, or also sentence_b"
                     raise InputError(f"sentence_a[{number}] is {describe(item)}", remedy=remedy)
-            return [self(*item) for item in pairs]
+            return self._probabilities(pairs)
         if not isinstance(sentence_a, str) and not isinstance(sentence_b, str):
             firsts = check_texts(sentence_a, "sentence_a")
-            return list(map(self, firsts, check_texts(sentence_b, "sentence_b", paired_with=firsts)))
+            seconds = check_texts(sentence_b, "sentence_b", paired_with=firsts)
+            return self._probabilities(list(zip(firsts, seconds, strict=True)))
+        return self._probabilities([(sentence_a, sentence_b)])[0]
+
+    def _probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        probabilities = [self.probability(*pair) for pair in pairs]
+        count_unknown(self.tokenizer, [" ".join(pair) for pair in pairs]).warn("pairs", stacklevel=3)
+        return probabilities
+
+    @torch.inference_mode()
+    def probability(self, sentence_a: str, sentence_b: str) -> float:
+        """Return that of one pair, without a warning of unknown words."""
         pair = check_text(sentence_a, "sentence_a"), check_text(sentence_b, "sentence_b")
         _, batch = encode_untruncated(self.model, self.tokenizer, *pair)
         logits_B2: Tensor = self.model(batch)

@@ -33,6 +33,7 @@ from cloze.models.batch import to_device
 from cloze.models.heads import BertForMaskedLM
 from cloze.tasks.batches import batch_by_length, inference_batch_tokens
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 from cloze.training.precision import InferencePrecision
 
 WordMasking: TypeAlias = Literal["later", "none"]
@@ -139,13 +140,15 @@ class SentenceScorer(LoadedModel):
             InputError: a text has more tokens than the model takes.
         """
         window: list[list[MaskedCopy]] = []
-        num_tokens = 0
+        num_tokens, unknown = 0, NONE_UNKNOWN
         for number, text in enumerate(iterate_texts(texts)):
             window.append(self.masked_copies(text, where=partial(where, number)))
+            unknown += count_unknown(self.tokenizer, [text], [{copy.target for copy in window[-1]}])
             num_tokens += sum(copy.num_tokens for copy in window[-1])
             if num_tokens >= _MAX_TOKENS_OF_WINDOW:
                 yield from self._score(window)
                 window, num_tokens = [], 0
+        unknown.warn("texts")
         yield from self._score(window)
 
     def _score(self, copies_of_text: Sequence[Sequence[MaskedCopy]]) -> Iterator[SentenceScore]:

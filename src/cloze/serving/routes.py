@@ -32,6 +32,7 @@ _TEXT_FIELDS = (
     "context",
     "word",
     "sentences",
+    "instances",
 )
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
 _SPECIAL_TOKENS = 2
@@ -88,6 +89,9 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, BaseModel):
         for _, inner in value:
             yield from _texts(inner)
+    elif isinstance(value, dict):  # one of /vertex
+        for name in _TEXT_FIELDS:
+            yield from _texts(value.get(name))
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner)

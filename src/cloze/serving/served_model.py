@@ -217,7 +217,8 @@ class ServedModel:
         """Return the `top_k` candidates for each [MASK] of each (text, top_k, long_texts)."""
         assert self.fill_mask is not None
         return [
-            self.fill_mask(text, top_k=top_k, long_texts=long_texts) for text, top_k, long_texts in inputs
+            self.fill_mask.fill(text, top_k=top_k, long_texts=long_texts)
+            for text, top_k, long_texts in inputs
         ]
 
     @property
@@ -229,7 +230,7 @@ class ServedModel:
     def next_sentence_probabilities(self, pairs: list[tuple[str, str]]) -> list[float]:
         """Return the probability that the second sentence of each pair follows the first."""
         assert self.next_sentence is not None
-        return [self.next_sentence(*pair) for pair in pairs]
+        return [self.next_sentence.probability(*pair) for pair in pairs]
 
     def check_example_lengths(self, examples: Sequence[LabeledText]) -> None:
         """Raise InputError if prediction would truncate an example; those read in windows never are."""

@@ -1,8 +1,10 @@
 """Words that a vocabulary does not know: each becomes [UNK], so that texts that differ in nothing else are equal."""
 
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from cloze.errors import DataWarning
 from cloze.tokenization.tokenizer import Tokenizer
 
 _REMEDY = "Write them in known words, or add them with cloze vocab extend and pre-train on"
@@ -35,7 +37,8 @@ class UnknownWords:
     def describe(self, name: str) -> str:
         """Return the share of the texts, which are called `name`, and an example."""
         percent = 100 * self.unknown / self.texts
-        share = f"{self.unknown:,} of {self.texts:,} {name} ({percent:.{0 if percent >= 1 else 2}f}%)"
+        share = "under 0.01" if percent < 0.01 else f"{percent:.{0 if percent >= 1 else 2}f}"
+        share = f"{self.unknown:,} of {self.texts:,} {name} ({share}%)"
         such = f", such as {self.example[:_MAX_EXAMPLE]!r}" if self.example else ""
         return f"{share} have words that the vocabulary does not know{such}: the model reads each as [UNK]"
 
@@ -43,14 +46,21 @@ class UnknownWords:
         """Return the same with the remedy."""
         return f"{self.describe(name)}. {_REMEDY}"
 
+    def warn(self, name: str, *, stacklevel: int = 2) -> None:
+        """Warn of the unknown words, if there are any."""
+        if self.unknown:
+            warnings.warn(DataWarning(self.warning(name)), stacklevel=stacklevel + 1)
+
 
 NONE_UNKNOWN = UnknownWords()
 
 
 def count_unknown(
-    tokenizer: Tokenizer, texts: Sequence[str], token_ids: Iterable[Collection[int]]
+    tokenizer: Tokenizer, texts: Sequence[str], token_ids: Iterable[Collection[int]] | None = None
 ) -> UnknownWords:
-    """Return how many texts have unknown words, given the token ids of each."""
+    """Return how many texts have unknown words, given the token ids of each; None tokenizes them."""
+    if token_ids is None:
+        token_ids = (tokenizer.encode(text).input_ids for text in texts)
     unknown_id = tokenizer.unknown_id
     unknown = [text for text, ids in zip(texts, token_ids, strict=True) if unknown_id in ids]
     example = next((word for text in unknown for word in unknown_words(tokenizer, text)), "")
