@@ -193,6 +193,21 @@ def test_labels_of_other_tools(write: Write) -> None:
     ]
     with pytest.warns(DataWarning, match="1 of 2 rows are left out: 1 discarded"):
         assert labels(write(rows), Classification(label_column="label.responses")) == [("fine", "pos")]
+
+    def answer(value: Any, status: str = "submitted") -> dict[str, Any]:
+        return {"fields": {"text": "Ada ran"}, "responses": {"mood": [{"value": value, "status": status}]}}
+
+    with pytest.warns(DataWarning, match="1 of 2 rows are left out: 1 discarded"):
+        assert labels(write([answer("pos"), answer("neg", "discarded")])) == [("Ada ran", "pos")]
+    assert tags(write([answer([SPAN])])) == ["B-PER O"]
+    flat = {"text": "Ada ran", "who.responses": [[SPAN]], "who.responses.status": ["submitted"]}
+    assert tags(write([flat])) == ["B-PER O"]
+    twice = answer("pos")
+    twice["responses"]["mood"] *= 2
+    assert labels(write([twice])) == [("Ada ran", "pos")]
+    twice["responses"]["mood"] = [*twice["responses"]["mood"][:1], *answer("neg")["responses"]["mood"]]
+    with pytest.raises(InputError, match="annotators gave different answers to 'mood'"):
+        labels(write([twice]))
     rows = [
         {"text": None, "inputs": {"text": "fine"}, "prediction": None, "annotation": "pos"},
         {"document": "fine", "annotation": {"label": "pos"}},
@@ -359,3 +374,16 @@ def test_tags_without_names_are_refused(write: Write) -> None:
         InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
     ):
         CustomTagging().with_class_names(("LABEL_0", "LABEL_1"))
+
+
+def test_webanno_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("#FORMAT=WebAnno TSV 3.3\n\n#Text=Ada\n1-1\t0-3\tAda\tPER\t\n")
+    for labeled in (True, False):
+        with pytest.raises(InputError, match=r"WebAnno and INCEpTION\. Export it as CoNLL 2002"):
+            list(CustomTagging().examples(path, labeled=labeled))
+
+
+def test_spans_that_pandas_wrote_as_tuples(tmp_path: Path) -> None:
+    pd.DataFrame({"text": ["Ada ran"], "label": [[(0, 3, "PER")]]}).to_csv(tmp_path / "a.csv", index=False)
+    assert tags(tmp_path / "a.csv") == ["B-PER O"]

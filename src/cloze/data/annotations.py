@@ -5,13 +5,16 @@
 {"document": "Ada", "annotation": {"entities": […]}}                                       Universal Data Tool
 {"content": "Ada", "annotations": […], "classifications": […]}                              LightTag
 {"text": "Ada", "prediction": […], "annotation": […], "status": "Discarded"}                Argilla 1
-{"text": "Ada", "label.responses": ["good"], "label.responses.status": ["submitted"]}       Argilla 2
+{"text": "Ada", "label.responses": ["good"], "label.responses.status": ["submitted"]}       Argilla 2, in `datasets`
+{"fields": {"text": "Ada"}, "responses": {"label": [{"value": "good", "status": "submitted"}]}}         in JSON
 ["Ada", {"entities": [[0, 3, "PER"]], "cats": {"good": 1.0, "bad": 0.0}}]                   spaCy
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cloze.data.bad_rows import NotAnnotatedError
@@ -20,7 +23,7 @@ from cloze.errors import InputError
 
 ANSWER = "answer"
 _ANSWERS = {"accept": None, "reject": "rejected", "ignore": "ignored"}
-_RESPONSES = ".responses.status"
+_RESPONSES, _STATUS = ".responses", ".status"  # ends of names
 
 
 class AnnotatedRow(dict[str, Any]):
@@ -34,6 +37,8 @@ class AnnotatedRow(dict[str, Any]):
 class AnnotationTool(NamedTuple):
     """How rows of an annotation tool are recognized, and a function from such a row and its place."""
 
+    column: re.Pattern[str]
+    """The name of a column that they have."""
     fits: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Mapping[str, Any], str], AnnotatedRow]
 
@@ -52,7 +57,7 @@ def annotated_row(values: Any, where: str) -> Mapping[str, Any]:
     if values is None:
         raise NotAnnotatedError("null", where=where)
     row = as_object(from_spacy(values), where)
-    tool = next((tool for tool in ANNOTATION_TOOLS.values() if tool.fits(row)), None)
+    tool = next((tool for tool in _tools_of(tuple(row)) if tool.fits(row)), None)
     return row if tool is None else tool.read(row, where)
 
 
@@ -211,29 +216,72 @@ def _read_argilla(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     return _with_labels(cells, [annotation], problem)
 
 
-def _read_argilla_responses(row: Mapping[str, Any], where: str) -> AnnotatedRow:
-    annotated = AnnotatedRow(row)
-    statuses = [cell or [] for name, cell in row.items() if name.endswith(_RESPONSES)]
-    if not any("submitted" in status for status in statuses):
-        reason = "discarded" if any("discarded" in status for status in statuses) else "not annotated"
-        annotated.problem = NotAnnotatedError(reason, where=where)
-    return annotated
+def _read_argilla_2(row: Mapping[str, Any], where: str) -> AnnotatedRow:
+    """Read the answers that annotators submitted; `datasets` has them in columns, JSON in an object."""
+    questions = {
+        name.removesuffix(_STATUS): list(
+            zip(row.get(name.removesuffix(_STATUS)) or (), cell or (), strict=False)
+        )
+        for name, cell in row.items()
+        if name.endswith(_RESPONSES + _STATUS)
+    }
+    if isinstance(responses := row.get("responses"), Mapping):
+        questions = {
+            name: [(answer.get("value"), answer.get("status")) for answer in answers or ()]
+            for name, answers in responses.items()
+        }
+    cells = {**row, **row["fields"]} if isinstance(row.get("fields"), Mapping) else {**row}
+    statuses = {status for answers in questions.values() for _, status in answers}
+    if "submitted" not in statuses:
+        reason = "discarded" if "discarded" in statuses else "not annotated"
+        return _with_labels(cells, [], NotAnnotatedError(reason, where=where))
+    submitted = {
+        name: [value for value, status in answers if status == "submitted"]
+        for name, answers in questions.items()
+    }
+    differing = [name for name, values in submitted.items() if any(value != values[0] for value in values)]
+    problem = None
+    if differing:
+        what = f"annotators gave different answers to {differing[0]!r}"
+        problem = InputError(what, where=where, remedy="Leave one answer of each row in the export")
+    labels = {}
+    for name, values in submitted.items():
+        value = values[0] if values else []
+        if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            cells["entities"] = value
+        else:
+            labels[name] = value
+    cells |= labels
+    return _with_labels(cells, [*labels.values()], problem)
 
 
 ANNOTATION_TOOLS = {
     "Prodigy": AnnotationTool(
-        lambda row: isinstance(answer := row.get(ANSWER), str) and answer in _ANSWERS, _read_prodigy
+        re.compile(ANSWER),
+        lambda row: isinstance(row[ANSWER], str) and row[ANSWER] in _ANSWERS,
+        _read_prodigy,
     ),
-    "Label Studio": AnnotationTool(lambda row: isinstance(row.get("data"), Mapping), _read_label_studio),
+    "Label Studio": AnnotationTool(
+        re.compile("data"), lambda row: isinstance(row["data"], Mapping), _read_label_studio
+    ),
     "Universal Data Tool": AnnotationTool(
-        lambda row: "annotation" in row and isinstance(row.get("document"), str), _read_universal_data_tool
+        re.compile("annotation"), lambda row: isinstance(row.get("document"), str), _read_universal_data_tool
     ),
     "LightTag": AnnotationTool(
-        lambda row: isinstance(row.get("annotations"), list) and isinstance(row.get("content"), str),
+        re.compile("annotations"),
+        lambda row: isinstance(row["annotations"], list) and isinstance(row.get("content"), str),
         _read_light_tag,
     ),
-    "Argilla 1": AnnotationTool(lambda row: "annotation" in row and "prediction" in row, _read_argilla),
+    "Argilla 1": AnnotationTool(re.compile("annotation"), lambda row: "prediction" in row, _read_argilla),
     "Argilla 2": AnnotationTool(
-        lambda row: any(name.endswith(_RESPONSES) for name in row), _read_argilla_responses
+        re.compile(rf"responses|.+{_RESPONSES}{_STATUS}"),
+        lambda row: "responses" not in row or isinstance(row.get("fields"), Mapping),
+        _read_argilla_2,
     ),
 }
+
+
+@lru_cache(maxsize=16)
+def _tools_of(names: tuple[str, ...]) -> tuple[AnnotationTool, ...]:
+    """Return the tools that a row with these columns may be from; the rows of a table have the same."""
+    return tuple(tool for tool in ANNOTATION_TOOLS.values() if any(map(tool.column.fullmatch, names)))

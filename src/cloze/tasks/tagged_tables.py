@@ -110,7 +110,7 @@ def with_lists(row: Mapping[str, Any]) -> dict[str, Any]:
     tags = {other: str(cells[other]).split() for other in cells if TAG_NAMES.fullmatch(other)}
     if words is None:
         words = row[name].split()
-        is_spans = any(not values or isinstance(values[0], list | dict) for values in lists.values())
+        is_spans = any(not values or isinstance(values[0], list | tuple | dict) for values in lists.values())
         if is_spans or not (lists or any(len(values) == len(words) for values in tags.values())):
             return {**cells, **lists, "text": row[name]}
     return {**cells, **tags, **lists, "tokens": words}

@@ -42,6 +42,9 @@ def detect_format(
     """
     suffixes = {suffix.lower() for suffix in Path(str(path)).suffixes[-2:]}
     content = [line for line in lines if line.strip()]
+    if lines and lines[0].lstrip("\ufeff").startswith("#FORMAT=WebAnno"):
+        remedy = "Export it as CoNLL 2002 or CoNLL-U"
+        raise InputError("words in the format of WebAnno and INCEpTION", where=path, remedy=remedy)
     if suffixes & {".json", ".jsonl", ".ndjson"} or (content and is_json(content[0])):
         return "json"
     if suffixes & {".conllu"} or is_conllu(lines):
