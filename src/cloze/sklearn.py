@@ -100,7 +100,8 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
 
     Args:
         model: the checkpoint or run to start from, or "cloze-mini".
-        task: "classification", or "feature-classification", which freezes the encoder and takes seconds.
+        task: "classification", or "feature-classification", which freezes the encoder, takes seconds, and uses neither
+            epochs, batch_size nor learning_rate.
         epochs: passes over the training data.
         batch_size: sequences per optimizer step.
         learning_rate: the peak of the schedule; small models such as cloze-mini need about 3e-4.
@@ -146,7 +147,8 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         arguments = {**self.get_params(deep=False), "labels": names}
         task, seed, settings = (arguments.pop(name) for name in ("task", "random_state", "settings"))
         if task == "feature-classification":
-            del arguments["learning_rate"]
+            for name in ("epochs", "batch_size", "learning_rate"):
+                del arguments[name]
         arguments |= {"seed": seed, **(settings or {})}
         rows = [(text, names[index]) for text, index in zip(texts, indices, strict=True)]
         with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
