@@ -1,6 +1,7 @@
 """Wrong arguments of the Python interface are refused by name and position, and every ordered collection is read."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,8 @@ class Loaded:
         self.path = write_checkpoint(
             place / "model", BertForPreTraining(BertModel(tiny_config(TOKENS))), TOKENS
         )
+        pairs = write_finetuned(place / "matcher", replace(labels, pair_column="pair"), TOKENS)
+        self.match = cloze.TextClassifier.load(pairs, device="cpu")
         self.classify = cloze.TextClassifier.load(self.classifier_path, device="cpu")
         self.tag = cloze.EntityTagger.load(write_finetuned(place / "tagger", tagging, TOKENS), device="cpu")
         answerer = write_finetuned(place / "answerer", squad, TOKENS, max_seq_length=16)
@@ -147,7 +150,7 @@ TEXTS: dict[str, Call] = {
     "Tokenizer.ids": lambda my, x: my.tokenizer.ids(x),
 }
 NAMED_TEXTS: dict[str, tuple[str, Call]] = {
-    "TextClassifier pairs": ("pairs", lambda my, x: my.classify(["a", "b"], x)),
+    "TextClassifier pairs": ("pairs", lambda my, x: my.match(["a", "b"], x)),
     "QuestionAnswerer": ("questions", lambda my, x: my.answer(x, ["a", "b"])),
     "QuestionAnswerer of": ("contexts", lambda my, x: my.answer(["a", "b"], x)),
     "Tokenizer.from_tokens": ("tokens", lambda my, x: cloze.Tokenizer.from_tokens(x)),

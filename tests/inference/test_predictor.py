@@ -47,6 +47,9 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "classifier": write_finetuned(
             place / "a", Classification(labels=labels, text_column="said"), PIECES, seed=2
         ),
+        "matcher": write_finetuned(
+            place / "d", Classification(labels=labels, pair_column="then"), PIECES, seed=2
+        ),
         "tagger": write_finetuned(place / "b", CustomTagging(labels=TAGS), PIECES),
         "answerer": write_finetuned(
             place / "c",
@@ -61,6 +64,11 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def classifier(checkpoints: dict[str, Path]) -> TextClassifier:
     return TextClassifier.load(checkpoints["classifier"], device="cpu")
+
+
+@pytest.fixture(scope="session")
+def matcher(checkpoints: dict[str, Path]) -> TextClassifier:
+    return TextClassifier.load(checkpoints["matcher"], device="cpu")
 
 
 @pytest.fixture(scope="session")
@@ -109,22 +117,51 @@ def test_top_k_classes_are_the_most_probable(classifier: TextClassifier, tagger:
         top_k_limiter(tagger.task, 2)
 
 
-def test_a_pair_differs_from_its_joined_text(classifier: TextClassifier) -> None:
-    (pair,), (text,) = classifier(["a b"], ["c"]), classifier(["a b c"])
+def test_a_pair_differs_from_its_joined_text(
+    classifier: TextClassifier, matcher: TextClassifier, checkpoints: dict[str, Path]
+) -> None:
+    (pair,), (text,) = matcher(["a b"], ["c"]), classifier(["a b c"])
     assert pair.probabilities != pytest.approx(text.probabilities, abs=1e-3)
-    assert classifier([("a b", "c")]) == [pair]
-    assert classifier.labels == ("left", "middle", "right")
+    assert matcher([("a b", "c")]) == [pair]
+    assert matcher(("a b", "c")) == Predictor.load(checkpoints["matcher"])(("a b", "c")) == pair
+    assert matcher.labels == ("left", "middle", "right")
     with pytest.raises(InputError, match=r"pairs\[1\] is None"):
-        classifier([("a", "b"), ("c", None)])
+        matcher([("a", "b"), ("c", None)])
     with pytest.raises(InputError, match="pairs: 1 texts, expected 2"):
-        classifier(["a", "b"], ["c"])
+        matcher(["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, Predictor])
+def test_texts_of_the_wrong_form_are_refused_with_the_right_one(
+    kind: type[Predictor], checkpoints: dict[str, Path]
+) -> None:
+    single, pairs = kind.load(checkpoints["classifier"]), kind.load(checkpoints["matcher"])
+    for wrong in (("a", "b"), [("a", "b")], [("a", "b"), ("c", "d")]):
+        with pytest.raises(
+            InputError, match=r'reads single texts\. Give a list of texts, as in \["text", "text"\]'
+        ):
+            single(wrong)
+    right = r'reads pairs\. Give pairs, as in \[\("text", "pair"\)\]'
+    for wrong in ("a", ["a", "b"]):
+        with pytest.raises(InputError, match=right if kind is TextClassifier else "expected 2: text, then"):
+            pairs(wrong)
+    assert len(single(["a", "b"])) == 2
+    assert len(pairs([("a", "b")])) == 1
+    assert single([]) == pairs([]) == []
+
+
+def test_no_inputs_have_no_answers(
+    tagger: EntityTagger, answerer: QuestionAnswerer, checkpoints: dict[str, Path]
+) -> None:
+    assert tagger([]) == answerer([]) == answerer([], []) == []
+    assert Predictor.load(checkpoints["answerer"])([]) == []
 
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
         ("classifier", ["a b"]),
-        ("classifier", ["a b", "c"]),
+        ("matcher", ["a b", "c"]),
         ("tagger", ["a b c"]),
         ("answerer", ["a", "b c d"]),
     ],

@@ -33,6 +33,7 @@ TASKS: dict[str, AnyTask] = {
     "squad": SquadV2(null_threshold=-0.25, doc_stride=8),
     "chooser": CustomMultipleChoice(),
     "ranker": Ranking(),
+    "matcher": Classification(labels=("other", "same"), pair_column="pair"),
 }
 
 

@@ -75,16 +75,17 @@ def test_openais_client_works(client: TestClient) -> None:
 
 
 def test_predict(post: Post, models: Mapping[str, ServedModel]) -> None:
-    predictor = models["classifier"].predictor
-    assert predictor is not None
-    (text, pair), _ = predictor.predict([LabeledText("a b"), LabeledText("a b", "c")])
+    (text, other), _ = models["classifier"].finetuned.predict([LabeledText("a b"), LabeledText("c")])
     single = post("/predict", inputs="a b")
     assert {each["label"]: each["score"] for each in single} == pytest.approx(text.probabilities, abs=1e-6)
     assert [each["score"] for each in single] == sorted((each["score"] for each in single), reverse=True)
-    assert post("/predict", inputs=["a b", "c"])[0]["score"] == pytest.approx(pair.probability, abs=1e-6)
-    batch = post("/predict", inputs=[["a b"], ["a b", "c"]])
-    assert [each[0]["label"] for each in batch] == [text.label, pair.label]
+    batch = post("/predict", inputs=[["a b"], ["c"]])
+    assert [each[0]["label"] for each in batch] == [text.label, other.label]
     assert post("/predict", inputs=["a b"]) == [single]
+    (pair,), _ = models["matcher"].finetuned.predict([LabeledText("a b", "c")])
+    found = post("/predict", inputs=["a b", "c"], model="matcher")
+    assert found[0]["score"] == pytest.approx(pair.probability, abs=1e-6)
+    assert post("/predict", inputs=[["a b", "c"]], model="matcher") == [found]
 
 
 def test_at_most_top_k_classes_are_returned(post: Post, directories: Mapping[str, Path]) -> None:

@@ -166,7 +166,7 @@ def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path: Path) -> None:
 def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path) -> None:
     from cloze.tasks.config import save_finetuned
 
-    task = Regression(minimum=0.0, maximum=1.0)
+    task = Regression(minimum=0.0, maximum=1.0, pair_column="pair")
     predictor = Predictor.load(
         write_finetuned(tmp_path / "regression", task, PIECES, max_seq_length=30), device="cpu"
     )

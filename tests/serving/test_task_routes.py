@@ -1,6 +1,7 @@
 """Routes that no other server has: their answers are those of the predictors, and name their places in the text."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -118,17 +119,42 @@ def test_choose(post: Post, models: Mapping[str, ServedModel]) -> None:
     assert found["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
 
 
-def test_explain_adds_up(post: Post, models: Mapping[str, ServedModel]) -> None:
-    predictor = models["classifier"].predictor
-    assert predictor is not None
-    texts = ["ab c", ["d", "ef"]]
-    found = post("/explain", inputs=texts)
-    predictions, _ = predictor.predict([LabeledText("ab c"), LabeledText("d", "ef")])
+@pytest.mark.parametrize(
+    ("model", "texts", "examples"),
+    [
+        ("classifier", ["ab c", ["e"]], [LabeledText("ab c"), LabeledText("e")]),
+        ("matcher", [["ab", "c"], ["d", "ef"]], [LabeledText("ab", "c"), LabeledText("d", "ef")]),
+    ],
+)
+def test_explain_adds_up(
+    model: str, texts: list[Any], examples: list[LabeledText], post: Post, models: Mapping[str, ServedModel]
+) -> None:
+    found = post("/explain", inputs=texts, model=model)
+    predictions, _ = models[model].finetuned.predict(examples)
     assert [each["explained"] for each in found] == [each.label for each in predictions]
     for each in found:
         total = sum(word["attribution"] for word in each["words"]) - each["convergence_gap"]
         assert total == pytest.approx(each["output"] - each["baseline_output"], abs=1e-4)
-    assert [(word["word"], word["segment"]) for word in found[1]["words"]] == [("d", "A"), ("ef", "B")]
+    if model == "matcher":
+        assert [(word["word"], word["segment"]) for word in found[1]["words"]] == [("d", "A"), ("ef", "B")]
+
+
+@pytest.mark.parametrize("route", ["/predict", "/explain"])
+def test_texts_of_the_wrong_form_are_refused_with_the_right_one(client: TestClient, route: str) -> None:
+    wrong = {
+        ("classifier", "a pair of texts, and the model reads single texts"): [[["a", "b"]]],
+        ("matcher", "a single text, and the model reads pairs"): ["a", [["a"]], [["a", "b"], ["c"]]],
+    }
+    if route == "/predict":
+        wrong["classifier", "a pair of texts, and the model reads single texts"].append(["a", "b"])
+    for (model, what), inputs in wrong.items():
+        for value in inputs:
+            response = client.post(route, json={"inputs": value, "model": model})
+            assert response.status_code == 422
+            error = response.json()["error"]
+            assert what in error
+            remedy = json.loads(error.partition("in JSON ")[2].rstrip("."))
+            assert client.post(route, json={"inputs": remedy, "model": model}).status_code == 200
 
 
 @pytest.mark.slow
@@ -178,6 +204,7 @@ def test_info_lists_the_abilities_of_each_model(client: TestClient) -> None:
         "squad": {"answer"},
         "chooser": {"choose"},
         "ranker": {"predict", "rerank"},
+        "matcher": {"predict", "explain"},
     }
     assert info["limits"]["inputs"] == info["max_client_batch_size"] == 32
     assert info["limits"]["body_bytes"] == 2_000_000

@@ -165,7 +165,7 @@ def test_names_of_the_model(server: TestClient, directories: Mapping[str, Path])
     ("name", "kind", "route", "request_"),
     [
         ("bert", "embedding", "/embed", {"inputs": ["a b", "c"]}),
-        ("classifier", "classifier", "/predict", {"inputs": [["a b"], ["c", "d"]]}),
+        ("classifier", "classifier", "/predict", {"inputs": [["a b"], ["c"]]}),
         ("ranker", "reranker", "/rerank", {"query": "a?", "texts": ["b", "c"], "raw_scores": True}),
         ("squad", "embedding", "/embed", {"inputs": "a"}),
     ],

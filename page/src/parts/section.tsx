@@ -10,6 +10,8 @@ export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "
 export interface Model {
   name: string;
   abilities: Set<Ability>;
+  /** Whether it was fine-tuned on pairs of texts, or on single ones; null if nothing says which. */
+  readsPairs: boolean | null;
 }
 
 /** The models that are served. */

@@ -1,10 +1,11 @@
 /** Why: the contribution of each word to a classifier's prediction, by integrated gradients. */
 
+import { useContext } from "preact/hooks";
 import { useKept, setValues } from "../address";
 import { fixed } from "../format";
 import { AttributionKey, type AttributedWord, Contributions, ShadedTexts } from "../parts/attribution";
 import { Examples, TextField } from "../parts/forms";
-import { Section, type View } from "../parts/section";
+import { Models, Section, type View } from "../parts/section";
 import { Answer, useAnswer } from "../server";
 
 const EXAMPLES = [
@@ -39,12 +40,13 @@ interface Explanation {
 function Why({ model }: { model: string }) {
   const text = useKept("text", EXAMPLES[0][1]);
   const pair = useKept("pair", "");
-  const asked = useAnswer<Explanation[]>("explain", { model, inputs: [pair[0] ? [text[0], pair[0]] : text[0]] });
+  const takesPair = useContext(Models).find(({ name }) => name === model)?.readsPairs !== false;
+  const asked = useAnswer<Explanation[]>("explain", { model, inputs: [takesPair && pair[0] ? [text[0], pair[0]] : text[0]] });
   return (
     <>
       <div class="text-and-pair">
         <TextField label="Text" kept={text} />
-        <TextField label="Second text, if there is one" kept={pair} />
+        {takesPair && <TextField label="Second text, if there is one" kept={pair} />}
       </div>
       <Examples all={EXAMPLES} choose={(value) => setValues({ text: value === EXAMPLES[0][1] ? undefined : value, pair: undefined }, true)} />
       <Answer asked={asked} class="card" isLive>

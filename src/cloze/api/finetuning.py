@@ -268,7 +268,12 @@ class EvaluationResult(dict[str, float]):
 
     @cached_property
     def wrong_answers(self) -> list[dict[str, Any]]:
-        """The wrong answers as rows, the most confident first; of no use for numbers, rankings and vectors."""
+        """The wrong answers as rows, the most confident first.
+
+        Raises:
+            InputError: the answers are numbers, rankings or vectors, which are not right or wrong.
+        """
+        check_has_wrong_answers(self.task, where="wrong_answers", remedy="See predictions")
         return wrong_answer_rows(self.task, self.answers)
 
 

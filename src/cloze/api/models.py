@@ -15,7 +15,7 @@ from cloze.inference.encoder_internals import AttentionMap
 from cloze.inference.ensemble import as_predictor
 from cloze.inference.explain import ExplainConfig, Explanation, check_explainable
 from cloze.inference.loading import load
-from cloze.inference.predictor import Predictor
+from cloze.inference.predictor import Predictor, is_empty
 from cloze.models import importing
 from cloze.models.external_weights import ExternalModel, GeluForm
 from cloze.models.heads import BertForFeatureExtraction
@@ -61,6 +61,8 @@ def explain(
     )
     check_explainable(predictor)
     is_one = isinstance(texts, (str, tuple))
+    if not is_one and is_empty(texts):
+        return []
     task, file = as_file(predictor.task, [texts] if is_one else texts, "texts", labeled=False)
     examples = list(task.examples(file, labeled=False))
     predictions, _ = predictor.predict(examples)

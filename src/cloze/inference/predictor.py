@@ -29,6 +29,7 @@ from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array
+from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.precision import InferencePrecision
 
@@ -61,6 +62,8 @@ class Predictor(LoadedModel):
     task: AnyTask
     max_seq_length: int
     directory: Path | None = None
+    reads_pairs: bool | None = None
+    """Whether the model was fine-tuned on pairs of texts or on single ones; None if nothing says which."""
     family: ClassVar[type] = Task
     """The family of tasks that the class accepts."""
     default_task: ClassVar[str] = "classification"
@@ -97,7 +100,10 @@ class Predictor(LoadedModel):
         model = checkpoint.load_model(loaded_task.head, device=device)
         positions = load_config(checkpoint.directory).max_position_embeddings
         max_seq_length = positions if max_seq_length is None else min(max_seq_length, positions)
-        return cls(model, checkpoint.tokenizer, loaded_task, max_seq_length, checkpoint.directory)
+        reads_pairs = None if load_task(checkpoint.directory) is None else loaded_task.reads_pairs
+        return cls(
+            model, checkpoint.tokenizer, loaded_task, max_seq_length, checkpoint.directory, reads_pairs
+        )
 
     def _facts(self) -> list[str]:
         task = [self.task.name] if type(self) is Predictor else []
@@ -130,6 +136,8 @@ class Predictor(LoadedModel):
         """
         limit = top_k_limiter(self.task, top_k)
         is_one = isinstance(inputs, (str, tuple))
+        if not is_one and is_empty(inputs):
+            return []
         task, file = as_file(self.task, [inputs] if is_one else inputs, "inputs", labeled=False)
         predictions = list(map(limit, self._predict_all(list(task.examples(file, labeled=False)), "inputs")))
         return predictions[0] if is_one else predictions
@@ -147,15 +155,38 @@ class Predictor(LoadedModel):
 
     def predict(self, examples: Sequence[Any]) -> tuple[list[Any], Losses]:
         """Return a prediction for each example, and what was lost of the examples."""
-        examples = list(_iterate_examples(examples))
+        examples = list(self._iterate(examples))
         features = featurize(self.task, examples, self.tokenizer, max_seq_length=self.max_seq_length)
         predictions = predict(self.task, self.model, examples, features, max_tokens=self._max_tokens)
         return predictions, count_losses(self.task, examples, features, self.tokenizer)
 
     def features(self, example: Any) -> list[Any]:
         """Return the inputs of the model for an example: one feature, or one for each window."""
-        _check_example(example, "example")
+        self.check_example(example, "example")
         return self.task.features(example, self.tokenizer, max_seq_length=self.max_seq_length)
+
+    def check_example(self, example: object, name: str) -> None:
+        """Check that an argument called `name` is an example of the form that the model was fine-tuned on.
+
+        Raises:
+            InputError: it is no example, or a pair for a model of single texts, or the other way round.
+        """
+        if not is_dataclass(example) or isinstance(example, type):
+            remedy = "Read examples with predictor.task.examples(path), or give texts to a class such as TextClassifier"
+            raise InputError(f"{name} is {describe(example)}", remedy=remedy)
+        if self.reads_pairs is None or not isinstance(example, LabeledText):
+            return
+        if self.reads_pairs and example.pair is None:
+            remedy = 'Give pairs, as in [("text", "pair")], in JSON [["text", "pair"]]'
+            raise InputError("a single text, and the model reads pairs", where=name, remedy=remedy)
+        if not self.reads_pairs and example.pair is not None:
+            remedy = 'Give a list of texts, as in ["text", "text"], in JSON [["text"], ["text"]]'
+            raise InputError("a pair of texts, and the model reads single texts", where=name, remedy=remedy)
+
+    def _iterate(self, examples: object) -> Iterator[Any]:
+        for number, example in enumerate(iterate(examples, "examples", "example")):
+            self.check_example(example, f"examples[{number}]")
+            yield example
 
     def outputs(self, features: Sequence[Any]) -> list[Array]:
         """Return the model's output for each feature, which the task decodes."""
@@ -185,7 +216,7 @@ class Predictor(LoadedModel):
         Raises:
             InputError: an example is invalid; those before it may have been yielded.
         """
-        remaining = _iterate_examples(examples)
+        remaining = self._iterate(examples)
         pending: deque[Sequence[Any]] = deque()
 
         def parts() -> Iterator[Sequence[Any]]:
@@ -213,11 +244,16 @@ class Predictor(LoadedModel):
             InputError: an example is invalid, or a package that computes the scores is missing.
         """
         require(self.task.libraries, extra="tasks", where=self.task.name)
-        labeled = list(_iterate_examples(examples))
+        labeled = list(self._iterate(examples))
         self.task.check_scorable(labeled)
         answers = list(self.stream(labeled, total=len(labeled), progress=progress))
         scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
         return Evaluation(scores, answers)
+
+
+def is_empty(inputs: Any) -> bool:
+    """Return whether inputs are a list, a dict or a table without rows."""
+    return hasattr(inputs, "__len__") and not len(inputs)
 
 
 def read_ahead(examples: Iterable[Any], limit: int = 20_000) -> tuple[Iterator[Any], int | None]:
@@ -249,18 +285,6 @@ def find_task_name(directory: Path | str) -> str | None:
         if config.get("problem_type") == "multi_label_classification":
             return "multi-label"
     return _TASK_OF_HEAD.get(head)
-
-
-def _iterate_examples(examples: object) -> Iterator[Any]:
-    for number, example in enumerate(iterate(examples, "examples", "example")):
-        _check_example(example, f"examples[{number}]")
-        yield example
-
-
-def _check_example(example: object, name: str) -> None:
-    if not is_dataclass(example) or isinstance(example, type):
-        remedy = "Read examples with predictor.task.examples(path), or give texts to a class such as TextClassifier"
-        raise InputError(f"{name} is {describe(example)}", remedy=remedy)
 
 
 def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTask, int | None]:

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from cloze.arguments import check_text, check_texts, iterate
 from cloze.inference.loading import Checkpoint
-from cloze.inference.predictor import Predictor
+from cloze.inference.predictor import Predictor, is_empty
 from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.predict import top_k_limiter
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
@@ -52,14 +52,15 @@ class TextClassifier(Predictor):
         ['good', 'bad']
 
         Args:
-            texts: one text or any number; or tuples of two texts if the model was fine-tuned on pairs.
+            texts: one text, or a list of any number; of a model that was fine-tuned on pairs, tuples of two texts.
             pairs: the second text of each, if `texts` are no tuples.
             top_k: number of probabilities to return, the highest first; by default those of all labels, in their order.
 
         Raises:
-            InputError: a text is of another kind, `pairs` has another length, or `top_k` is not positive.
+            InputError: a text is of another kind, or single where the model reads pairs; `pairs` has another length;
+                `top_k` is not positive.
         """
-        if isinstance(texts, str) or (self._reads_pairs and _is_pair(texts)):
+        if isinstance(texts, str) or _is_pair(texts):
             is_pair = not isinstance(texts, str)
             first, second = texts if is_pair else (texts, pairs)
             seconds: list[Any] | None = (
@@ -75,11 +76,6 @@ class TextClassifier(Predictor):
             [None] * len(texts) if pairs is None else check_texts(pairs, "pairs", paired_with=texts)
         )
         return list(map(limit, self._predict_all(list(map(LabeledText, texts, of_texts)), "texts")))
-
-    @property
-    def _reads_pairs(self) -> bool:
-        columns = getattr(self.task, "columns", None)
-        return getattr(self.task, "pair_column", getattr(columns, "pair", None)) is not None
 
 
 class EntityTagger(Predictor):
@@ -146,6 +142,8 @@ class QuestionAnswerer(Predictor):
                 0
             ]
         if contexts is None:
+            if is_empty(questions):
+                return []
             items = list(iterate(questions, "questions", "question"))
             if items and all(map(_is_pair, items)):
                 questions, contexts = map(list, zip(*items, strict=True))

@@ -84,6 +84,7 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
         "name": model.name,
         "abilities": model.abilities,
         "task": None if model.task is None else model.task.name,
+        "reads_pairs": None if model.predictor is None else model.predictor.reads_pairs,
         "labels": [] if model.task is None else list(model.task.class_names),
         "hidden_size": config.hidden_size,
         "num_hidden_layers": config.num_hidden_layers,

@@ -40,6 +40,7 @@ class WindowedPredictions:
         predictor = self.predictor
         if self.truncation_side == "right" or not isinstance(predictor.task, TextTask):
             return predictor.features(example)
+        predictor.check_example(example, "inputs")
         sequences = encode_text(
             predictor.tokenizer,
             example.text,

@@ -48,7 +48,12 @@ def check_answer_files(
         raise InputError("is also the output", where=where, remedy="Choose another name")
 
 
-def check_has_wrong_answers(task: AnyTask | type[AnyTask], *, where: str = "errors") -> None:
+def check_has_wrong_answers(
+    task: AnyTask | type[AnyTask],
+    *,
+    where: str = "errors",
+    remedy: str = "Leave it out; -o writes all predictions",
+) -> None:
     """Check that answers of a task are right or wrong.
 
     Raises:
@@ -56,7 +61,7 @@ def check_has_wrong_answers(task: AnyTask | type[AnyTask], *, where: str = "erro
     """
     if not task.has_wrong_answers:
         what = f"answers of {task.name} are not right or wrong"
-        raise InputError(what, where=where, remedy="Leave it out; -o writes all predictions")
+        raise InputError(what, where=where, remedy=remedy)
 
 
 def wrong_answer_rows(task: AnyTask, answers: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:

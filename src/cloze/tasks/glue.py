@@ -26,6 +26,11 @@ class GlueTexts(LabeledRows):
     data_format: ClassVar[str] = "GLUE's TSV; also JSON lines or Parquet"
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether there is a column of second texts."""
+        return self.columns.pair is not None
+
+    @property
     def table_columns(self) -> Columns:
         """The columns of the texts and the label."""
         return self.columns

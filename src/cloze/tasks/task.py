@@ -364,6 +364,11 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """Describe how predictions show that nothing was learned, as in "one class only"; else return None."""
         return None
 
+    @property
+    def reads_pairs(self) -> bool | None:
+        """Whether each example is a pair of texts, or a single one; None for examples of another form."""
+        return None
+
     def input_values(self, example: ExampleT) -> dict[str, Any]:
         """Return the id or the row of an example, if it has one, and its texts, which identify a prediction."""
         return {}

@@ -258,6 +258,11 @@ class CustomTexts(LabeledRows):
         return examples
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether there is a column of second texts."""
+        return self.pair_column is not None
+
+    @property
     def table_columns(self) -> Columns:
         """The columns of the texts and the label."""
         return Columns(self.text_column, self.pair_column, self.label_column)
