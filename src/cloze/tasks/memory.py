@@ -94,7 +94,7 @@ def _columns_of_tuples(task: AnyTask, width: int, *, labeled: bool) -> tuple[Any
         texts, label = [task.text_column, task.choices_column], [task.label_column]
     elif isinstance(task, CustomTexts):
         if task.pair_column is None and width == 2 + labeled:
-            task = replace(task, pair_column="pair")  # type: ignore[call-arg]
+            task = replace(task, pair_column="pair")
         texts, label = [task.text_column, *filter(None, [task.pair_column])], [task.label_column]
     elif isinstance(columns := getattr(task, "columns", None), Columns):
         texts, label = (
