@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from fastapi.testclient import TestClient
+from tokenizers import models, pre_tokenizers, processors
 
 import cloze
 from cloze.cli import main
@@ -19,7 +21,7 @@ from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
 from cloze.tasks.custom import Classification
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.unknown import UnknownWords, unknown_words
+from cloze.tokenization.unknown import UnknownWords, count_unknown, unknown_words
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 TEXTS = ["fine day", "fine 😍", "fine 😡", "day"]
@@ -136,3 +138,18 @@ def test_the_server_counts_unknown_words_of_a_request(classifier: Path, pretrain
 def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
     tokenizer = Tokenizer.load("cloze-mini")
     assert unknown_words(tokenizer, "this day 😍 and 😡😡 fjord, Ünaffable ᚠᚢ") == ["😍", "😡😡", "ᚠᚢ"]
+
+
+def test_the_remedy_fits_the_kind_of_vocabulary(tmp_path: Path) -> None:
+    library = tokenizers.Tokenizer(
+        models.WordLevel({"<s>": 0, "</s>": 1, "<pad>": 2, "<unk>": 3, "fine": 4}, "<unk>")
+    )
+    library.pre_tokenizer = pre_tokenizers.Whitespace()
+    library.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    library.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    warning = count_unknown(Tokenizer.load(tmp_path), ["fine 😍", "fine"]).warning("texts")
+    assert warning.startswith("1 of 2 texts (50%)")
+    assert warning.endswith("Write them in known words, or choose a model whose vocabulary knows them")

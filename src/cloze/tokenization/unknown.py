@@ -8,6 +8,8 @@ from cloze.errors import DataWarning
 from cloze.tokenization.tokenizer import Tokenizer
 
 _REMEDY = "Write them in known words, or add them with cloze vocab extend and pre-train on"
+_OTHER_REMEDY = "Write them in known words, or choose a model whose vocabulary knows them"
+"""`vocab extend` reads WordPiece alone."""
 _MAX_EXAMPLE = 30
 
 
@@ -25,10 +27,15 @@ class UnknownWords:
     """Those with an unknown word."""
     example: str = ""
     """The first unknown word."""
+    is_wordpiece: bool = True
+    """Whether the vocabulary can be extended."""
 
     def __add__(self, other: "UnknownWords") -> "UnknownWords":
         return UnknownWords(
-            self.texts + other.texts, self.unknown + other.unknown, self.example or other.example
+            self.texts + other.texts,
+            self.unknown + other.unknown,
+            self.example or other.example,
+            self.is_wordpiece and other.is_wordpiece,
         )
 
     def __str__(self) -> str:
@@ -44,7 +51,7 @@ class UnknownWords:
 
     def warning(self, name: str) -> str:
         """Return the same with the remedy."""
-        return f"{self.describe(name)}. {_REMEDY}"
+        return f"{self.describe(name)}. {_REMEDY if self.is_wordpiece else _OTHER_REMEDY}"
 
     def warn(self, name: str, *, stacklevel: int = 2) -> None:
         """Warn of the unknown words, if there are any."""
@@ -64,7 +71,7 @@ def count_unknown(
     unknown_id = tokenizer.unknown_id
     unknown = [text for text, ids in zip(texts, token_ids, strict=True) if unknown_id in ids]
     example = next((word for text in unknown for word in unknown_words(tokenizer, text)), "")
-    return UnknownWords(len(texts), len(unknown), example)
+    return UnknownWords(len(texts), len(unknown), example, type(tokenizer) is Tokenizer)
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
