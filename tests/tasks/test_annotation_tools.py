@@ -105,8 +105,8 @@ def test_rejected_spans_are_left_out_and_counted(write: Write) -> None:
 
 
 def test_an_accepted_text_without_spans_has_no_entities(write: Write) -> None:
-    rows = [{"text": "It ran", "answer": "accept", "_view_id": "ner_manual"}]
-    assert tags(write(rows)) == ["O O"]
+    row = {"text": "It ran", "answer": "accept", "_view_id": "ner_manual"}
+    assert tags(write([row, {**row, "spans": None}])) == ["O O", "O O"]
 
 
 PRODIGY = [

@@ -56,7 +56,7 @@ def annotated_row(values: Any, where: str) -> Mapping[str, Any]:
             values = json.loads(values)
     if values is None:
         raise NotAnnotatedError("null", where=where)
-    row = as_object(from_spacy(values), where)
+    row = values if type(values) is dict else as_object(from_spacy(values), where)
     tool = next((tool for tool in _tools_of(tuple(row)) if tool.fits(row)), None)
     return row if tool is None else tool.read(row, where)
 
@@ -108,8 +108,8 @@ def _read_prodigy(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     if (reason := _ANSWERS[row[ANSWER]]) is not None:
         annotated.problem = NotAnnotatedError(reason, where=where)
     if str(row.get("_view_id", "")).startswith(("ner", "spans")):
-        annotated.setdefault("spans", [])
-    if isinstance(spans := row.get("spans"), list):
+        annotated["spans"] = row.get("spans") or []
+    if isinstance(spans := annotated.get("spans"), list):
         answers = [span.get(ANSWER) if isinstance(span, Mapping) else None for span in spans]
         if "ignore" in answers:
             annotated.problem = NotAnnotatedError("ignored", where=where)
