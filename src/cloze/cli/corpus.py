@@ -67,9 +67,6 @@ def run(
         segmenter=segmenter,
         validation_fraction=validation_fraction,
     )
-    if append:
-        others = {"--validation-fraction": validation_fraction is not None, "--overwrite": overwrite}
-        options.refuse_together("--append", others)
     if task is not None and overwrite:
         remedy = "Give it to cloze corpus merge instead"
         raise InputError("cannot be combined with --task", where="--overwrite", remedy=remedy)

@@ -189,6 +189,10 @@ def _begin(
         if name is not None:
             load_splitter(name, flag)
     if append:
+        refused = {"--validation-fraction": config.validation_fraction is not None, "--overwrite": overwrite}
+        for flag in (flag for flag, is_given in refused.items() if is_given):
+            remedy = "Leave out one of them"
+            raise InputError("cannot be combined with --append", where=flag, remedy=remedy)
         dataset = Dataset.open(output, verify=not is_task)  # the merge verifies it again
         if dataset.info.has_words != (config.segmenter is not None):
             what = f"{output} was built with{'' if dataset.info.has_words else 'out'} one"
