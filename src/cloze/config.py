@@ -283,7 +283,7 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in settings.items():
         *sections, last = key.split(".")
-        inner: dict[str, Any] = {last: value}
+        inner: dict[str, Any] = {last: value.given() if isinstance(value, Settings) else value}
         for section in reversed(sections):
             inner = {section: inner}
         if value is not None:
@@ -342,6 +342,7 @@ def differences(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
 
 def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for key, value in table.items():
+        value = to_dict(value) if dataclasses.is_dataclass(value) else value
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
         else:

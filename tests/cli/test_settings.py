@@ -11,9 +11,11 @@ from samples import Cloze, Samples
 import cloze
 from cloze.api.settings import finetuning_settings, resolve_finetuning, resolve_pretraining
 from cloze.config import read_toml, to_toml
+from cloze.data.build import BuildConfig
 from cloze.errors import InputError
 from cloze.pretraining.config import ModelConfig
 from cloze.tasks.config import FinetuneConfig as Config
+from cloze.training.optimizer import OptimizerConfig
 
 LENGTHS = ("max_seq_length", "batch_size", "epochs")
 
@@ -45,6 +47,8 @@ def test_a_config_object_keeps_the_defaults_of_a_size() -> None:
     resolved = resolve_pretraining(config, {})
     assert resolved == resolve_pretraining(None, {"data": "data", "steps": 9, "model": "modern-tiny"})
     assert (resolved.model.hidden_dropout_prob, resolved.pairs.next_sentence) == (0.0, False)
+    by_keyword = {"data": "data", "steps": 9, "model": ModelConfig(size="modern-tiny")}
+    assert resolve_pretraining(None, by_keyword) == resolved
     given = replace(config, model=ModelConfig(size="modern-tiny", hidden_dropout_prob=0.1))
     assert resolve_pretraining(given, {}).model.hidden_dropout_prob == 0.1
 
@@ -63,6 +67,7 @@ def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> No
     [
         (None, {"init": "cloze-mini", "model": "large"}),
         (None, {"init": "cloze-mini", "model": {"num_hidden_layers": 7}}),
+        (None, {"init": "cloze-mini", "model": ModelConfig(size="large")}),
         ("large.toml", {}),
         ("large.toml", {"model": {"hidden_dropout_prob": 0.0}}),
         (cloze.PretrainConfig(data="data", steps=9, init="X", model=ModelConfig(size="large")), {}),
@@ -97,6 +102,7 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) 
         (None, {"epochs": 3}),
         (None, {"learning_rate": 1e-4}),
         (None, {"optimizer": {"learning_rate": 1e-4}}),
+        (None, {"optimizer": OptimizerConfig(learning_rate=1e-4)}),
         (cloze.FinetuneConfig(model="cloze-mini", train="data", batch_size=16), {}),
     ],
 )
@@ -157,3 +163,17 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(
             cloze.pretrain(output=run, resume=True, **other)
     assert cloze.pretrain(output=run, resume=True, license="mit") == result
     assert 'license = "mit"\n' in (run / "run.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("flag", "settings"),
+    [
+        ("--validation-fraction", {"config": BuildConfig(validation_fraction=0.2)}),
+        ("--overwrite", {"overwrite": True}),
+    ],
+)
+def test_appending_keeps_the_held_out_share_and_the_data(
+    samples: Samples, flag: str, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match=f"^{flag}: cannot be combined with --append"):
+        cloze.build_dataset(output=samples.data, texts=["Rain."], append=True, **settings)
