@@ -104,11 +104,14 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) 
         (None, {"optimizer": {"learning_rate": 1e-4}}),
         (None, {"optimizer": OptimizerConfig(learning_rate=1e-4)}),
         (cloze.FinetuneConfig(model="cloze-mini", train="data", batch_size=16), {}),
+        ("mine.toml", {"model": "cloze-mini", "train": "data"}),
     ],
 )
 def test_a_task_with_a_closed_form_refuses_settings_of_training(
-    config: Any, settings: dict[str, Any]
+    config: Any, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text("epochs = 9\n")
     with pytest.raises(
         InputError, match=r"^feature-classification: is fitted in closed form and does not use"
     ):

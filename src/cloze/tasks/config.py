@@ -234,6 +234,9 @@ def finetuning_from_dict(
     table = configuration.read_dict(overrides=task_class.defaults)
     configuration.merge_dicts(table, settings)
     task_settings, config = _build(task_class, FinetuneConfig, table, where)
+    if config.data_sha256 is None:  # run.toml and --print-config have the defaults
+        default = FinetuneConfig(model=config.model, train=config.train)
+        check_closed_form(task_class.name, configuration.differences(config, default).keys())
     if "max_seq_length" in settings or (not downloads and parse_hub_name(config.model) is not None):
         return task_settings, config
     return task_settings, _with_fitting_length(config)
