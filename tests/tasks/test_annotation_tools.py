@@ -308,10 +308,22 @@ def test_spaces_that_a_page_collapses_are_no_other_text(write: Write) -> None:
 
 def test_line_ends_that_count_as_one_are_named(write: Write) -> None:
     span = {"start": 4, "end": 8, "label": "LOC", "text": "Oslo"}
-    row = {"text": "In\r\n Oslo", "spans": [span]}
-    with pytest.raises(InputError, match=r"is not where its text is; the text there is ' Osl'.*write \\n in"):
-        marked(write([row]))
-    assert marked(write([{**row, "text": "In\n Oslo"}])) == ["Oslo"]
+    path = write([{"text": "In\r\n Oslo", "spans": [span]}])
+    with pytest.raises(InputError, match=r"the text there is ' Osl'.*--set tagging\.offsets=newlines"):
+        marked(path)
+    assert marked(path, CustomTagging(offsets="newlines")) == ["Oslo"]
+    path = write([{"text": "In\r\n Oslo", "spans": [[4, 8, "LOC"]]}])
+    with pytest.raises(InputError, match=r"' Osl' begins or ends inside a word .*offsets=newlines"):
+        marked(path)
+    assert marked(path, CustomTagging(offsets="newlines")) == ["Oslo"]
+
+
+def test_spans_most_of_which_cut_words_are_refused(write: Write) -> None:
+    path = write([{"text": "Ada lives in Oslo now", "label": [[0, 2, "PER"], [13, 16, "LOC"]]}])
+    with pytest.raises(InputError, match=r"2 of 2 spans .* inside a word .*'Ad' in .*characters.*inclusive"):
+        marked(path)
+    assert marked(path, CustomTagging(offsets="inclusive")) == ["Ada", "Oslo"]
+    assert marked(path, CustomTagging(offsets="characters")) == ["Ad", "Osl"]
 
 
 def test_spans_that_cut_words_are_counted(write: Write) -> None:

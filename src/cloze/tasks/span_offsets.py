@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -12,12 +12,16 @@ from cloze.errors import DataWarning, InputError
 from cloze.memory_file import place_of
 from cloze.remote_files import PathOrUrl
 from cloze.tables import format_count
+from cloze.tokenization.unicode import is_chinese
 
-Offsets: TypeAlias = Literal["characters", "utf-16", "utf-8", "composed", "decomposed", "inclusive"]
+Offsets: TypeAlias = Literal[
+    "characters", "utf-16", "utf-8", "composed", "decomposed", "inclusive", "newlines"
+]
 """What the offsets of spans count.
 
 utf-16: as JavaScript and Java do, an emoji is two. composed, decomposed: characters after Unicode's normalization NFC
 or NFD. inclusive: characters, and the end is that of the last character, not the one after it.
+newlines: characters, and a line end \\r\\n is one, as in a form of a browser.
 """
 
 _ALL: tuple[Offsets, ...] = get_args(Offsets)
@@ -76,7 +80,7 @@ class SpanReader:
         """
         raw = [_parse(value, where) for value in values]
         offsets = self.offsets or self._find_offsets(raw, text, where)
-        placed = [_place(span, text, offsets, where) for span in raw]
+        placed = [_place(span, text, offsets, where, self.task) for span in raw]
         if offsets != "characters" and placed != _place_all(raw, text, "characters"):
             self._num_converted += 1
         if self.offsets is None:
@@ -87,9 +91,9 @@ class SpanReader:
         has_texts = any(span.text is not None for span in raw)
         placements: dict[Offsets, list[Span]] = {}
         for offsets in _ALL:
-            if text.isascii() and offsets not in ("characters", "inclusive"):
+            if _count_alike(text, offsets):
                 placed = placements.get("characters")
-            elif offsets == "inclusive" and not has_texts:
+            elif offsets == ("newlines" if has_texts else "inclusive"):  # is to be said
                 placed = None
             else:
                 placed = _place_all(raw, text, offsets)
@@ -118,14 +122,14 @@ class SpanReader:
         if "characters" not in self._possible:
             return self._possible[0]
         characters = placements.get("characters")
-        cut = next((span for span in characters or () if _cuts_word(span, text)), None)
+        cut = next((span for span in characters or () if _cuts_word(span, text, str.isalpha)), None)
         if characters is not None and cut is None:
             return "characters"
         better = [
             offsets
             for offsets in possible
             if placements[offsets] != characters
-            and not any(_cuts_word(span, text) for span in placements[offsets])
+            and not any(_cuts_word(span, text, str.isalpha) for span in placements[offsets])
         ]
         if not better:
             return "characters"
@@ -135,7 +139,8 @@ class SpanReader:
             else f"the span {text[cut.start : cut.end][:_SHOWN]!r} begins or ends inside a word"
         )
         what += f" if they count characters, and not if they count {better[0]}"
-        raise InputError(what, where=where, remedy=self._remedy([better[0], "characters"]))
+        choices: list[Offsets] = [better[0]] if cut is None else [better[0], "characters"]
+        raise InputError(what, where=where, remedy=self._remedy(choices))
 
     def _remedy(self, offsets: Sequence[Offsets]) -> str:
         choices = " or ".join(f"--set {self.task}.offsets={name}" for name in offsets)
@@ -151,7 +156,11 @@ class SpanReader:
                 self._first_cut = self._first_cut or f"{where}: {marked!r} in {around[: _SHOWN + 20]!r}"
 
     def warn(self, path: PathOrUrl) -> None:
-        """Warn once of spans that do not count characters, and of those that cut words."""
+        """Warn once of spans that do not count characters, and of those that cut words.
+
+        Raises:
+            InputError: most cut words.
+        """
         place = place_of(path)
         if self._num_converted and self.offsets is None:
             count = format_count(self._num_converted, "text")
@@ -159,9 +168,12 @@ class SpanReader:
             warnings.warn(DataWarning(f"{place}: {what}, as their own texts tell"), stacklevel=2)
         if self._num_cut:
             what = f"{self._num_cut:,} of {self._num_spans:,} spans begin or end inside a word"
+            what = f"{what} ({self._first_cut})"
             remedy = f"If that is meant, --set {self.task}.offsets=characters; other ways to count are"
             remedy = f"{remedy} {', '.join(_ALL[1:])}"
-            warnings.warn(DataWarning(f"{place}: {what} ({self._first_cut}). {remedy}"), stacklevel=2)
+            if self._num_cut > self._num_spans / 2:
+                raise InputError(what, where=place, remedy=remedy)
+            warnings.warn(DataWarning(f"{place}: {what}. {remedy}"), stacklevel=2)
 
 
 def _parse(value: Any, where: str) -> _RawSpan:
@@ -183,7 +195,7 @@ def _parse(value: Any, where: str) -> _RawSpan:
     return _RawSpan(value, start, end, label.strip(), named if isinstance(named, str) else None)
 
 
-def _place(span: _RawSpan, text: str, offsets: Offsets, where: str) -> Span:
+def _place(span: _RawSpan, text: str, offsets: Offsets, where: str, task: str) -> Span:
     """Return the characters of a span."""
     placed = _to_characters(span, text, offsets)
     if placed is None:
@@ -197,7 +209,7 @@ def _place(span: _RawSpan, text: str, offsets: Offsets, where: str) -> Span:
         )
         remedy = "Spans count characters from 0, and their end is the one after"
         if "\r\n" in text:
-            remedy += r"; if a line end \r\n counts as one, write \n in the text"
+            remedy += rf"; if a line end \r\n counts as one, --set {task}.offsets=newlines"
         raise InputError(what, where=where, remedy=remedy)
     return placed
 
@@ -222,9 +234,19 @@ def _to_characters(span: _RawSpan, text: str, offsets: Offsets) -> Span | None:
     return None if start is None or end is None else Span(start, end, span.label)
 
 
+def _count_alike(text: str, offsets: Offsets) -> bool:
+    """Return whether offsets of a text are those of its characters."""
+    if offsets == "newlines":
+        return "\r\n" not in text
+    return text.isascii() and offsets not in ("characters", "inclusive")
+
+
 def _index(offset: int, text: str, offsets: Offsets) -> int | None:
     """Return the number of characters before an offset; None if it is not between two of the text."""
-    if offsets in ("characters", "inclusive") or text.isascii():
+    if offsets == "newlines":
+        ends = enumerate(match.start() for match in re.finditer("\r\n", text))
+        offset += sum(start - number < offset for number, start in ends)
+    if offsets in ("characters", "inclusive", "newlines") or text.isascii():
         return offset if offset <= len(text) else None
     if offsets in ("utf-16", "utf-8"):
         codec, width = ("utf-16-le", 2) if offsets == "utf-16" else ("utf-8", 1)
@@ -257,15 +279,19 @@ def _without_space(span: Span, text: str) -> Span:
     return Span(start, start + len(marked.strip()), span.label)
 
 
-def _cuts_word(span: Span, text: str) -> bool:
-    """Return whether a span begins or ends between two cased letters, two digits, or the parts of a letter.
+def _is_cased(letter: str) -> bool:
+    return letter.lower() != letter.upper()
 
-    Other scripts write words without spaces, or with prefixes that are words.
+
+def _cuts_word(span: Span, text: str, is_letter: Callable[[str], bool] = _is_cased) -> bool:
+    """Return whether a span begins or ends between two letters, two digits, or the parts of a letter.
+
+    By default letters are cased: other scripts write words without spaces, or with prefixes that are words.
     """
-    return any(_is_inside_word(text, position) for position in _without_space(span, text)[:2])
+    return any(_is_inside_word(text, position, is_letter) for position in _without_space(span, text)[:2])
 
 
-def _is_inside_word(text: str, position: int) -> bool:
+def _is_inside_word(text: str, position: int, is_letter: Callable[[str], bool]) -> bool:
     if not 0 < position < len(text):
         return False
     if unicodedata.combining(text[position]):
@@ -274,7 +300,7 @@ def _is_inside_word(text: str, position: int) -> bool:
     while before and unicodedata.combining(text[before]):
         before -= 1
     pair = text[before], text[position]
-    return all(map(str.isdigit, pair)) or all(letter.lower() != letter.upper() for letter in pair)
+    return all(map(str.isdigit, pair)) or (all(map(is_letter, pair)) and not any(map(is_chinese, pair)))
 
 
 def _shown(value: Any) -> str:

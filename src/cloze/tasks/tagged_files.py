@@ -50,8 +50,10 @@ class TaggedFiles:
     tag_names: tuple[str, ...] = ()
     """Names of tags that JSON and Parquet have as numbers, in their order."""
     offsets: Offsets | None = None
-    """What the offsets of spans count: characters, utf-16, utf-8, composed, decomposed or inclusive; by default it is
-    found out from the texts of spans, or spans that cut words are refused or named."""
+    """What the offsets of spans count: characters, utf-16, utf-8, composed, decomposed, inclusive or newlines.
+
+    By default it is found out from the texts of spans, and spans that cut words are refused or named.
+    """
     stray: Stray = "refuse"
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""
     skip_bad_rows: bool = False
