@@ -28,6 +28,9 @@ _PARQUET = ".parquet"
 _ENDINGS = (".csv", ".tsv", *_JSON_LINES, _PARQUET)
 _ROWS_AT_ONCE = 4096
 
+IDENTITY = ("id", "text", "pair", "prompt", "question")
+"""Columns of predictions that say which example they are for."""
+
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -86,6 +89,8 @@ def read_prediction_rows(
 ) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the keys and values of each prediction in a file, and "file:line".
 
+    Of a table, those are the cells of the given columns and of `IDENTITY`.
+
     Args:
         path: JSON lines, or a table.
         text_columns: columns of a table to read as text; the first of all columns is required.
@@ -94,8 +99,8 @@ def read_prediction_rows(
     Raises:
         InputError: the file has another format, or a line is invalid.
     """
-    columns = (*text_columns, *value_columns)
-    if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not columns:
+    columns = tuple(dict.fromkeys((*text_columns, *value_columns, *IDENTITY)))
+    if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not (text_columns or value_columns):
         yield from json_lines(read_lines(path))
         return
     for row in read_rows(path, columns[:1], is_optional=columns[1:].__contains__):

@@ -22,6 +22,7 @@ from cloze.models.encoder import Encoder
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.prediction_files import read_prediction_rows
+from cloze.tasks.prediction_order import identity_of, match_rows
 from cloze.tasks.task_batch import Array, FeatureT, Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
@@ -399,11 +400,14 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     def read_predictions(self, path: PathOrUrl, examples: Sequence[ExampleT]) -> list[PredictionT]:
         """Read the predictions for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
+        They are matched by id and texts, or by their order where either file has neither.
+
         Raises:
-            InputError: a line is invalid, or the number of lines is wrong.
+            InputError: a line is invalid, the number of lines is wrong, or they have other ids or texts.
         """
-        predictions = []
+        predictions, identities = [], []
         for values, where in read_prediction_rows(path, self.text_answers, self.value_answers):
+            identities.append(identity_of(values))
             try:
                 predictions.append(self.from_json(values))
             except (KeyError, TypeError, ValueError) as error:
@@ -412,7 +416,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         if len(predictions) != len(examples):
             what = f"{len(predictions):,} predictions for {len(examples):,} examples"
             raise InputError(what, where=path, remedy="Give a line for each example, in their order")
-        return predictions
+        gold = [identity_of(self.input_values(example)) for example in examples]
+        return [predictions[i] for i in match_rows(identities, gold, predictions, path)]
 
 
 AnyTask: TypeAlias = Task[Any, Any, Any]

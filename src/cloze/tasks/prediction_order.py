@@ -1,0 +1,97 @@
+"""Match predictions with labeled examples by id and texts."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Any
+
+from cloze.errors import InputError
+from cloze.remote_files import PathOrUrl
+from cloze.tasks.prediction_files import IDENTITY
+
+Identity = Mapping[str, str]
+
+
+def identity_of(values: Mapping[str, Any]) -> Identity:
+    """Return the id and the texts of a row that are not empty, without white space."""
+    found = {name: "".join(str(values[name]).split()) for name in IDENTITY if values.get(name) is not None}
+    return {name: text for name, text in found.items() if text}
+
+
+def match_rows(
+    rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: PathOrUrl
+) -> Sequence[int]:
+    """Return the index of the row for each of as many examples: of equal id and texts, else in order.
+
+    Raises:
+        InputError: rows have other ids or texts, or equal ones but unequal predictions.
+    """
+    shared = [name for name in IDENTITY if any(name in r for r in rows) and any(name in e for e in examples)]
+    texts = [name for name in shared if name != "id"]
+    for names in (shared, texts):
+        if _agree(rows, examples, names) and (names or not shared):
+            return range(len(rows))
+    for names in (shared, texts or shared):
+        by_key = defaultdict(list)
+        for index, row in enumerate(rows):
+            by_key[_key(row, names)].append(index)
+        for indices in by_key.values():
+            indices.reverse()
+        keys = [_key(example, names) for example in examples]
+        matched = [by_key[key].pop() if by_key.get(key) else None for key in keys]
+        order = [index for index in matched if index is not None]
+        if len(order) < len(examples):
+            continue
+        _check_equal(keys, order, predictions, where)
+        return order
+    missing = matched.index(None)
+    what = f"no prediction for {_show(examples[missing], shared)}, example {missing + 1:,} of the gold data"
+    remedy = f"Score predictions of the same data; without {' and '.join(shared)} they are scored in order"
+    raise InputError(what, where=where, remedy=remedy)
+
+
+def _check_equal(
+    keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: PathOrUrl
+) -> None:
+    """Refuse rows in another order whose key occurs twice with unequal predictions."""
+    first: dict[tuple[str, ...], int] = {}
+    for key, index in zip(keys, order, strict=True):
+        other = first.setdefault(key, index)
+        if not _is_close(predictions[other], predictions[index]):
+            rows = f"rows {min(other, index) + 1:,} and {max(other, index) + 1:,}"
+            what = f"{rows} have the same texts and different predictions, and the gold data another order"
+            raise InputError(what, where=where, remedy="Give the predictions in the order of the gold data")
+
+
+def _agree(rows: Sequence[Identity], examples: Sequence[Identity], names: Sequence[str]) -> bool:
+    """Return whether rows and examples in the same order have equal names where both have them."""
+    return all(
+        row[name] == example[name]
+        for row, example in zip(rows, examples, strict=True)
+        for name in names
+        if name in row and name in example
+    )
+
+
+def _key(identity: Identity, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(identity.get(name, "") for name in names)
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    """Return whether two predictions are equal but for the rounding of numbers."""
+    if hasattr(one, "__dataclass_fields__"):
+        return type(one) is type(other) and _is_close(astuple(one), astuple(other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, abs_tol=1e-3) or (math.isnan(one) and math.isnan(other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_is_close(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_is_close, one, other))
+    return bool(one == other)
+
+
+def _show(identity: Identity, names: Sequence[str]) -> str:
+    name = next((name for name in names if name in identity), names[0])
+    text = identity.get(name, "")
+    return f"{name} {text[:40]!r}" + ("…" if len(text) > 40 else "")

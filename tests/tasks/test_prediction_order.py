@@ -1,0 +1,57 @@
+"""Predictions are scored against the example that they are for, whatever the order of the gold data."""
+
+import json
+
+import pytest
+
+import cloze
+from cloze.errors import InputError
+
+GOLD = [("fine film", "good"), ("dull", "bad"), ("great", "good"), ("dull", "bad")]
+PAIRS = [("a", "b", "good"), ("a", "c", "bad"), ("d", "b", "bad")]
+
+
+def test_predictions_are_matched_by_their_texts():
+    predictions = [{"text": text, "label": label} for text, label in GOLD]
+    assert cloze.score_predictions("classification", predictions, GOLD[::-1])["accuracy"] == 1
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_predictions_in_files_are_matched_by_their_texts(tmp_path, suffix):
+    file, gold = tmp_path / f"predictions.{suffix}", tmp_path / "gold.csv"
+    rows = [{"text": text, "label": label} for text, label in GOLD]
+    gold.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in GOLD[1:] + GOLD[:1]))
+    lines = map(json.dumps, rows) if suffix == "jsonl" else ["label,text", *(f"{b},{a}" for a, b in GOLD)]
+    file.write_text("\n".join(lines) + "\n")
+    assert cloze.score_predictions("classification", file, gold)["accuracy"] == 1
+
+
+def test_pairs_are_matched_by_both_texts():
+    predictions = [{"text": a, "pair": b, "label": label} for a, b, label in PAIRS]
+    gold = [{"text": a, "pair": b, "label": label} for a, b, label in PAIRS[::-1]]
+    settings = {"text_column": "text", "pair_column": "pair"}
+    assert cloze.score_predictions("classification", predictions, gold, **settings)["accuracy"] == 1
+
+
+def test_numbers_are_matched_by_their_texts():
+    predictions = [{"text": f"text {n}", "score": float(n)} for n in range(5)]
+    gold = [{"text": f"text {n}", "label": n} for n in (3, 1, 4, 0, 2)]
+    assert cloze.score_predictions("regression", predictions, gold)["pearson"] == pytest.approx(1)
+
+
+def test_predictions_for_other_texts_are_refused():
+    predictions = [{"text": text, "label": label} for text, label in GOLD[:3]]
+    with pytest.raises(InputError, match="no prediction for text 'other'"):
+        cloze.score_predictions("classification", predictions, [*GOLD[:2], ("other", "good")])
+
+
+def test_repeated_texts_with_different_predictions_are_refused_in_another_order():
+    predictions = [
+        {"text": "x", "label": "good"},
+        {"text": "x", "label": "bad"},
+        {"text": "y", "label": "bad"},
+    ]
+    gold = [(row["text"], row["label"]) for row in predictions]
+    assert cloze.score_predictions("classification", predictions, gold)["accuracy"] == 1
+    with pytest.raises(InputError, match="rows 1 and 2 have the same texts and different predictions"):
+        cloze.score_predictions("classification", predictions, gold[::-1])
