@@ -353,7 +353,8 @@ def score_predictions(
 
     Args:
         task: name of the task, or the task with its settings.
-        predictions: path or URL of the output of `cloze predict`, or its objects in memory, matched by id and texts, else in the order of `gold`.
+        predictions: path or URL of the output of `cloze predict`, or its objects in memory;
+            they are matched by id and texts, else in the order of `gold`.
         gold: labeled data, as for `finetune`; texts may be missing.
         na_prob: for squad_v2, the odds that questions have no answer; adds the scores at the best threshold.
         errors: file for the wrong answers, the most confident first: .jsonl, .csv, .tsv or .parquet.

@@ -25,7 +25,8 @@ def run(
     """Score predictions of cloze predict or another program with official metrics.
 
     Args:
-        predictions: Path or URL of the output of cloze predict: a row per example, matched by id and texts, else in order.
+        predictions: Path or URL of the output of cloze predict: a row per example, matched by id
+            and texts, else in order.
         gold: Path or URL of labeled data in the task's format; texts may be missing.
         na_prob: For squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
