@@ -398,6 +398,13 @@ def test_time_budget_ends_in_time_with_learning_rate_near_zero(tmp_path):
     assert len(losses(tmp_path, "validation")) == 3
 
 
+def test_the_bar_of_a_budget_that_ended_counts_the_steps_that_ran(tmp_path, capsys):
+    _train(tmp_path, budget=Budget(5000, seconds=0.2), progress=Progress(clock=TickingClock()))
+    ran = rows(tmp_path)[-1]["step"]
+    assert 0 < ran < 5000
+    assert f"training: {ran}/5,000 steps" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("budget", "warned"), [(Budget(seconds=1.5), True), (Budget(6), False)])
 def test_long_evaluations_of_a_timed_run_are_warned_of(tmp_path, capsys, budget, warned):
     clock = TickingClock()

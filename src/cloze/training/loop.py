@@ -121,7 +121,8 @@ class Trainer:
         if resume_from is not None:
             self._restore(resume_from)
         self._saved_step = self.state.step
-        done = self.budget.used(self.state.step, self.state.elapsed_seconds)
+        used = self.budget.used(self.state.step, self.state.elapsed_seconds)
+        done = used if self.budget.unit == "seconds" else self.state.step
         bar = self.progress.bar("training", total=self.budget.total, unit=self.budget.unit, done=done)
         with catch_signals() as stop, training_arithmetic(), memory_errors():
             self.context.run_on_rank_zero(self._open_log)
@@ -192,6 +193,7 @@ class Trainer:
                     self._save_if_new()
             if is_over:
                 return metrics
+            step = self.state.step
             if self.objective.has_closed_form:
                 num_tokens = self.objective.solve()
                 seconds = self._elapsed_seconds()
@@ -199,7 +201,8 @@ class Trainer:
             else:
                 self._step(used / self.budget.total, stop)
             now_used, save_due, must_stop = self._synchronize(stop)
-            bar.advance(now_used - used)
+            # steps cut short by a time use up the budget without running
+            bar.advance(now_used - used if self.budget.unit == "seconds" else self.state.step - step)
             used = now_used
             if self.state.step % self.config.evaluation.log_every_steps == 0 or used >= self.budget.total:
                 self._write_log(bar)
