@@ -7,7 +7,7 @@ from pathlib import Path
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
-from cloze.model_paths import find_model_directory
+from cloze.model_paths import find_model_directory, refuse_other_programs
 from cloze.models.checkpoint import KIND, TASK_FILE
 from cloze.models.config_file import CONFIG_FILE
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
@@ -43,6 +43,7 @@ def import_model(
     if not Path(f"{source}.index").is_file():
         source = find_model_directory(source, "pickle")
     source = Path(source)
+    refuse_other_programs(source)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
     is_google = not (source / CONFIG_FILE).is_file()
     if hidden_act is not None and not is_google:
