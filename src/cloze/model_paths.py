@@ -21,6 +21,7 @@ from cloze.hub import (
     parse_hub_name,
 )
 from cloze.hub_download import download
+from cloze.other_programs import refuse_other_program
 from cloze.run_files import verify_run_files
 
 Pointer: TypeAlias = Literal["latest", "best"]
@@ -137,6 +138,8 @@ def resolve_checkpoint(
     path = find_model_directory(path, files, commit=commit)
     pointers: tuple[Pointer, ...] = ("best", "latest") if prefer == "best" else ("latest",)
     is_run = (path / artifacts.RUN_CONFIG).is_file()
+    if files == "model" and not is_run:
+        refuse_other_program(path)
     for pointer in pointers:
         if (path / pointer).is_file() or (is_run and os.path.lexists(path / pointer)):
             checkpoint = follow_pointer(path, pointer)

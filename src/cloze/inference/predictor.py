@@ -40,6 +40,7 @@ _TASK_OF_HEAD = {
     "ForMultipleChoice": "multiple-choice",
 }
 """The task of a model that another program fine-tuned, by the end of its architecture's name."""
+_SETFIT_HEAD = "model_head.pkl"
 EXAMPLES_PER_PART = 256
 """Examples that are predicted at once, each with all its windows."""
 
@@ -315,4 +316,8 @@ def _load_external_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[An
         return task, load_max_seq_length(checkpoint)
     except InputError as error:
         remedy = error.remedy or f"Fine-tune one: cloze finetune {task_class.name}"
+        if (checkpoint / _SETFIT_HEAD).is_file():
+            what = f"a sentence encoder of SetFit, whose classifier {_SETFIT_HEAD} is a pickle that cloze does not run"
+            remedy = f"Train another: cloze finetune {task_class.name} -m {checkpoint}; cloze embed reads the encoder"
+            raise InputError(what, where=checkpoint, remedy=remedy) from error
         raise InputError(error.what, where=error.where or checkpoint, remedy=remedy) from error

@@ -11,6 +11,7 @@ from cloze.models.encoder import encoders, get_config_class, get_model_type
 from cloze.models.quantization import INT8_PREFIX
 
 CONFIG_FILE = "config.json"
+GOOGLE_CONFIG_FILE = "bert_config.json"
 
 _ACTIVATIONS = {
     "gelu": "gelu",
@@ -44,7 +45,9 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> BertConfig:
     Raises:
         InputError: the file is missing or not JSON, does not describe a BERT, or has impossible values.
     """
-    table = read_json(Path(directory) / file_name, remedy=_NO_CHECKPOINT)
+    is_google = file_name == CONFIG_FILE and (Path(directory) / GOOGLE_CONFIG_FILE).is_file()
+    remedy = f"Convert it: cloze import {directory} -o NEW" if is_google else _NO_CHECKPOINT
+    table = read_json(Path(directory) / file_name, remedy=remedy)
     where = str(Path(directory) / file_name)
     model_type = str(table.get("model_type", "bert")).removeprefix(INT8_PREFIX)
     config_class = get_config_class("bert" if model_type == _CAUSAL_MODEL_TYPE else model_type)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
 from cloze.models.checkpoint import Head, assign_weights, mapping_of, save_model, verify_checkpoint
-from cloze.models.config_file import CONFIG_FILE, load_config, load_labels
+from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE, load_config, load_labels
 from cloze.models.cross_encoder import Activation, load_cross_encoder_config
 from cloze.models.encoder import build_encoder, get_encoder_class
 from cloze.models.heads import (
@@ -31,6 +31,7 @@ from cloze.models.tensor_bundle import read_bundle
 from cloze.models.weight_files import (
     TORCH_WEIGHTS_FILE,
     WEIGHTS_FILE,
+    has_weights,
     load_weights_or_pickle,
     read_weight_headers,
 )
@@ -38,7 +39,6 @@ from cloze.models.weight_mapping import GOOGLE, WeightMapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import VOCAB_FILE
 
-GOOGLE_CONFIG_FILE = "bert_config.json"
 OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
 """The ends of the names of the two slots that Google's optimizer keeps for each weight."""
 
@@ -106,9 +106,13 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         name = WEIGHTS_FILE if source.suffix == ".safetensors" else TORCH_WEIGHTS_FILE
         remedy = f"Give a directory with this file as {name}, {CONFIG_FILE} and {VOCAB_FILE}"
         raise InputError("is a file, not the directory of a model", where=source, remedy=remedy)
+    has_own_config = (source / CONFIG_FILE).is_file()
     is_google = not source.is_dir() or (source / GOOGLE_CONFIG_FILE).is_file()
+    is_renamed = (
+        is_google and not has_own_config and has_weights(source)
+    )  # PyTorch weights beside Google's config
     weights: Mapping[str, Tensor]
-    if is_google and not (source / CONFIG_FILE).is_file():
+    if is_google and not has_own_config and not is_renamed:
         source = _find_prefix(source)
         directory, table = source.parent, {}
         config = load_config(directory, GOOGLE_CONFIG_FILE)
@@ -117,8 +121,9 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         is_google, directory = False, source
         refuse_int8(directory, "converted")
         verify_checkpoint(directory)
-        config = load_config(directory)
-        table = read_json(directory / CONFIG_FILE)
+        name = GOOGLE_CONFIG_FILE if is_renamed else CONFIG_FILE
+        config = load_config(directory, name)
+        table = read_json(directory / name)
     tokenizer = Tokenizer.load(directory)
     if tokenizer.vocab_size > config.vocab_size:
         what = f"{tokenizer.vocab_size:,} tokens, the configuration says vocab_size = {config.vocab_size:,}"
@@ -134,7 +139,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         head, num_labels = _find_head(weights, mapping, source, table.get("architectures"))
         model = head(encoder)
     missing, unexpected = assign_weights(model, weights, mapping, where=source, new_pooler=not is_google)
-    labels = () if is_google or not num_labels else load_labels(directory)
+    labels = () if is_google or is_renamed or not num_labels else load_labels(directory)
     if len(labels) != num_labels:
         labels = tuple(f"{'' if is_google else 'LABEL_'}{number}" for number in range(num_labels))
     positions = config.max_position_embeddings

@@ -9,15 +9,17 @@ from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory, refuse_other_programs
 from cloze.models.checkpoint import KIND, TASK_FILE
-from cloze.models.config_file import CONFIG_FILE
+from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.encoder import get_encoder
-from cloze.models.external_weights import GOOGLE_CONFIG_FILE, ExternalModel, GeluForm, load_external_model
+from cloze.models.external_weights import ExternalModel, GeluForm, load_external_model
 from cloze.models.sentence_transformers import (
     LENGTH_FILE,
     load_sentence_encoder_config,
     save_sentence_encoder_config,
 )
+from cloze.models.weight_files import has_weights
+from cloze.other_programs import refuse_other_program
 
 
 def import_model(
@@ -45,9 +47,10 @@ def import_model(
     source = Path(source)
     refuse_other_programs(source)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
-    is_google = not (source / CONFIG_FILE).is_file()
+    refuse_other_program(source)
+    is_google = not ((source / CONFIG_FILE).is_file() or has_weights(source))
     if hidden_act is not None and not is_google:
-        what = f"{CONFIG_FILE} defines the form of gelu"
+        what = "the weights are not TensorFlow's, and the configuration defines the form of gelu"
         raise InputError(what, where=source, remedy="Leave out --hidden-act")
     if is_google and source.is_dir() and not (source / GOOGLE_CONFIG_FILE).is_file():
         what = f"no model here: neither {CONFIG_FILE} nor {GOOGLE_CONFIG_FILE}"

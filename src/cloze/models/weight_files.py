@@ -54,10 +54,16 @@ def load_weights_or_pickle(directory: Path, names: HuggingFaceNames = BERT_NAMES
     """
     if any((directory / name).exists() for name in (WEIGHTS_FILE, WEIGHTS_INDEX_FILE)):
         return load_weights(directory, names)
-    if not (directory / TORCH_WEIGHTS_FILE).exists():
+    if not has_weights(directory):
         what = f"no weights here: neither {WEIGHTS_FILE} nor {TORCH_WEIGHTS_FILE}"
         raise InputError(what, where=directory)
     return normalize_hugging_face_names(_load_pickle(directory / TORCH_WEIGHTS_FILE), names, where=directory)
+
+
+def has_weights(directory: Path) -> bool:
+    """Return whether a directory has a file that `load_weights_or_pickle` reads."""
+    names = (WEIGHTS_FILE, WEIGHTS_INDEX_FILE, TORCH_WEIGHTS_FILE)
+    return any((directory / name).exists() for name in names)
 
 
 def read_weight_headers(
