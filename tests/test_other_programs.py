@@ -110,6 +110,13 @@ def test_directories_without_weights_are_named_with_the_way_on(
         cloze.Embedder.load(directory)
 
 
+def test_weights_beside_files_of_other_programs_are_read(model: Path, tmp_path: Path) -> None:
+    both = shutil.copytree(model, tmp_path / "both")
+    for name in ("tf_model.h5", "training_args.bin", "checkpoint-5"):
+        (both / name).touch()
+    assert cloze.Embedder.load(both)("it was").shape == (12,)
+
+
 def test_a_setfit_model_is_a_sentence_encoder_without_a_classifier(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,35 +33,6 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """A URL, also as `Path` writes it, with one slash."""
 _BUNDLED_MODELS = Path(__file__).parent / "pretrained"
 _MAX_POINTER_BYTES = 1 << 12
-_READABLE_FILES = ("manifest.json", "model*.safetensors", "pytorch_model*.bin", "*.index")
-_TRANSFORMERS = "Give the model in the layout of transformers that it was made from"
-_OTHER_PROGRAMS = (
-    (
-        "adapter_config.json",
-        "is an adapter of PEFT without its model",
-        "Save the result of merge_and_unload()",
-    ),
-    (
-        "checkpoint-*",
-        "is the output of a Trainer without weights",
-        "Give one of its directories checkpoint-N",
-    ),
-    ("training_args.bin", "is the output of a Trainer without weights", "Save the model with save_model()"),
-    (
-        "tf_model*.h5",
-        "has weights of TensorFlow alone",
-        "Load it in transformers 4 with from_tf=True and save it",
-    ),
-    ("flax_model*", "has weights of Flax alone", "Load it in transformers 4 with from_flax=True and save it"),
-    ("*.gguf", "is a model of llama.cpp (GGUF)", _TRANSFORMERS),
-    ("*.keras", "is a model of Keras", _TRANSFORMERS),
-    ("*.h5", "is a model of Keras", _TRANSFORMERS),
-    ("saved_model.pb", "is a SavedModel of TensorFlow", "Give the checkpoint that it was made from"),
-    ("final-model.pt", "is a model of flair", "Fine-tune the model of transformers that it was trained from"),
-    ("best-model.pt", "is a model of flair", "Fine-tune the model of transformers that it was trained from"),
-    ("config.cfg", "is a pipeline of spaCy", "Fine-tune the model of transformers that it was trained from"),
-)
-"""Files of other programs, what a directory with them and without readable weights is, and the remedy."""
 
 
 def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit: str | None = None) -> Path:
@@ -147,22 +118,7 @@ def resolve_checkpoint(
             return checkpoint
     if is_run:
         raise InputError("is a run without a checkpoint", where=path, remedy="Continue it with --resume")
-    if files != "tokenizer":
-        refuse_other_programs(path)
     return path
-
-
-def refuse_other_programs(directory: Path) -> None:
-    """Name the program that wrote a directory without weights that cloze reads.
-
-    Raises:
-        InputError: it is such a directory.
-    """
-    if not directory.is_dir() or any(any(directory.glob(name)) for name in _READABLE_FILES):
-        return
-    for pattern, what, remedy in _OTHER_PROGRAMS:
-        if any(directory.glob(pattern)):
-            raise InputError(what, where=directory, remedy=remedy)
 
 
 def commit_of(directory: Path) -> str | None:

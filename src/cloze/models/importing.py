@@ -7,7 +7,7 @@ from pathlib import Path
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
-from cloze.model_paths import find_model_directory, refuse_other_programs
+from cloze.model_paths import find_model_directory
 from cloze.models.checkpoint import KIND, TASK_FILE
 from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
@@ -45,7 +45,6 @@ def import_model(
     if not Path(f"{source}.index").is_file():
         source = find_model_directory(source, "pickle")
     source = Path(source)
-    refuse_other_programs(source)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[source])
     refuse_other_program(source)
     is_google = not ((source / CONFIG_FILE).is_file() or has_weights(source))
