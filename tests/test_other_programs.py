@@ -53,7 +53,7 @@ DIRECTORIES: Mapping[str, tuple[Mapping[str, str], str, str]] = {
     "adapter": (
         {"adapter_config.json": json.dumps(ADAPTER), "adapter_model.safetensors": ""},
         "an adapter for bert-base-uncased, without the model",
-        'AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")',
+        "AutoPeftModelForSequenceClassification.from_pretrained(DIR, num_labels=N)",
     ),
     "trainer": (
         {"checkpoint-500/config.json": "{}", "checkpoint-1000/config.json": "{}", "vocab.txt": "a"},
@@ -66,7 +66,16 @@ DIRECTORIES: Mapping[str, tuple[Mapping[str, str], str, str]] = {
         "trainer.save_model(NEW)",
     ),
     "keras": ({"config.json": "{}", "model.weights.h5": ""}, "a model of Keras", "save its encoder"),
-    "tensorflow": ({"config.json": "{}", "tf_model.h5": ""}, "a TensorFlow model", "from_tf=True"),
+    "tensorflow": (
+        {"config.json": '{"architectures": ["BertForTokenClassification"]}', "tf_model.h5": ""},
+        "a TensorFlow model",
+        "BertForTokenClassification.from_pretrained(DIR, from_tf=True).save_pretrained(DIR)",
+    ),
+    "several files": (
+        {"config.json": "{}", "pytorch_model-00001-of-00002.bin": "", "pytorch_model.bin.index.json": "{}"},
+        "a PyTorch model in several files",
+        "AutoModel.from_pretrained(DIR).save_pretrained(DIR)",
+    ),
     "saved model": ({"saved_model.pb": "", "keras_metadata.pb": ""}, "a model of Keras", "save its encoder"),
     "flax": ({"config.json": "{}", "flax_model.msgpack": ""}, "a Flax model", "from_flax=True"),
     "flair": (

@@ -12,6 +12,7 @@ interface Explained {
   baseline_output: number;
   convergence_gap: number;
   steps: number;
+  truncated: boolean;
   words: AttributedWord[];
 }
 
@@ -19,7 +20,8 @@ function Card({ number, of: text }: { number: number; of: Explained }) {
   return (
     <section class="card explained" aria-labelledby={`text-${number}`}>
       <h3 id={`text-${number}`}>{number}. {text.explained}</h3>
-      <ShadedTexts texts={text.texts} words={text.words} />
+      <ShadedTexts texts={text.texts} words={text.words} isTruncated={text.truncated} />
+      {text.truncated && <p class="note">The text is longer than the model reads: the gray part does not count.</p>}
       <Contributions words={text.words} />
       <p class="note">
         Logit {fixed(text.output)}, {fixed(text.baseline_output)} for {text.baseline}s; {text.steps} steps, off by{" "}

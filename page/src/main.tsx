@@ -24,7 +24,7 @@ function App() {
   const view = VIEWS.find(({ id }) => id === place.view) ?? VIEWS[0];
   useEffect(() => {
     ask("info").then(
-      (info) => setModels(info.models.map((model: any) => ({ name: model.name, abilities: new Set(model.abilities), readsPairs: model.reads_pairs }))),
+      (info) => setModels(info.models.map((model: any) => ({ name: model.name, abilities: new Set(model.abilities), readsPairs: model.reads_pairs, labels: model.labels }))),
       (refused) => {
         if (!(refused instanceof Refusal)) throw refused;
         setError(refused.message);

@@ -100,6 +100,8 @@ const cache = new Map<string, unknown>(); // of answers, the oldest first
 export interface Question {
   path: string;
   body: any;
+  /** What the view needs to show the answer; it is not sent. */
+  about?: any;
 }
 
 /** The last answer, and the question that it answers. */
@@ -108,10 +110,12 @@ export interface Asked<T> {
   answer?: T;
   error?: string;
   isBusy: boolean;
+  /** Whether there is nothing to ask about. */
+  isEmpty: boolean;
 }
 
-/** Ask whenever the question changes; null asks nothing. An older answer is kept until the next one is there. */
-export function useAnswer<T>(path: string, body: unknown | null): Asked<T> {
+/** Ask whenever the question changes; null asks nothing. An older answer is kept until the next one is there, with its question. */
+export function useAnswer<T>(path: string, body: unknown | null, about?: unknown): Asked<T> {
   const wanted = body === null ? null : JSON.stringify([path, body]);
   const [state, setState] = useState<{ key: string | null; question: Question; answer?: T; error?: string }>({
     key: null,
@@ -119,7 +123,7 @@ export function useAnswer<T>(path: string, body: unknown | null): Asked<T> {
   });
   useEffect(() => {
     if (wanted === null || wanted === state.key) return;
-    const question = { path, body };
+    const question = { path, body, about };
     if (cache.has(wanted)) {
       setState({ key: wanted, question, answer: cache.get(wanted) as T });
       return;
@@ -143,7 +147,7 @@ export function useAnswer<T>(path: string, body: unknown | null): Asked<T> {
       abort.abort();
     };
   }, [wanted]);
-  return { ...state, isBusy: wanted !== null && state.key !== wanted };
+  return { ...state, isBusy: wanted !== null && state.key !== wanted, isEmpty: wanted === null };
 }
 
 /** A place for an answer: marked as busy while a newer one is computed; under it what copies the request. */
@@ -154,16 +158,17 @@ export function Answer<T>({
   isLive = false,
 }: {
   asked: Asked<T>;
-  children: (answer: T, body: any) => ComponentChildren;
+  children: (answer: T, body: any, about: any) => ComponentChildren;
   class?: string;
   isLive?: boolean;
 }): JSX.Element {
-  const { question, answer, error, isBusy } = asked;
+  const { question, answer, error, isBusy, isEmpty } = asked;
+  if (isEmpty) return <div class={css}><p class="muted">Nothing is written yet.</p></div>;
   return (
     <div class={css} aria-busy={isBusy || undefined} aria-live={isLive ? "polite" : undefined}>
       {error !== undefined && <p class="error" role="alert">{error}</p>}
-      {answer !== undefined && children(answer, question.body)}
-      {answer !== undefined && <Share {...question} answer={answer} />}
+      {answer !== undefined && children(answer, question.body, question.about)}
+      {answer !== undefined && <Share path={question.path} body={question.body} answer={answer} />}
     </div>
   );
 }

@@ -9,14 +9,14 @@ from cloze.file_io import read_json
 
 _READ = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 """Files of weights that cloze reads; a TensorFlow checkpoint has a file that ends in .index."""
-_CLASSES_OF_ADAPTERS = {
+_HEADS_OF_ADAPTERS = {
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
     "QUESTION_ANS": "ForQuestionAnswering",
 }
 """The ends of the names of the classes in transformers, by the task of an adapter."""
-_TO_TRANSFORMERS = (
-    "with transformers 4, AutoModel.from_pretrained(DIR, {}=True).save_pretrained(NEW), and give NEW"
+_CONVERT = (
+    "Convert it with transformers{}: {{model_class}}.from_pretrained(DIR{}).save_pretrained(DIR) adds weights"
 )
 
 
@@ -30,16 +30,21 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
+    _Kind(
+        ("pytorch_model.bin.index.json", "pytorch_model-*.bin"),
+        "a PyTorch model in several files",
+        _CONVERT.format("", ""),
+    ),
     _Kind(("*.gguf",), "a model of llama.cpp", "Give the model that it was converted from"),
     _Kind(
         ("tf_model.h5", "tf_model*.h5"),
         "a TensorFlow model of transformers",
-        f"Convert it: {_TO_TRANSFORMERS.format('from_tf')}",
+        _CONVERT.format(" 4", ", from_tf=True"),
     ),
     _Kind(
         ("flax_model.msgpack", "flax_model*.msgpack"),
         "a Flax model of transformers",
-        f"Convert it: {_TO_TRANSFORMERS.format('from_flax')}",
+        _CONVERT.format(" 4", ", from_flax=True"),
     ),
     _Kind(
         ("*.weights.h5", "*.keras", "saved_model.pb", "*.h5", "*.hdf5"),
@@ -84,12 +89,14 @@ def refuse_other_program(directory: Path) -> None:
         InputError: it says what the directory is, and what to give instead.
     """
     names = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
-    if any(name in _READ or name.endswith(".index") for name in names):
+    if any(name in _READ or (name.endswith(".index") and "ckpt" in name) for name in names):
         return
     if "adapter_config.json" in names:
-        base, model_class = _model_of_adapter(directory / "adapter_config.json")
-        merge = f'PeftModel.from_pretrained({model_class}.from_pretrained("{base}"), DIR).merge_and_unload()'
-        remedy = f"Merge it into its model in peft: {merge}.save_pretrained(NEW), and give NEW"
+        base, model_class, labels = _model_of_adapter(directory / "adapter_config.json")
+        merge = f"AutoPeft{model_class}.from_pretrained(DIR{labels}).merge_and_unload().save_pretrained(NEW)"
+        remedy = (
+            f"Merge it in peft: {merge}, and AutoTokenizer.from_pretrained({base!r}).save_pretrained(NEW)"
+        )
         raise InputError(f"an adapter for {base}, without the model", where=directory, remedy=remedy)
     if checkpoints := _checkpoints_of_trainer(names):
         what = f"the output of a Trainer with {len(checkpoints)} checkpoints and no model of its own"
@@ -99,17 +106,26 @@ def refuse_other_program(directory: Path) -> None:
     for kind in _KINDS:
         found = [path.name for pattern in kind.files for path in sorted(directory.glob(pattern))]
         if found:
-            remedy = kind.remedy.format(file=found[0])
+            remedy = kind.remedy.format(file=found[0], model_class=_model_class(directory))
             raise InputError(
                 f"{kind.what} ({found[0]}), which cloze does not read", where=directory, remedy=remedy
             )
 
 
-def _model_of_adapter(file: Path) -> tuple[str, str]:
-    """Return the name of the model that an adapter changes, and its class in transformers."""
+def _model_of_adapter(file: Path) -> tuple[str, str, str]:
+    """Return the name of the model that an adapter changes, the end of its class's name, and arguments for labels."""
     table = read_json(file)
-    name = str(table.get("base_model_name_or_path") or "MODEL")
-    return name, f"AutoModel{_CLASSES_OF_ADAPTERS.get(str(table.get('task_type')), '')}"
+    head = _HEADS_OF_ADAPTERS.get(str(table.get("task_type")), "")
+    labels = ", num_labels=N" if head.endswith("Classification") else ""
+    return str(table.get("base_model_name_or_path") or "MODEL"), f"Model{head}", labels
+
+
+def _model_class(directory: Path) -> str:
+    """Return the class of a model in transformers, by its config.json."""
+    config = directory / "config.json"
+    architectures = read_json(config).get("architectures") if config.is_file() else None
+    name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    return name.removeprefix("TF").removeprefix("Flax") or "AutoModel"
 
 
 def _checkpoints_of_trainer(names: Sequence[str]) -> list[str]:

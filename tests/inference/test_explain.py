@@ -125,7 +125,10 @@ def test_scores_and_sets_of_labels_are_explained_too() -> None:
 def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predictor) -> None:
     example = LabeledText("good bad " * 20, where="texts:7")
     ((prediction,), _) = predictor.predict([example])
-    assert len(explain(predictor, example, prediction).words) == 14
+    found = explain(predictor, example, prediction)
+    assert (len(found.words), found.truncated) == (14, True)
+    short = LabeledText("good bad")
+    assert not explain(predictor, short, predictor.predict([short])[0][0]).truncated
     windows = replace(predictor, task=Classification(labels=("up", "down", "level"), long_texts="windows"))
     with pytest.raises(
         InputError, match=r"texts:7: longer than 16 tokens.*classification.long_texts=truncate"

@@ -1,6 +1,8 @@
 """Scores by class and the confusion matrix, as text of 80 columns and in the report of a run."""
 
 import json
+import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from pages import read_page
 
 from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.breakdown_text import format_breakdown
+from cloze.reports.class_scores import confusion_matrix_svg
 from cloze.reports.run_report import write_report
 
 
@@ -71,3 +74,39 @@ def test_the_report_of_a_run_draws_the_matrix(tmp_path, num_classes):
     else:
         assert "1,975 classes with fewer errors are summed in (others)" in text
         assert "100 of 2,000, those with the most errors" in text
+
+
+def _mix(over: str, under: str, share: float) -> list[float]:
+    pairs = ((int(over[i : i + 2], 16), int(under[i : i + 2], 16)) for i in (1, 3, 5))
+    return [share * a + (1 - share) * b for a, b in pairs]
+
+
+def _luminance(color: list[float]) -> float:
+    """Relative luminance as in WCAG 2."""
+    linear = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in color]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_numbers_of_the_matrix_have_a_contrast_of_at_least_4_5(scheme):
+    css = files("cloze.reports").joinpath("page.css").read_text("utf-8")
+    colors = {
+        name: re.search(rf"--{name}: light-dark\((#\w+), (#\w+)\)", css) for name in ("accent", "card", "ink")
+    }
+    accent, card, ink = (colors[name][scheme + 1] for name in ("accent", "card", "ink"))
+    svg = confusion_matrix_svg([[count, 100 - count] for count in range(101)], [f"c{i}" for i in range(101)])
+    opacities = {float(value) for value in re.findall(r'fill-opacity="([\d.]+)"', svg)}
+    assert len(opacities) > 50
+    assert set(re.findall(r'text-anchor="middle" style="fill: ([^"]+)"', svg)) == {"var(--ink, #1d1f24)"}
+    for opacity in opacities:
+        cell, text = _luminance(_mix(accent, card, opacity)), _luminance(_mix(ink, ink, 1))
+        low, high = sorted((cell, text))
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_a_run_that_learned_nothing_says_so_above_its_scores(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "loss": 0.5}\n')
+    (tmp_path / "scores.json").write_text(json.dumps({"collapse": "no entity predicted", "f1": 0.0}))
+    html, _ = read_page(write_report(tmp_path))
+    assert '<p class="note warning">The model learned nothing: no entity predicted.</p>' in html
+    assert html.count("no entity predicted") == 1

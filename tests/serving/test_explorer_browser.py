@@ -608,3 +608,73 @@ def test_a_server_that_wants_a_key_is_given_it(browser: Any, paths: dict[str, Pa
         refused = [told for told in visited.complaints if "401" in told]
         visited.complaints[:] = [told for told in visited.complaints if told not in refused]
         assert refused  # the browser itself tells of them
+
+
+def test_an_answer_stays_under_the_heading_that_it_answers(opened: Visit) -> None:
+    page = opened.open("fill")
+    page.get_by_label("Your own sentence").fill("The man went to London.")
+    page.get_by_role("button", name="London").click()
+    expect(page.locator(".masks h3")).to_have_text("Blank 1 · you hid “London”")
+    waiting: list[Any] = []
+    page.route("**/fill", lambda route: waiting.append(route))  # the next answer takes its time
+    page.get_by_role("button", name="man").click()
+    page.get_by_role("button", name="London").click()
+    expect(page.locator(".masks[aria-busy]")).to_have_count(1)
+    expect(page.locator(".masks h3")).to_have_text("Blank 1 · you hid “London”")
+    page.wait_for_timeout(100)
+    waiting[-1].continue_()  # those before it were dropped
+    expect(page.locator(".masks h3")).to_have_text("Blank 1 · you hid “man”")
+
+
+def test_what_the_model_did_not_read_is_gray(opened: Visit) -> None:
+    page = opened.open("why")
+    words = [f"film{'.' * (number % 7 == 6)}" for number in range(300)]
+    page.get_by_label("Text", exact=True).fill(" ".join(words))
+    unread = page.locator(".unread")
+    expect(unread).to_have_count(1)
+    read = page.locator(".running mark").count()
+    assert 100 < read < 128
+    assert len(unread.inner_text().split()) + len(page.locator(".running").inner_text().split()) > 300
+    assert page.locator(".running").inner_text() == " ".join(words)
+    expect(page.get_by_text("The text is longer than the model reads")).to_be_visible()
+    page.get_by_label("Text", exact=True).fill("A film.")
+    expect(unread).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("view", "label"),
+    [
+        ("entities", "Text"),
+        ("why", "Text"),
+        ("answers", "Question"),
+        ("layers", "Text; [MASK] hides a word"),
+        ("pairs", "Sentence B"),
+        ("pairs", "Text"),
+    ],
+)
+def test_nothing_written_has_no_answer(opened: Visit, view: str, label: str) -> None:
+    page = opened.open(view)
+    page.get_by_label(label, exact=True).first.fill("  ")
+    expect(page.get_by_text("Nothing is written yet.")).to_have_count(1)
+
+
+def test_the_color_of_a_type_does_not_depend_on_the_text(opened: Visit) -> None:
+    page = opened.open("entities")
+
+    def answer(types: list[str]) -> list[str]:
+        entities = [
+            {"type": kind, "text": "a", "start": 2 * i, "end": 2 * i + 1, "probability": 0.9}
+            for i, kind in enumerate(types)
+        ]
+        page.route("**/tag", lambda route: route.fulfill(json=[entities]))
+        page.get_by_label("Text", exact=True).fill("a " * len(types) + "".join(types))
+        expect(page.locator(".entities")).to_contain_text("".join(types))
+        expect(page.locator(".entities mark")).to_have_count(len(types))
+        found = [mark.get_attribute("class") or "" for mark in page.locator(".entities mark").all()]
+        page.unroute("**/tag")
+        return found
+
+    location, person = answer(["LOC", "PER"])
+    assert location != person
+    assert answer(["PER"]) == [person]
+    assert answer(["LOC"]) == [location]

@@ -12,8 +12,8 @@ export interface AttributedWord {
 
 const LISTED = 8;
 
-/** Texts with their words shaded: one color for the prediction, the other against it. */
-export function ShadedTexts({ texts, words }: { texts: string[]; words: AttributedWord[] }) {
+/** Texts with their words shaded: one color for the prediction, the other against it, gray what was not read. */
+export function ShadedTexts({ texts, words, isTruncated }: { texts: string[]; words: AttributedWord[]; isTruncated: boolean }) {
   const largest = Math.max(1e-9, ...words.map(({ attribution }) => Math.abs(attribution)));
   return (
     <>
@@ -38,7 +38,7 @@ export function ShadedTexts({ texts, words }: { texts: string[]; words: Attribut
                 </>
               );
             })}
-            {part(text, end)}
+            {isTruncated ? <s class="unread" title="The model did not read this">{part(text, end)}</s> : part(text, end)}
           </p>
         );
       })}

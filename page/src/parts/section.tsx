@@ -12,6 +12,8 @@ export interface Model {
   abilities: Set<Ability>;
   /** Whether it was fine-tuned on pairs of texts, or on single ones; null if nothing says which. */
   readsPairs: boolean | null;
+  /** Its classes or tags. */
+  labels: string[];
 }
 
 /** The models that are served. */

@@ -61,8 +61,9 @@ function Answers({ model }: { model: string }) {
   const question = useKept("question", EXAMPLES[0][1]);
   const context = useKept("context", TEXT);
   const input = { question: question[0], context: context[0] };
-  const asked = useAnswer<Answered[]>("answer", { model, inputs: [input] });
-  const scores = useAnswer<Scores>("explore/span", { model, ...input });
+  const isWritten = Boolean(question[0].trim() && context[0].trim());
+  const asked = useAnswer<Answered[]>("answer", isWritten ? { model, inputs: [input] } : null);
+  const scores = useAnswer<Scores>("explore/span", isWritten ? { model, ...input } : null);
   return (
     <>
       <TextField label="Question" kept={question} />

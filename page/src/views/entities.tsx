@@ -1,9 +1,10 @@
 /** Entities: names of people, places and other types, marked in the text. */
 
+import { useContext } from "preact/hooks";
 import { useKept } from "../address";
 import { part } from "../format";
 import { Examples, TextField } from "../parts/forms";
-import { Section, type View } from "../parts/section";
+import { Models, Section, type View } from "../parts/section";
 import { Answer, useAnswer } from "../server";
 
 const EXAMPLES = [
@@ -37,22 +38,32 @@ interface Entity {
 
 function Entities({ model }: { model: string }) {
   const text = useKept("text", EXAMPLES[0][1]);
-  const asked = useAnswer<Entity[][]>("tag", { model, inputs: [text[0]] });
+  const types = typesOf(useContext(Models).find(({ name }) => name === model)?.labels ?? []);
+  const asked = useAnswer<Entity[][]>("tag", text[0].trim() ? { model, inputs: [text[0]] } : null, types);
   return (
     <>
       <TextField label="Text" kept={text} rows={3} />
       <Examples all={EXAMPLES} choose={(value) => text[1](value, true)} />
       <Answer asked={asked} class="card" isLive>
-        {([found], { inputs }) => <Found text={inputs[0]} entities={found} />}
+        {([found], { inputs }, all) => <Found text={inputs[0]} entities={found} all={all} />}
       </Answer>
     </>
   );
 }
 
-function Found({ text, entities }: { text: string; entities: Entity[] }) {
+/** The types that the tags of a model name, as in B-PER. */
+function typesOf(tags: string[]): string[] {
+  return [...new Set(tags.filter((tag) => tag !== "O").map((tag) => tag.replace(/^[BIESLU]-/, "")))].sort();
+}
+
+function Found({ text, entities, all }: { text: string; entities: Entity[]; all: string[] }) {
   let end = 0;
   const types = [...new Set(entities.map(({ type }) => type))].sort();
-  const kind = (type: string) => `kind kind-${types.indexOf(type) % KINDS}`;
+  // of the model's types, whichever of them a text has: color and line together tell 36 types apart
+  const kind = (type: string) => {
+    const number = Math.max(0, all.indexOf(type));
+    return `kind kind-${number % KINDS} line-${(number + Math.floor(number / KINDS)) % KINDS}`;
+  };
   return (
     <>
       <p class="running entities" dir="auto">

@@ -46,7 +46,7 @@ function Fill({ model }: { model: string }) {
   const words = wordsOf(text[0], new Set(hide ? hide.split(",").map(Number) : []));
   const hidden = words.filter((word) => word.isHidden);
   const inputs = [withMasks(text[0], words), ...(left[0] ? hidden.map((word) => withMasks(text[0], words, word.end)) : [])];
-  const asked = useAnswer<Candidate[][][]>("fill", hidden.length ? { model, inputs, top_k: TOP } : null);
+  const asked = useAnswer<Candidate[][][]>("fill", hidden.length ? { model, inputs, top_k: TOP } : null, hidden);
   const toggle = (word: Word, number: number) => {
     if (word.text === MASK) return; // a blank has nothing to show
     const others = words.flatMap((other, i) => (other.isHidden && other.text !== MASK && i !== number ? [i] : []));
@@ -65,21 +65,15 @@ function Fill({ model }: { model: string }) {
       <p><Switch label="Also mask the words on the right of each blank" kept={left} /></p>
       {hidden.length ? (
         <Answer asked={asked} class="masks" isLive>
-          {([full, ...alone], body) => {
-            const shown = wordsHiddenIn(hidden, full.length);
-            return shown.map((word, i) => <Blank word={word} number={i + 1} full={full[i]} left={body.inputs.length > 1 ? alone[i]?.[i] : undefined} />);
-          }}
+          {([full, ...alone], body, asked: Word[]) =>
+            asked.map((word, i) => <Blank word={word} number={i + 1} full={full[i]} left={body.inputs.length > 1 ? alone[i]?.[i] : undefined} />)
+          }
         </Answer>
       ) : (
         <div class="masks"><p class="muted">Nothing is hidden. Click a word above.</p></div>
       )}
     </>
   );
-}
-
-/** The hidden words of an answer: while a newer question is on its way it may have fewer. */
-function wordsHiddenIn(hidden: Word[], count: number): Word[] {
-  return hidden.slice(0, count);
 }
 
 function wordsOf(text: string, hidden: Set<number>): Word[] {

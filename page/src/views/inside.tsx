@@ -55,7 +55,7 @@ interface Text {
 function Inside({ model }: { model: string }) {
   const text = useKept("text", EXAMPLES[0][1][0]);
   const pair = useKept("pair", EXAMPLES[0][1][1]);
-  const asked = useAnswer<Found>("explore/inside", { model, text: text[0], pair: pair[0] || null });
+  const asked = useAnswer<Found>("explore/inside", text[0].trim() ? { model, text: text[0], pair: pair[0] || null } : null);
   return (
     <>
       <div class="text-and-pair">

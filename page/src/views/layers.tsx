@@ -34,7 +34,10 @@ export const layersView: View = {
 function Layers({ model }: { model: string }) {
   const text = useKept("text", FIRST);
   const [token, setToken] = useKept("token", "");
-  const asked = useAnswer<Trace>("explore/layers", { model, text: text[0], token: token === "" ? null : Number(token) - 1 });
+  const asked = useAnswer<Trace>(
+    "explore/layers",
+    text[0].trim() ? { model, text: text[0], token: token === "" ? null : Number(token) - 1 } : null,
+  );
   const source = chosen.layers.find((example) => example.text === text[0]);
   const setText = (value: string, isStep?: boolean) =>
     setValues({ text: value === FIRST ? undefined : value, token: undefined, at: undefined }, isStep);

@@ -1,10 +1,11 @@
 /** Pairs: the predictions of a model for two texts, or for many side by side. */
 
+import { useContext } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { fixed, linesOf } from "../format";
 import { Bars, HeatMap } from "../parts/charts";
 import { Examples, TextField } from "../parts/forms";
-import { Section, type View } from "../parts/section";
+import { Models, Section, type View } from "../parts/section";
 import { Answer, useAnswer } from "../server";
 import chosen from "../examples.json";
 import { WordInContext } from "./senses";
@@ -58,7 +59,7 @@ function NextSentence({ model }: { model: string }) {
   const [first] = chosen.next_sentence;
   const a = useKept("a", first.a);
   const b = useKept("b", first.b);
-  const asked = useAnswer<number[]>("next-sentence", { model, inputs: [[a[0], b[0]]] });
+  const asked = useAnswer<number[]>("next-sentence", a[0].trim() && b[0].trim() ? { model, inputs: [[a[0], b[0]]] } : null);
   const source = chosen.next_sentence.find((example) => example.a === a[0] && example.b === b[0]);
   return (
     <>
@@ -93,22 +94,24 @@ const CLASSES: readonly (readonly [string, readonly [string, string]])[] = [
 function Classes({ model }: { model: string }) {
   const text = useKept("text", CLASSES[0][1][0]);
   const pair = useKept("pair", "");
-  const asked = useAnswer<{ label: string; score: number }[][]>("predict", { model, inputs: [pair[0] ? [text[0], pair[0]] : [text[0]]] });
+  const takesPair = useContext(Models).find(({ name }) => name === model)?.readsPairs !== false;
+  const inputs = [takesPair && pair[0] ? [text[0], pair[0]] : [text[0]]];
+  const asked = useAnswer<{ label: string; score: number }[][]>("predict", text[0].trim() ? { model, inputs } : null);
   return (
     <>
       <div class="text-and-pair">
         <TextField label="Text" kept={text} />
-        <TextField label="Second text, if there is one" kept={pair} />
+        {takesPair && <TextField label="Second text, if there is one" kept={pair} />}
       </div>
       <Examples
-        all={CLASSES}
+        all={CLASSES.filter(([, [, other]]) => takesPair || !other)}
         choose={([one, other]) => setValues({ text: one === CLASSES[0][1][0] ? undefined : one, pair: other || undefined }, true)}
       />
       <Answer asked={asked} class="card" isLive>
         {([found]) => {
           const rows = found.map(({ label, score }) => ({ label, share: score }));
           // of a regression there is one number, on a scale of its own
-          return rows.length > 1 ? <Bars rows={rows} name="Classes" file="classes" /> : <p>{rows[0].label}: {fixed(rows[0].share)}</p>;
+          return rows.length === 1 && rows[0].label === "score" ? <p>score: {fixed(rows[0].share)}</p> : <Bars rows={rows} name="Classes" file="classes" />;
         }}
       </Answer>
     </>

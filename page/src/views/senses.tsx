@@ -50,7 +50,7 @@ export function WordInContext({ model }: { model: string }) {
   const word = useKept("word", "bank");
   const text = useKept("sentences", SENTENCES.join("\n"));
   const sentences = bySense(text[0]);
-  const asked = useAnswer<Found>("explore/word", { model, word: word[0].trim(), sentences: sentences.map(({ sentence }) => sentence) });
+  const asked = useAnswer<Found>("explore/word", { model, word: word[0].trim(), sentences: sentences.map(({ sentence }) => sentence) }, sentences.map(({ sense }) => sense));
   return (
     <>
       <div class="word-and-sentences">
@@ -58,7 +58,7 @@ export function WordInContext({ model }: { model: string }) {
         <TextField label="Sentences, one a line; an empty line begins another sense" kept={text} rows={SENTENCES.length} />
       </div>
       <Answer asked={asked} class="card">
-        {(found, body) => <Explorer found={found} sentences={body.sentences} senses={sentences.map(({ sense }) => sense)} />}
+        {(found, body, senses) => <Explorer found={found} sentences={body.sentences} senses={senses} />}
       </Answer>
     </>
   );

@@ -1,5 +1,6 @@
 /** Training: the curves of a run, and how it fills in three held-out sentences, while it runs. */
 
+import { median } from "d3-array";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useKept } from "../address";
 import { clock, percent, short } from "../format";
@@ -108,11 +109,12 @@ function Watched({ name }: { name: string }) {
 function Run({ rows, status }: { rows: Row[]; status: Status }) {
   const last = rows.reduce((first, second) => Object.assign(first, second), {} as Row);
   const end = rows.reduce((most, { step }) => Math.max(most, step), 0); // too many for the arguments of a call
+  const speeds = rows.flatMap((row) => (row.tokens_per_second === undefined ? [] : [row.tokens_per_second]));
   const tiles = [
     ["Step", end.toLocaleString("en")],
     ["Time", last.seconds === undefined ? undefined : clock(last.seconds)],
     ["Tokens", last.tokens === undefined ? undefined : short(last.tokens)],
-    ["Tokens a second", last.tokens_per_second === undefined ? undefined : short(last.tokens_per_second)],
+    ["Tokens a second", speeds.length ? short(median(speeds)!) : undefined], // as in the report
   ];
   const isLive = !status.isFinished && status.idle < QUIET_SECONDS;
   const used = status.unit === "steps" ? end : (last.seconds ?? 0);

@@ -34,6 +34,7 @@ interface Explanation {
   baseline_output: number;
   convergence_gap: number;
   steps: number;
+  truncated: boolean;
   words: AttributedWord[];
 }
 
@@ -41,7 +42,7 @@ function Why({ model }: { model: string }) {
   const text = useKept("text", EXAMPLES[0][1]);
   const pair = useKept("pair", "");
   const takesPair = useContext(Models).find(({ name }) => name === model)?.readsPairs !== false;
-  const asked = useAnswer<Explanation[]>("explain", { model, inputs: [takesPair && pair[0] ? [text[0], pair[0]] : text[0]] });
+  const asked = useAnswer<Explanation[]>("explain", text[0].trim() ? { model, inputs: [takesPair && pair[0] ? [text[0], pair[0]] : text[0]] } : null);
   return (
     <>
       <div class="text-and-pair">
@@ -53,8 +54,9 @@ function Why({ model }: { model: string }) {
         {([found], { inputs }) => (
           <>
             <p class="answer">It says “{found.explained}”</p>
-            <ShadedTexts texts={[inputs[0]].flat()} words={found.words} />
+            <ShadedTexts texts={[inputs[0]].flat()} words={found.words} isTruncated={found.truncated} />
             <AttributionKey />
+            {found.truncated && <p class="note">The text is longer than the model reads: the gray part does not count.</p>}
             <h3 class="later">Largest contributions</h3>
             <Contributions words={found.words} />
             <p class="remark">

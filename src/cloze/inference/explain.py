@@ -182,6 +182,8 @@ class Explanation:
     convergence_gap: float
     """The sum of the attributions minus the change of the output."""
     steps: int
+    truncated: bool
+    """Whether the model did not read the end of a text, which has no words here."""
     words: tuple[ExplainedWord, ...]
 
 
@@ -214,6 +216,7 @@ class PendingExplanation:
     encoding: Encoding
     explained: str
     path: EmbeddingPath
+    truncated: bool
 
     @classmethod
     def begin(cls, predictor: Predictor, example: LabeledText, prediction: Any) -> "PendingExplanation":
@@ -228,7 +231,8 @@ class PendingExplanation:
             InputError: the text was read in several windows.
         """
         task, tokenizer = predictor.task, predictor.tokenizer
-        if len(predictor.features(example)) > 1:
+        features = predictor.features(example)
+        if len(features) > 1:
             what = (
                 f"longer than {predictor.max_seq_length} tokens: read in windows, which have no common logit"
             )
@@ -251,7 +255,7 @@ class PendingExplanation:
             baseline_ids,
             lambda logits: logits[:, logit],
         )
-        return cls(example, tokenizer, encoding, explained, path)
+        return cls(example, tokenizer, encoding, explained, path, features[0].is_truncated)
 
     def finish(self, attributions: Attributions, steps: int) -> Explanation:
         """Return the attributions by word: those of its tokens add up."""
@@ -275,6 +279,7 @@ class PendingExplanation:
             baseline_output=attributions.baseline_output,
             convergence_gap=attributions.convergence_gap,
             steps=steps,
+            truncated=self.truncated,
             words=tuple(words),
         )
 

@@ -11,7 +11,9 @@ _MAX_CLASSES = 25
 _MAX_ROWS = 100
 _MAX_NAME = 24
 _CELL, _CHARACTER = 34, 6.6  # in units of the picture
-_DARK = 0.55  # share from which a number is written in the color of the page
+_OPACITY = (
+    0.5  # of the strongest cell: numbers in the color of text have a contrast of 4.5 on it, in light and dark
+)
 
 
 def class_scores_section(breakdown: Breakdown) -> str:
@@ -69,15 +71,17 @@ def confusion_matrix_svg(matrix: Sequence[Sequence[int]], names: Sequence[str]) 
         for j, count in enumerate(row):
             share = count / total if total else 0.0
             x = left + j * _CELL
+            opacity = 0.06 + (_OPACITY - 0.06) * share
             title = f"{names[i]} predicted as {names[j]}: {count:,} of {total:,}"
             parts.append(
                 f'<g><title>{escape(title)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{_CELL - 2}" '
-                f'height="{_CELL - 2}" rx="3" fill="var(--accent, #3b6fb6)" fill-opacity="{0.06 + 0.94 * share:.3f}"/>'
+                f'height="{_CELL - 2}" rx="3" fill="var(--accent, #3b6fb6)" fill-opacity="{opacity:.3f}"/>'
             )
             if count:
-                color = "var(--card, #ffffff)" if share > _DARK else "var(--ink, #1d1f24)"
                 text = f"{count}" if count < 10_000 else f"{count / 1000:.0f}k"
-                parts.append(_text(text, x + _CELL / 2 - 1, y + _CELL / 2 + 3, "middle", color=color))
+                parts.append(
+                    _text(text, x + _CELL / 2 - 1, y + _CELL / 2 + 3, "middle", color="var(--ink, #1d1f24)")
+                )
             parts.append("</g>")
     width, height = left + size + 0.55 * left, top + size + 4
     return (

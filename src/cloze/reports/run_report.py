@@ -1,6 +1,7 @@
 """HTML report of a run: scores, curves, settings, machine and versions."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -91,9 +92,13 @@ def _render(run: Path, rows: Rows) -> str:
         values = [
             (metric_label(name), format_value(value))
             for name, value in scores.items()
-            if not isinstance(value, dict)
+            if not isinstance(value, dict) and name != "collapse"
         ]
-        body.insert(0, section("Scores", key_value_table("", values)))
+        warning = ""
+        if "collapse" in scores:
+            what = f"The model learned nothing: {scores['collapse']}."
+            warning = f'<p class="note warning">{escape(what)}</p>\n'
+        body.insert(0, section("Scores", warning, key_value_table("", values)))
         if (breakdown := Breakdown.from_dict(scores)) is not None:
             body.insert(1, class_scores_section(breakdown))
     note = f"Defaults included; <code>--config {RUN_CONFIG}</code> repeats the run."
