@@ -112,7 +112,7 @@ def test_an_accepted_text_without_spans_has_no_entities(write: Write) -> None:
 PRODIGY = [
     {"text": "fine", "label": "GOOD", "answer": "accept"},
     {"text": "bad", "label": "GOOD", "answer": "reject"},
-    {"text": "grey", "label": "BAD", "answer": "ignore"},
+    {"text": "gray", "label": "BAD", "answer": "ignore"},
 ]
 
 
@@ -132,7 +132,7 @@ def test_rejected_labels_are_not_learned(write: Write, tmp_path: Path, form: str
     assert [example.text for example in Classification().examples(path, labeled=False)] == [
         "fine",
         "bad",
-        "grey",
+        "gray",
     ]
 
 
@@ -140,7 +140,7 @@ def test_a_column_called_answer_may_have_the_labels(write: Write) -> None:
     assert labels(write(PRODIGY), Classification(label_column="answer")) == [
         ("fine", "accept"),
         ("bad", "reject"),
-        ("grey", "ignore"),
+        ("gray", "ignore"),
     ]
 
 
