@@ -35,28 +35,28 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Settings:
     """The base of dataclasses whose settings a task or a model's size has other defaults for: knows which are given."""
 
-    __slots__ = ("_given",)
-    _given: frozenset[str]
+    __slots__ = ("_explicit",)
+    _explicit: frozenset[str]
 
     def __new__(cls, *_: object, **values: object) -> Self:
         """Record the names of the settings."""
         settings = super().__new__(cls)
-        object.__setattr__(settings, "_given", frozenset(values))
+        object.__setattr__(settings, "_explicit", frozenset(values))
         return settings
 
-    def given(self) -> dict[str, Any]:
+    def explicit(self) -> dict[str, Any]:
         """Return the settings that were given, as nested dictionaries.
 
         After `dataclasses.replace`, which gives all, those that differ from the default.
         """
-        own = dataclasses.fields(typing.cast(Any, self))
-        names = self._given if len(self._given) < len(own) else frozenset[str]()
+        all_fields = dataclasses.fields(typing.cast(Any, self))
+        names = self._explicit if len(self._explicit) < len(all_fields) else frozenset[str]()
         table: dict[str, Any] = {}
         for name, value in to_dict(self).items():
-            field = next(field for field in own if field.name == name)
+            field = next(field for field in all_fields if field.name == name)
             setting = getattr(self, name)
             if name in names or _is_required(field) or setting != _default_of(field):
-                table[name] = setting.given() if isinstance(setting, Settings) else value
+                table[name] = setting.explicit() if isinstance(setting, Settings) else value
         return table
 
 
@@ -283,7 +283,7 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in settings.items():
         *sections, last = key.split(".")
-        inner: dict[str, Any] = {last: value.given() if isinstance(value, Settings) else value}
+        inner: dict[str, Any] = {last: value.explicit() if isinstance(value, Settings) else value}
         for section in reversed(sections):
             inner = {section: inner}
         if value is not None:

@@ -104,11 +104,11 @@ def refuse_other_program(directory: Path) -> None:
             what, where=directory, remedy=f"Give one of them, as in {directory / checkpoints[-1]}"
         )
     for kind in _KINDS:
-        found = [path.name for pattern in kind.files for path in sorted(directory.glob(pattern))]
-        if found:
-            remedy = kind.remedy.format(file=found[0], model_class=_model_class(directory))
+        files = [path.name for pattern in kind.files for path in sorted(directory.glob(pattern))]
+        if files:
+            remedy = kind.remedy.format(file=files[0], model_class=_model_class(directory))
             raise InputError(
-                f"{kind.what} ({found[0]}), which cloze does not read", where=directory, remedy=remedy
+                f"{kind.what} ({files[0]}), which cloze does not read", where=directory, remedy=remedy
             )
 
 

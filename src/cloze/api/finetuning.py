@@ -148,12 +148,12 @@ def finetune(
     shown = resolve_progress(progress)
     if resume and is_run(run):
         name = task if isinstance(task, str) else task.name
-        given = {key: value for key, value in table.items() if key not in is_data}
+        changes = {key: value for key, value in table.items() if key not in is_data}
         if isinstance(task, Task):  # the run knows labels and others that this one lacks
-            own = configuration.differences(task, type(task)())
-            given[name] = configuration.nest({key: value for key, (value, _) in own.items()})
-            configuration.merge_dicts(given, {name: keywords.get(name, {})})
-        change_finetuning(run, name, given, keywords)
+            different = configuration.differences(task, type(task)())
+            changes[name] = configuration.nest({key: value for key, (value, _) in different.items()})
+            configuration.merge_dicts(changes, {name: keywords.get(name, {})})
+        change_finetuning(run, name, changes, keywords)
         _check_data(run, is_data)
         report = resume_finetuning(run, name, workers=workers, callbacks=callbacks, progress=shown)
     else:

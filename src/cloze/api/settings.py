@@ -33,7 +33,7 @@ def read_settings(config: object, kind: type, folder: str = "") -> dict[str, Any
         return configuration.read_dict(find_recipe(str(config), folder, where="config"))
     check_type(config, kind, "config", remedy=f"Give a cloze.{kind.__name__}, a TOML file or a recipe")
     assert isinstance(config, configuration.Settings)
-    return config.given()
+    return config.explicit()
 
 
 def finetuning_settings(
@@ -57,8 +57,8 @@ def finetuning_settings(
     if isinstance(task, Task):
         table[task.name] = configuration.to_dict(task)
     configuration.merge_dicts(table, keywords)
-    given = table if isinstance(config, FinetuneConfig) else keywords
-    check_closed_form(task_class.name, configuration.differences(given, {}).keys())
+    explicit = table if isinstance(config, FinetuneConfig) else keywords
+    check_closed_form(task_class.name, configuration.differences(explicit, {}).keys())
     return table, keywords
 
 

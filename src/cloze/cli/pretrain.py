@@ -80,11 +80,11 @@ def run(
         "seed": seed,
     }
     overrides = [*settings, *configuration.to_overrides(by_flag)]
-    given = configuration.read_dict(overrides=overrides)
+    explicit = configuration.read_dict(overrides=overrides)
     recipe = options.find_recipe(config)
-    if "init" in given:
+    if "init" in explicit:
         options.refuse_together("--init", {"--model": model is not None})
-    table = overlay_settings(configuration.read_dict(recipe), given)
+    table = overlay_settings(configuration.read_dict(recipe), explicit)
     resumed = None
     if resume:
         others = {"--print-config": print_config, "--dry-run": dry_run, "--overwrite": overwrite}
@@ -97,7 +97,7 @@ def run(
         if config is None and "init" in table:
             recipe = options.find_recipe("adapt")
             flags.progress.note("settings: the recipe adapt, for --init; --config chooses others")
-            table = overlay_settings(configuration.read_dict(recipe), given)
+            table = overlay_settings(configuration.read_dict(recipe), explicit)
         placeholders = {"data": "", "steps": 1} if print_config else {}
         if "budget_seconds" in table:
             placeholders.pop("steps", None)

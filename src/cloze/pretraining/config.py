@@ -258,7 +258,7 @@ class PretrainConfig(Settings):
             raise ValueError("pairs.next_sentence: google_instances are always pairs")
 
 
-def overlay_settings(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def overlay_settings(table: Mapping[str, Any], explicit: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a recipe, TOML file or config object with others over them.
 
     A size replaces the sizes of layers below it, and steps a budget or the reverse.
@@ -269,20 +269,20 @@ def overlay_settings(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     merged: dict[str, Any] = {}
     merge_dicts(merged, table)
     for name, other in (("steps", "budget_seconds"), ("budget_seconds", "steps")):
-        if name in given and other not in given:
+        if name in explicit and other not in explicit:
             merged.pop(other, None)
-    own, model = (source.get("model") for source in (table, given))
-    own, model = (settings if isinstance(settings, Mapping) else {} for settings in (own, model))
-    if "size" in model and own:
-        merged["model"] = {name: value for name, value in own.items() if name not in SIZE_FIELDS}
-    merge_dicts(merged, given)
+    encoder, model = (source.get("model") for source in (table, explicit))
+    encoder, model = (settings if isinstance(settings, Mapping) else {} for settings in (encoder, model))
+    if "size" in model and encoder:
+        merged["model"] = {name: value for name, value in encoder.items() if name not in SIZE_FIELDS}
+    merge_dicts(merged, explicit)
     if "init" in merged:
         fixed = {name for name in model if f"model.{name}" not in MODEL_OVERRIDES_WITH_INIT}
         if "init" in table and "data_sha256" not in table:  # run.toml has the encoder of the checkpoint
             defaults = to_dict(ModelConfig())  # which --print-config prints
             fixed |= {
                 name
-                for name, value in own.items()
+                for name, value in encoder.items()
                 if f"model.{name}" not in MODEL_OVERRIDES_WITH_INIT and value != defaults.get(name)
             }
         if fixed:

@@ -116,13 +116,13 @@ def resume_pretraining(
         return _resume(config, run, context, callbacks, progress if context.is_rank_zero else SILENT)
 
 
-def change_pretraining(run: Path, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def change_pretraining(run: Path, settings: Mapping[str, Any], explicit: Mapping[str, Any]) -> None:
     """Change the settings of a run to resume that may change, and refuse others that differ.
 
     Args:
         run: the run.
         settings: all that are given, also in a TOML file.
-        given: settings of `--set` or keywords, which may change a setting.
+        explicit: settings of `--set` or keywords, which may change a setting.
 
     Raises:
         InputError: other settings differ; the message names them.
@@ -146,7 +146,7 @@ def change_pretraining(run: Path, settings: Mapping[str, Any], given: Mapping[st
             for name, pair in changes.items()
             if not name.startswith("model.") or name in MODEL_OVERRIDES_WITH_INIT
         }
-    if changed_settings := settings_to_change(run, changes, given):
+    if changed_settings := settings_to_change(run, changes, explicit):
         table = configuration.read_toml(file)
         configuration.merge_dicts(table, changed_settings)
         change_settings(

@@ -256,19 +256,19 @@ def _with_fitting_length(config: FinetuneConfig) -> FinetuneConfig:
     return replace(config, max_seq_length=positions)
 
 
-def check_closed_form(task: str, given: Container[str]) -> None:
+def check_closed_form(task: str, explicit: Container[str]) -> None:
     """Refuse settings of training for a task whose head is fitted in closed form.
 
     Args:
         task: name of the task.
-        given: dotted keys of the settings that are given.
+        explicit: dotted keys of the settings that are given.
 
     Raises:
         InputError: one is given.
     """
     if find_task(task).has_closed_form:
         for name in GRID_SETTINGS:
-            if name in given:
+            if name in explicit:
                 what = f"is fitted in closed form and does not use {name}"
                 raise InputError(what, where=task, remedy="Leave it out")
 

@@ -172,7 +172,7 @@ def resume_finetuning(
 
 
 def change_finetuning(
-    run: Path, task_name: str, settings: Mapping[str, Any], given: Mapping[str, Any]
+    run: Path, task_name: str, settings: Mapping[str, Any], explicit: Mapping[str, Any]
 ) -> None:
     """Change the settings of a run to resume that may change, and refuse others that differ.
 
@@ -180,7 +180,7 @@ def change_finetuning(
         run: the run.
         task_name: name of the task.
         settings: all that are given, also in a TOML file.
-        given: settings of `--set` or keywords, which may change a setting of a single run.
+        explicit: settings of `--set` or keywords, which may change a setting of a single run.
 
     Raises:
         InputError: other settings differ; the message names them.
@@ -197,7 +197,7 @@ def change_finetuning(
     changes = configuration.differences(saved, new) | {
         f"{task_name}.{name}": pair for name, pair in of_task.items()
     }
-    if changed := settings_to_change(run, changes, {} if saved.has_trials else given):
+    if changed := settings_to_change(run, changes, {} if saved.has_trials else explicit):
         table = read_toml(file)
         configuration.merge_dicts(table, changed)
         change_settings(run, to_toml(*finetuning_from_dict(task_name, table, where="settings")))

@@ -15,8 +15,8 @@ Identity = Mapping[str, str]
 
 def identity_of(values: Mapping[str, Any]) -> Identity:
     """Return the id and the texts of a row that are not empty, without white space."""
-    found = {name: "".join(str(values[name]).split()) for name in IDENTITY if values.get(name) is not None}
-    return {name: text for name, text in found.items() if text}
+    texts = {name: "".join(str(values[name]).split()) for name in IDENTITY if values.get(name) is not None}
+    return {name: text for name, text in texts.items() if text}
 
 
 def match_rows(

@@ -171,12 +171,17 @@ def usual_tags(tags: Collection[str]) -> dict[str, str]:
     usual = {tag: tag for tag in tags}
     marked = [tag for tag in tags if tag != "O"]
     for notation in _NOTATIONS:
-        found = {tag: match for tag in marked if (match := notation.fullmatch(tag)) is not None}
-        types = {match["type"] for match in found.values()}
+        matches = {tag: match for tag in marked if (match := notation.fullmatch(tag)) is not None}
+        types = {match["type"] for match in matches.values()}
         has_outside = len(marked) < len(usual) or "O" in types
-        marks = {match["mark"] for match in found.values()}
-        if len(found) == len(marked) and has_outside and marks & {"B", "I"} and not all(map(is_tag, marked)):
-            usual |= {tag: join_tag(match["mark"], match["type"]) for tag, match in found.items()}
+        marks = {match["mark"] for match in matches.values()}
+        if (
+            len(matches) == len(marked)
+            and has_outside
+            and marks & {"B", "I"}
+            and not all(map(is_tag, marked))
+        ):
+            usual |= {tag: join_tag(match["mark"], match["type"]) for tag, match in matches.items()}
             break
     if "O" not in usual and all(map(is_tag, usual.values())):
         usual |= {tag: "O" for tag, name in usual.items() if name.partition("-")[2] == "O"}

@@ -181,19 +181,19 @@ def is_changeable(setting: str) -> bool:
 
 
 def settings_to_change(
-    run: Path, differences: Mapping[str, tuple[object, object]], given: Mapping[str, Any]
+    run: Path, differences: Mapping[str, tuple[object, object]], explicit: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the settings that may and do change in a run to resume, as nested dictionaries.
 
     Args:
         run: the run.
         differences: the value in the run and the new one, by setting.
-        given: settings of `--set` or keywords, which may change a setting.
+        explicit: settings of `--set` or keywords, which may change a setting.
 
     Raises:
         InputError: other settings differ; the message names them.
     """
-    changeable = set(filter(is_changeable, configuration.differences(given, {})))
+    changeable = set(filter(is_changeable, configuration.differences(explicit, {})))
     different = {
         key: pair
         for key, pair in differences.items()
