@@ -147,7 +147,10 @@ export function useAnswer<T>(path: string, body: unknown | null, about?: unknown
       abort.abort();
     };
   }, [wanted]);
-  return { ...state, isBusy: wanted !== null && state.key !== wanted, isEmpty: wanted === null };
+  // what the view shows beside an answer may change without another question
+  const isCurrent = wanted !== null && state.key === wanted;
+  if (isCurrent) state.question.about = about;
+  return { ...state, isBusy: wanted !== null && !isCurrent, isEmpty: wanted === null };
 }
 
 /** A place for an answer: marked as busy while a newer one is computed; under it what copies the request. */

@@ -78,7 +78,8 @@ def make_run(path: Path, *, steps: int = 40) -> Path:
     with (path / "metrics.jsonl").open("w") as stream:
         for step in range(1, steps + 1):
             row = {"kind": "train", "step": step, "masked_lm_loss": 9 - step / 10, "learning_rate": 1e-4}
-            stream.write(json.dumps(row | {"tokens": 4096 * step, "seconds": 1.5 * step}) + "\n")
+            counts = {"tokens": 4096 * step, "seconds": 1.5 * step, "tokens_per_second": 100.0 * step}
+            stream.write(json.dumps(row | counts) + "\n")
             if step % 10 == 0:
                 held_out = {"masked_lm_loss": 9 - step / 12, "masked_lm_unigram_loss": 7.0}
                 stream.write(json.dumps({"kind": "validation", "step": step, **held_out}) + "\n")

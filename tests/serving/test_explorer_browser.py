@@ -29,6 +29,7 @@ from starlette.types import ASGIApp
 
 import cloze
 from cloze.inference.encoder_internals import attention_map
+from cloze.reports.run_report import write_report
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
@@ -530,10 +531,13 @@ def test_entities_and_reasons(opened: Visit) -> None:
     assert not page.get_by_label("Second text").count()  # the model reads single texts
 
 
-def test_curves_grow_with_the_run(opened: Visit, run: Path) -> None:
+def test_curves_grow_with_the_run(opened: Visit, run: Path, tmp_path: Path) -> None:
     before = (run / "metrics.jsonl").read_bytes()
     page = opened.open("training")
     expect(page.locator(".tiles")).to_contain_text("Step40")
+    report = write_report(run, output=tmp_path / "report.html").read_text("utf-8")
+    assert "2,050" in report  # the median, not the last
+    expect(page.locator(".tiles")).to_contain_text("Tokens a second2,050")
     with (run / "metrics.jsonl").open("a") as stream:
         stream.write(json.dumps({"kind": "train", "step": 41, "masked_lm_loss": 4.0}) + "\n")
     expect(page.locator(".tiles")).to_contain_text("Step41")
@@ -678,3 +682,45 @@ def test_the_color_of_a_type_does_not_depend_on_the_text(opened: Visit) -> None:
     assert location != person
     assert answer(["PER"]) == [person]
     assert answer(["LOC"]) == [location]
+
+
+def test_moving_the_empty_line_recolors_the_senses(opened: Visit) -> None:
+    page = opened.open("pairs")
+    sentences = page.get_by_label("Sentences, one a line; an empty line begins another sense")
+    points = page.locator(".plane .sense-0")
+    sentences.fill("the bank of the river\nby the bank\n\na bank in the city")
+    expect(points).to_have_count(2)
+    sentences.fill("the bank of the river\n\nby the bank\na bank in the city")  # the same question
+    expect(points).to_have_count(1)
+
+
+def test_the_numbers_of_a_weight_are_not_shown_beside_another_text(opened: Visit) -> None:
+    page = opened.open("inside")
+    page.get_by_label("Text", exact=True).fill("the man")
+    page.get_by_label("Second text").fill("")
+    expect(page.locator(".pieces .piece")).to_have_count(4)
+    expect(page.locator(".steps")).to_have_count(1)
+    waiting: list[Any] = []
+    page.route("**/explore/row", lambda route: waiting.append(route))
+    page.get_by_label("Text", exact=True).fill("the dog")  # as many tokens
+    expect(page.locator(".pieces")).to_contain_text("dog")
+    expect(page.locator(".steps")).to_have_count(0)
+    page.wait_for_timeout(100)
+    waiting[-1].continue_()
+    expect(page.locator(".steps")).to_have_count(1)
+
+
+def test_another_model_does_not_show_the_answer_of_the_one_before(
+    browser: Any, paths: dict[str, Path]
+) -> None:
+    models = load_models({"one": paths["classifier"], "two": paths["classifier"]}, device="cpu")
+    with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
+        page = visited.open("why")
+        waiting: list[Any] = []
+        page.route("**/explain", lambda route: waiting.append(route))
+        page.get_by_label("Model for: Why this prediction?").select_option("two")
+        expect(page.locator("[aria-busy]")).to_have_count(1)
+        expect(page.locator("table.bars")).to_have_count(0)
+        page.wait_for_timeout(100)
+        waiting[-1].continue_()
+        expect(page.locator("table.bars")).to_have_count(1)

@@ -66,7 +66,7 @@ export function Section(props: {
       </Head>
       <p class="lead">{lead}</p>
       {model ? (
-        <div class="part-body"><Body model={model} /></div>
+        <div class="part-body"><Body key={model} model={model} /></div>
       ) : (
         <p class="missing">{missing} <Command>{command}</Command></p>
       )}

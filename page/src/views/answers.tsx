@@ -70,16 +70,17 @@ function Answers({ model }: { model: string }) {
       <TextField label="Text" kept={context} rows={4} />
       <Examples all={EXAMPLES} choose={(value) => question[1](value, true)} />
       <Answer asked={asked} class="card">
-        {([found], { inputs }) => (
-          <>
-            <Found found={found} context={inputs[0].context} />
-            {scores.error !== undefined && <p class="error" role="alert">{scores.error}</p>}
-            {scores.answer && scores.question.body.context === inputs[0].context && scores.question.body.question === inputs[0].question && (
-              <SpanChart scores={scores.answer} found={found} />
-            )}
-            <Alternatives found={found} />
-          </>
-        )}
+        {([found], { inputs: [{ question, context }] }) => {
+          const isSame = scores.question.body?.context === context && scores.question.body?.question === question;
+          return (
+            <>
+              <Found found={found} context={context} />
+              {isSame && scores.error !== undefined && <p class="error" role="alert">{scores.error}</p>}
+              {isSame && scores.answer && <SpanChart scores={scores.answer} found={found} />}
+              <Alternatives found={found} />
+            </>
+          );
+        }}
       </Answer>
     </>
   );

@@ -152,7 +152,7 @@ function Steps({ text, tokens, cell, choose }: { text: Text; tokens: string[]; c
   return (
     <Answer asked={asked}>
       {(row, body) =>
-        row.weights.length === tokens.length && (
+        body.text === text.text && body.pair === text.pair && (
           <RowSteps row={row} tokens={tokens} cell={{ layer: body.layer, head: body.head, from: body.piece, to: cell.to }} choose={choose} />
         )
       }
