@@ -208,3 +208,33 @@ def test_info_lists_the_abilities_of_each_model(client: TestClient) -> None:
     }
     assert info["limits"]["inputs"] == info["max_client_batch_size"] == 32
     assert info["limits"]["body_bytes"] == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("route", "request_", "where"),
+    [
+        ("/predict", {"inputs": ""}, "inputs"),
+        ("/predict", {"inputs": [["a"], [" \n"]]}, "inputs[1]"),
+        ("/predict", {"model": "matcher", "inputs": ["", "\u200b"]}, "inputs"),
+        ("/explain", {"inputs": " "}, "inputs"),
+        ("/next-sentence", {"inputs": ["a", ""]}, "inputs.1"),
+        ("/answer", {"inputs": {"question": "", "context": "a b"}}, "inputs.QuestionInput.question"),
+        ("/rerank", {"query": " ", "texts": ["a"]}, "query"),
+        ("/explore/inside", {"text": ""}, "text"),
+        ("/explore/layers", {"text": ""}, "text"),
+        ("/explore/span", {"question": "", "context": "a"}, "question"),
+    ],
+)
+def test_empty_texts_have_no_answer(
+    client: TestClient, route: str, request_: dict[str, Any], where: str
+) -> None:
+    response = client.post(route, json=request_)
+    assert response.status_code == 422
+    assert response.json()["error"] == f"{where}: the text is empty. Give a text."
+
+
+def test_where_nothing_is_found_in_an_empty_text_is_said(post: Post) -> None:
+    assert post("/tag", inputs=["", "\n"]) == [[], []]
+    assert post("/likelihood", inputs="") == [{"score": 0.0, "tokens": []}]
+    (answer,) = post("/answer", inputs={"question": "a", "context": ""})
+    assert (answer["answer"], answer["start"]) == ("", None)

@@ -19,7 +19,7 @@ from cloze.serving.routes import (
     as_list,
     estimate_tokens,
     in_one_turn,
-    text_example,
+    text_examples,
 )
 from cloze.serving.schema import (
     EmbeddingOptions,
@@ -34,6 +34,7 @@ from cloze.serving.schema import (
     Texts,
     TextsRequest,
     TruncationOptions,
+    WrittenText,
 )
 from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.serving.windowed_inference import WindowedLogits, WindowedPredictions
@@ -186,7 +187,7 @@ async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher
 class RerankRequest(ModelRequest, TruncationOptions):
     """A query and passages."""
 
-    query: Text
+    query: WrittenText
     texts: Texts
     raw_scores: bool | None = False
     """Return logits instead of probabilities, or of the number of a regression."""
@@ -296,7 +297,7 @@ async def _scores(
     function: Literal["sigmoid", "softmax", "none"] | None = None,
 ) -> list[list[float]]:
     """Return the scores of each text or pair in the order of the model's classes: probabilities, or logits."""
-    examples = [text_example(texts) for texts in inputs]
+    examples = text_examples(inputs)
     if request.truncate is False:
         await batcher.run(lambda: served.check_example_lengths(examples))
     tokens = [estimate_tokens(example.text, example.pair) for example in examples]

@@ -10,9 +10,10 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from cloze.errors import InputError
 from cloze.serving.batcher import Batcher
 from cloze.serving.errors import documented_errors
-from cloze.serving.schema import ModelRequest
+from cloze.serving.schema import ModelRequest, is_empty
 from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
 from cloze.tasks.texts import LabeledText
@@ -133,6 +134,15 @@ def estimate_tokens(*inputs: str | list[int] | None) -> int:
     )
 
 
-def text_example(texts: str | list[str]) -> LabeledText:
-    """Return a text or a pair of texts as an unlabeled example."""
-    return LabeledText(texts) if isinstance(texts, str) else LabeledText(*texts)
+def text_examples(inputs: Sequence[str | list[str]]) -> list[LabeledText]:
+    """Return texts and pairs of texts as unlabeled examples.
+
+    Raises:
+        InputError: an input has no text.
+    """
+    pairs = [as_list(texts) for texts in inputs]
+    for number, texts in enumerate(pairs):
+        if all(map(is_empty, texts)):
+            where = f"inputs[{number}]" if len(pairs) > 1 else "inputs"
+            raise InputError("the text is empty", where=where, remedy="Give a text")
+    return [LabeledText(*texts) for texts in pairs]

@@ -3,14 +3,30 @@
 An unknown key is refused. Keys that clients of other servers always send are accepted where they change nothing.
 """
 
+import unicodedata
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from cloze.serving.limits import MAX_CHARACTERS, MAX_INPUTS
 from cloze.tokenization.tokenizer import TruncationSide
 
 Text: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+
+
+def is_empty(text: str) -> bool:
+    """Return whether a text has no visible character: a model would answer from [CLS] and [SEP] alone."""
+    return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
+
+
+def _check_written(text: str) -> str:
+    if is_empty(text):
+        raise PydanticCustomError("empty_text", "the text is empty. Give a text.")
+    return text
+
+
+WrittenText: TypeAlias = Annotated[Text, AfterValidator(_check_written)]
 Texts: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS)]
 TextOrPair: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=2)]
 # fail_fast: an error for each of a million wrong numbers would take seconds

@@ -10,8 +10,8 @@ from cloze.inference.fill_mask import Candidate
 from cloze.inference.sentence_scorer import TokenScore
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_CANDIDATES, MAX_INPUTS
-from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_example
-from cloze.serving.schema import ModelRequest, StrictModel, Text, TextOrPair, TextsRequest
+from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_examples
+from cloze.serving.schema import ModelRequest, StrictModel, Text, TextOrPair, TextsRequest, WrittenText
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients, WindowedSentenceScores
 from cloze.tasks.multiple_choice import ChoiceQuestion
@@ -58,7 +58,7 @@ async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batche
     return [{"score": result.score, "tokens": result.tokens} for result in scores]
 
 
-Pair = Annotated[list[Text], Field(min_length=2, max_length=2)]
+Pair = Annotated[list[WrittenText], Field(min_length=2, max_length=2)]
 
 
 class NextSentenceRequest(ModelRequest):
@@ -85,7 +85,7 @@ async def tag(served: ServedModel, request: TextsRequest, batcher: Batcher) -> l
 class QuestionInput(StrictModel):
     """A question, and a text of any length that may contain the answer."""
 
-    question: Text
+    question: WrittenText
     context: Text
 
 
@@ -203,7 +203,7 @@ async def explain(
     config: ExplainConfig = ExplainConfig(),  # noqa: B008 (frozen)
 ) -> list[Explanation]:
     """Return each word's contribution to the prediction, by integrated gradients."""
-    examples = [text_example(texts) for texts in as_list(request.inputs)]
+    examples = text_examples(as_list(request.inputs))
     async with batcher.deadline():
         return [await _explain_one(served, example, batcher, config) for example in examples]
 
