@@ -42,9 +42,11 @@ RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glo
 
 
 @pytest.mark.slow
-def test_run_learns_and_its_checkpoint_fills_masks(nano, tmp_path):
+def test_run_learns_and_its_checkpoint_fills_masks(nano, tmp_path, capsys):
     run = tmp_path / "run"
-    measured = pretrain(replace(nano, steps=60), run)
+    measured = pretrain(replace(nano, steps=60), run, progress=Progress())
+    is_above = measured["masked_lm_loss"] > measured["masked_lm_unigram_loss"]
+    assert ("word frequencies" in capsys.readouterr().err) == is_above
     train = rows(run)
     losses = {"masked_lm_loss", "next_sentence_loss"}
     assert losses | {"learning_rate", "gradient_norm", "tokens_per_second"} <= set(train[0])
@@ -119,6 +121,14 @@ def test_init_starts_with_the_checkpoints_weights(pretrained):
     end = rows(first, "validation")[-1]
     start = rows(pretrained("second", steps=4, init=str(first)), "validation")[0]
     assert start["masked_lm_loss"] == pytest.approx(end["masked_lm_loss"], abs=0.2)
+
+
+def test_a_loss_above_that_of_word_frequencies_is_warned_of(nano, tmp_path, capsys):
+    evaluation = replace(nano.evaluation, times=1)
+    measured = pretrain(replace(nano, steps=1, evaluation=evaluation), tmp_path / "run", progress=Progress())
+    loss, frequencies = measured["masked_lm_loss"], measured["masked_lm_unigram_loss"]
+    what = f"masked LM loss {loss:.3f} is above {frequencies:.3f}, that of word frequencies alone"
+    assert capsys.readouterr().err.count(f"{what}. Train longer, or with a higher optimizer") == 1
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A pre-training run from its settings to its last checkpoint."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -97,7 +98,7 @@ def pretrain(
             config = replace(config, model=config.model.with_architecture(model.config))
         build = objective_builder(config, data, run, progress)
         metrics = _training_run(config, data, run, callbacks, progress).start(model, build)
-        context.run_on_rank_zero(lambda: _note_change(run, progress))
+        context.run_on_rank_zero(lambda: _note_losses(run, progress))
         return metrics
 
 
@@ -178,14 +179,24 @@ def _resume(
     config = replace(config, data_sha256=data.fingerprint)
     build = objective_builder(config, data, run, progress)
     metrics = _training_run(config, data, run, callbacks, progress).resume(load, build)
-    context.run_on_rank_zero(lambda: _note_change(run, progress))
+    context.run_on_rank_zero(lambda: _note_losses(run, progress))
     return metrics
 
 
-def _note_change(run: Path, progress: Progress) -> None:
-    """Print the change of the held-out losses since the evaluation before the first step, if there was one."""
+def _note_losses(run: Path, progress: Progress) -> None:
+    """Warn of a held-out loss above that of token frequencies; print its change since before the first step.
+
+    `PretrainingData` counts the tokens of the training documents once, and each evaluation takes the loss of these
+    frequencies on its own masked tokens.
+    """
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
     first, last = evaluations[0], evaluations[-1]
+    loss, frequencies = last["masked_lm_loss"], last.get("masked_lm_unigram_loss", math.inf)
+    best = min(evaluations, key=lambda row: row["loss"])
+    if loss > frequencies:
+        rate = "higher" if best is last else "lower"
+        what = f"the masked LM loss {loss:.3f} is above {frequencies:.3f}, that of word frequencies alone"
+        progress.note(f"warning: {what}. Train longer, or with a {rate} optimizer.learning_rate")
     if first["step"]:
         return
     for name, text in {
@@ -196,7 +207,6 @@ def _note_change(run: Path, progress: Progress) -> None:
             verb = "fell" if last[name] < first[name] else "rose"
             change = f"{abs(last[name] - first[name]):.3f}, from {first[name]:.3f} to {last[name]:.3f}"
             progress.note(f"the held-out loss on {text} {verb} by {change}")
-    best = min(evaluations, key=lambda row: row["loss"])
     if best is not last:
         progress.note(f"the best checkpoint is that of step {best['step']:,}: {best['masked_lm_loss']:.3f}")
 
