@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from itertools import count
@@ -13,14 +14,16 @@ import torch
 from families import REVIEWS
 from torch import nn
 
+import cloze
 from cloze import artifacts, file_io
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import batch_by_length, held_out_mask, shuffled_indices
 from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
-from cloze.tasks.data import load_data
+from cloze.tasks.custom import Classification
+from cloze.tasks.data import load_data, read_examples
 from cloze.tasks.finetune import finetune, resume_finetuning, validate
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
@@ -322,3 +325,41 @@ def test_epoch_orders_are_reproducible_and_batches_complete():
     lengths = [3, 9, 9, 4, 30, 1]
     batches = [list(batch) for batch in batch_by_length(lengths, 18)]
     assert batches == [[4], [1, 2], [3, 0, 5]]
+
+
+COLUMNS = "classification.text_column=review classification.label_column=liked"
+
+
+@pytest.mark.slow
+def test_scores_on_the_training_data_are_warned_of(configure, reviews, tmp_path):
+    copied = tmp_path / "other-name.tsv"
+    shutil.copyfile(reviews, copied)
+    lines = reviews.read_text().splitlines(keepends=True)
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("".join(lines[:1] + lines[40:]))
+    finetune(*configure("classification", reviews, f"epochs=1 {COLUMNS}"), tmp_path / "alone")
+    finetune(*configure("classification", reviews, f"epochs=1 {COLUMNS}", dev=dev), tmp_path / "scored")
+    for run, besides in (("alone", ", all but the rows that its run held out"), ("scored", "")):
+        with pytest.warns(
+            DataWarning, match=f"{copied}: the model learned from these data{besides}: the scores"
+        ):
+            cloze.evaluate(tmp_path / run, copied)
+        cloze.evaluate(tmp_path / run, dev)
+
+
+def test_classes_without_training_examples_are_warned_of(reviews, tmp_path):
+    task = Classification(text_column="review", label_column="liked", labels=("no", "yes", "so-so"))
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("review\tliked\nthe film was good\tyes\nthe film was so\tso-so\nthe book was so\tso-so\n")
+    with pytest.warns(
+        DataWarning, match=r"dev.tsv: no training example has 'so-so' \(2 examples\) of the data"
+    ):
+        read_examples(task, reviews, dev)
+
+
+def test_data_of_one_text_say_why_nothing_is_left(tmp_path):
+    data = tmp_path / "one.tsv"
+    data.write_text("text\tlabel\n" + "the film\tyes\nthe film\tno\n" * 9)
+    told = "no training examples are left: all 18 are of one text, document or query, and those of one are trained on"
+    with pytest.raises(InputError, match=told):
+        read_examples(Classification(), data, None)

@@ -28,7 +28,7 @@ from cloze.tasks.answer_rows import (
 )
 from cloze.tasks.baselines import ALL, BaselineScores, score_baselines
 from cloze.tasks.config import FinetuneConfig, load_finetuning, with_settings
-from cloze.tasks.data import find_files, find_split_file, read_examples
+from cloze.tasks.data import find_files, find_split_file, read_examples, warn_of_training_data
 from cloze.tasks.finetune import change_finetuning, finetune_with_report, resume_finetuning
 from cloze.tasks.hyperparameter_search import scores_of_report
 from cloze.tasks.memory import as_file
@@ -222,6 +222,8 @@ def evaluate(
     if errors is not None:
         check_has_wrong_answers(configured)
     configured, source = _source(configured, data, "data", "dev")
+    if predictor.directory is not None:
+        warn_of_training_data(predictor.directory, source)
     evaluation = replace(predictor, task=configured).evaluate(
         configured.examples(source), progress=resolve_progress(progress)
     )

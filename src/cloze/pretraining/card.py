@@ -5,7 +5,7 @@ from cloze.markdown import code_span
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, PretrainingData, steps_per_phase
-from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, describe_commit
+from cloze.training.model_card import LEARNED_FROM, BaseModel, CardInfo, DatasetReference, describe_commit
 
 _FINETUNE = "cloze finetune classification -m DIR -d DATA -o RUN"
 
@@ -24,7 +24,7 @@ def build_card_info(config: PretrainConfig, data: PretrainingData) -> CardInfo:
     longest = max(phase.max_seq_length for phase, count in zip(config.phases, steps, strict=True) if count)
     references = [
         DatasetReference(
-            role="learned from",
+            role=LEARNED_FROM,
             name=config.data,
             extent=f"{len(data.train):,} documents; {data.num_held_out:,} more held out",
             sha256=data.fingerprint,

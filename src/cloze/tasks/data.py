@@ -6,12 +6,15 @@ import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from cloze.data.files import file_sha256
+from cloze.artifacts import CARD_FILE
+from cloze.data.files import STDIN, file_sha256
 from cloze.errors import DataWarning, InputError
+from cloze.memory_file import place_of
 from cloze.progress import Progress
-from cloze.remote_files import PathOrUrl, is_directory, is_file, join_path, to_path_or_url
+from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
 from cloze.tables import format_count
 from cloze.tasks.batches import held_out_mask, sample_indices, stratified_mask
 from cloze.tasks.config import DEV_FRACTION, FinetuneConfig
@@ -19,6 +22,7 @@ from cloze.tasks.features import count_losses, featurize
 from cloze.tasks.labels import describe_classes
 from cloze.tasks.task import AnyTask, Split
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.training.model_card import LEARNED_FROM, SCORED_ON
 
 Features: TypeAlias = list[list[Any]]
 """The features of each example."""
@@ -109,6 +113,36 @@ def resolve_files(task: AnyTask, config: FinetuneConfig) -> tuple[FinetuneConfig
     return replace(config, train=train, dev=dev, data_sha256=digest), hashes
 
 
+def warn_of_training_data(checkpoint: Path, data: PathOrUrl) -> None:
+    """Warn if a model learned from a file, under any name: its card has the SHA-256 of each file that it read.
+
+    A URL is not read for this.
+    """
+    card = checkpoint / CARD_FILE
+    if not card.is_file() or is_url(data) or str(data) == STDIN:
+        return
+    lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
+    learned = [line for line in lines if line.startswith(f"| {LEARNED_FROM} |")]
+    if not learned or not any(file_sha256(data) in line for line in learned):
+        return
+    is_held_out = not any(line.startswith(f"| {SCORED_ON} |") for line in lines)
+    besides = ", all but the rows that its run held out" if is_held_out else ""
+    what = f"the model learned from these data{besides}: the scores do not tell how it does on others"
+    warnings.warn(DataWarning(f"{place_of(data)}: {what}. Give data that it has not seen"), stacklevel=2)
+
+
+def _warn_of_untrained_classes(
+    task: AnyTask, train: Sequence[Any], dev: Sequence[Any], where: PathOrUrl
+) -> None:
+    """Warn of classes that the dev examples have and no training example has."""
+    trained = task.count_classes(train)
+    counts = {name: count for name, count in task.count_classes(dev).items() if count and not trained[name]}
+    if counts:
+        names = ", ".join(f"{name!r} ({format_count(count, 'example')})" for name, count in counts.items())
+        what = f"no training example has {names} of the data to score on, which cannot be learned"
+        warnings.warn(DataWarning(f"{place_of(where)}: {what}. Label more, or leave them out"), stacklevel=2)
+
+
 def load_data(
     task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
 ) -> tuple[AnyTask, LabeledData]:
@@ -192,6 +226,7 @@ def read_examples(
     if dev_file is not None:
         dev = list(task.examples(dev_file))
         task.check_scorable(dev)
+        _warn_of_untrained_classes(task, train, dev, dev_file)
         return task, train, dev
     split_groups = [task.split_group(example) for example in train]
     groups = [number if group is None else group for number, group in enumerate(split_groups)]
@@ -207,8 +242,14 @@ def read_examples(
     train = [example for example, group in zip(train, groups, strict=True) if not is_dev[group]]
     if not train:
         remedy = "Give more examples, of more than one document or query, or a file with --dev"
-        raise InputError("no training examples are left", where=train_file, remedy=remedy)
+        what = "no training examples are left"
+        if len(strata) < len(dev):
+            texts = "text, document or query"
+            distinct = f"one {texts}" if len(strata) == 1 else f"{len(strata):,} texts, documents or queries"
+            what = f"{what}: all {len(dev):,} are of {distinct}, and those of one are trained on or held out together"
+        raise InputError(what, where=train_file, remedy=remedy)
     task.check_scorable(dev)
+    _warn_of_untrained_classes(task, train, dev, train_file)
     return task, train, dev
 
 

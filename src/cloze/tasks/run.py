@@ -32,7 +32,15 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig, TrainingConfig
 from cloze.training.distributed import DistributedContext
-from cloze.training.model_card import UNKNOWN_LICENSE, BaseModel, CardInfo, DatasetReference, describe_commit
+from cloze.training.model_card import (
+    LEARNED_FROM,
+    SCORED_ON,
+    UNKNOWN_LICENSE,
+    BaseModel,
+    CardInfo,
+    DatasetReference,
+    describe_commit,
+)
 from cloze.training.precision import Precision, finetuning_precision
 from cloze.training.run import TrainingRun
 
@@ -391,12 +399,12 @@ def _build_card_info(prepared: PreparedData, config: FinetuneConfig) -> CardInfo
         sha256 = prepared.file_hashes[name]
         return DatasetReference(role=role, name=name, extent=f"{num_examples:,} examples", sha256=sha256)
 
-    references = [reference("learned from", config.train, len(data.train))]
+    references = [reference(LEARNED_FROM, config.train, len(data.train))]
     if config.dev is None:
         measured_on = f"{len(data.dev):,} examples held out of {code_span(config.train)}"
     else:
         measured_on = f"the {len(data.dev):,} examples of {code_span(config.dev)}"
-        references.append(reference("scored on", config.dev, len(data.dev)))
+        references.append(reference(SCORED_ON, config.dev, len(data.dev)))
     if config.distillation.unlabeled is not None:
         references.append(reference("unlabeled", config.distillation.unlabeled, len(data.unlabeled)))
     return CardInfo(

@@ -57,6 +57,10 @@ def _read_fields(checkpoint: Path) -> dict[str, str]:
     return fields | ({"license": license} if _LICENSE.fullmatch(license) else {})
 
 
+LEARNED_FROM, SCORED_ON = "learned from", "scored on"
+"""What a run did with its data, in the table of the card."""
+
+
 @dataclass(frozen=True, slots=True)
 class BaseModel:
     """The model that another is made from, and the license that its card names, if it does."""
@@ -86,7 +90,7 @@ class DatasetReference:
     """Data that a model was trained or evaluated on."""
 
     role: str
-    """For example "learned from"."""
+    """For example `LEARNED_FROM`."""
     name: str
     extent: str
     """For example "1,200 examples"."""
