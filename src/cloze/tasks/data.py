@@ -123,7 +123,7 @@ def warn_of_training_data(checkpoint: Path, data: PathOrUrl) -> None:
         return
     lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
     learned = [line for line in lines if line.startswith(f"| {LEARNED_FROM} |")]
-    if not learned or not any(file_sha256(data) in line for line in learned):
+    if not learned or not any(file_sha256(_as_text(data)) in line for line in learned):
         return
     is_held_out = not any(line.startswith(f"| {SCORED_ON} |") for line in lines)
     besides = ", all but the rows that its run held out" if is_held_out else ""
