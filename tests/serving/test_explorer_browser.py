@@ -29,6 +29,7 @@ from starlette.types import ASGIApp
 
 import cloze
 from cloze.inference.encoder_internals import attention_map
+from cloze.metrics.breakdown import class_breakdown
 from cloze.reports.run_report import write_report
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
@@ -724,3 +725,63 @@ def test_another_model_does_not_show_the_answer_of_the_one_before(
         page.wait_for_timeout(100)
         waiting[-1].continue_()
         expect(page.locator("table.bars")).to_have_count(1)
+
+
+CONTRASTS = """() => {
+  const pixel = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const read = (color) => {
+    pixel.clearRect(0, 0, 1, 1);
+    pixel.fillStyle = color;
+    pixel.fillRect(0, 0, 1, 1);
+    return [...pixel.getImageData(0, 0, 1, 1).data].map((value) => value / 255);
+  };
+  const mix = (top, under) => under.map((value, i) => top[3] * top[i] + (1 - top[3]) * value);
+  const backgroundOf = (element) => {
+    if (!element) return [1, 1, 1];
+    return mix(read(getComputedStyle(element).backgroundColor), backgroundOf(element.parentElement));
+  };
+  const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const luminance = (color) => [0.2126, 0.7152, 0.0722].reduce((sum, share, i) => sum + share * linear(color[i]), 0);
+  const found = [];
+  const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    const style = getComputedStyle(element);
+    const { width, x } = element.getBoundingClientRect();
+    const isSeen = texts.currentNode.data.trim() && width && x > -500 && !/^rgba.* 0\\)$/.test(style.color);
+    if (!isSeen || element.closest("script, style, title")) continue;
+    const picture = element.closest("svg");
+    let under = backgroundOf(picture ? picture.parentElement : element);
+    const shapes = ":scope > title ~ rect:not([class]), :scope > .sense";
+    const shape = picture && element.parentElement.querySelector(shapes);
+    if (shape) {
+      const { fill, fillOpacity } = getComputedStyle(shape);
+      const color = read(fill);
+      under = mix([...color.slice(0, 3), color[3] * fillOpacity], under);
+    }
+    const values = [mix(read(picture ? style.fill : style.color), under), under].map(luminance);
+    found.push([(Math.max(...values) + 0.05) / (Math.min(...values) + 0.05), texts.currentNode.data.trim()]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("screen", ["light", "dark"])
+def test_all_text_has_a_contrast_of_4_5(
+    browser: Any, address: str, run: Path, tmp_path: Path, screen: str
+) -> None:
+    gold, predicted = ["a", "b", "c"] * 30, ["a", "b", "c"] * 20 + ["b", "b", "c"] * 10
+    scores = class_breakdown(gold, predicted, ["a", "b", "c"]).to_dict()
+    copied = Path(shutil.copytree(run, tmp_path / "run"))
+    (copied / "scores.json").write_text(json.dumps({"accuracy": 0.9, **scores}))
+    report = write_report(copied)
+    with visit(browser, address, **SCREENS[screen]) as visited:
+        for view in SHOWS:
+            low = [each for each in visited.open(view).evaluate(CONTRASTS) if each[0] < 4.5]
+            assert low == [], view
+    page = browser.new_page(**SCREENS[screen])
+    page.goto(report.as_uri())
+    contrasts = page.evaluate(CONTRASTS)
+    page.close()
+    assert {"20", "10", "30"} <= {text for _, text in contrasts}
+    assert [each for each in contrasts if each[0] < 4.5] == []
