@@ -212,7 +212,7 @@ def test_appending_equals_building_from_both(tmp_path, vocabulary, reading):
     one = build_dataset([first], vocabulary, tmp_path / "data", config)
     before = read_all_files(tmp_path / "data")
     held_out_before = splits(tmp_path / "data")[1]
-    two = build_dataset([second], None, tmp_path / "data", config, append=True)
+    two = build_dataset([second], None, tmp_path / "data", BuildConfig(reading=reading), append=True)
     assert rows(tmp_path / "data") == rows(tmp_path / "both")
     assert splits(tmp_path / "data") == splits(tmp_path / "both")
     assert [row for row in splits(tmp_path / "data")[1] if row in held_out_before] == held_out_before
@@ -337,6 +337,8 @@ def test_tasks_are_merged(tmp_path, vocabulary, append):
     for name in ("alone", "data"):
         if append:
             build_dataset([write(tmp_path / "old", document(3))], vocabulary, tmp_path / name, config)
+    if append:  # the data set keeps its share
+        config = BuildConfig(reading=reading)
     build_dataset([text], vocabulary, tmp_path / "alone", config, append=append)
     for number in (3, 1):
         build_array_task(

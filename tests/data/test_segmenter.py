@@ -39,7 +39,8 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     def make(name: str, *, function: str | None = "cut", **settings: object) -> Dataset:
         reading = ReadingConfig(text_format="sentences", part_characters=100)
         segmenter = None if function is None else f"{module}:{function}"
-        config = BuildConfig(reading=reading, segmenter=segmenter, validation_fraction=0.1)
+        fraction = None if settings.get("append") else 0.1
+        config = BuildConfig(reading=reading, segmenter=segmenter, validation_fraction=fraction)
         build_dataset([text], tmp_path / "vocabulary", tmp_path / name, config, **settings)
         return Dataset.open(tmp_path / name)
 
