@@ -405,19 +405,6 @@ def test_the_bar_of_a_budget_that_ended_counts_the_steps_that_ran(tmp_path, caps
     assert f"training: {ran}/5,000 steps" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("budget", "warned"), [(Budget(seconds=1.5), True), (Budget(6), False)])
-def test_long_evaluations_of_a_timed_run_are_warned_of(tmp_path, capsys, budget, warned):
-    clock = TickingClock()
-
-    class SlowEvaluation(LineObjective):
-        def evaluate(self) -> Iterator[MetricSums]:
-            clock.seconds += 0.25
-            yield from super().evaluate()
-
-    _train(tmp_path, SlowEvaluation(), budget=budget, progress=Progress(clock=clock))
-    assert capsys.readouterr().err.count("warning: 3 evaluations like this one take") == warned
-
-
 def test_the_bar_says_when_the_model_is_evaluated(tmp_path):
     shown = []
 

@@ -70,6 +70,11 @@ class PretrainingObjective(Objective):
         logits: PreTrainingLogits = self.model(batch, batch.masked_lm_positions)
         return logits
 
+    @property
+    def num_evaluation_batches(self) -> int:
+        """The held-out batches."""
+        return len(self.held_out) + len(self.old_held_out)
+
     def evaluate(self) -> Iterator[MetricSums]:
         """Yield losses, accuracies and the unigram loss of held-out batches."""
         for held_out in self.held_out:

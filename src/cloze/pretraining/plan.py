@@ -27,7 +27,8 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
     device = data.context.device
     available = available_memory(device)
     model = initial_model(config, data.tokenizer, progress).to(device)
-    objective, batches = objective_builder(config, data, Path(), progress)(model)
+    objective, build_batches = objective_builder(config, data, Path(), progress)(model)
+    batches = build_batches()
     ends = accumulate(phase.fraction for phase in config.phases)
     counts = (
         [None] * len(config.phases) if config.steps is None else steps_per_phase(config.steps, config.phases)

@@ -271,10 +271,10 @@ def _training_run(
 
 def objective_builder(
     config: PretrainConfig, data: PretrainingData, run: Path, progress: Progress
-) -> Callable[[nn.Module], tuple[PretrainingObjective, PretrainingBatches]]:
-    """Return the function that builds the objective of a model, and the source of its batches."""
+) -> Callable[[nn.Module], tuple[PretrainingObjective, Callable[[], PretrainingBatches]]]:
+    """Return the function that returns the objective of a model, and builds the source of its batches."""
 
-    def build(model: nn.Module) -> tuple[PretrainingObjective, PretrainingBatches]:
+    def build(model: nn.Module) -> tuple[PretrainingObjective, Callable[[], PretrainingBatches]]:
         assert isinstance(model, BertForPreTraining)
         objective = PretrainingObjective(
             model,
@@ -284,7 +284,7 @@ def objective_builder(
             unigram_nats=data.unigram_nats,
             next_sentence=config.pairs.next_sentence,
         )
-        return objective, build_batches(config, data, run, progress)
+        return objective, lambda: build_batches(config, data, run, progress)
 
     return build
 

@@ -137,6 +137,12 @@ class FinetuningObjective(Objective):
         logits: Tensor = self.model(batch)
         return logits
 
+    @property
+    def num_evaluation_batches(self) -> int:
+        """The batches of the dev data."""
+        lengths = [feature.num_tokens for group in self.data.dev_features for feature in group]
+        return sum(1 for _ in batch_by_length(lengths, self.config.micro_batch_tokens))
+
     def evaluate(self) -> Iterator[MetricSums]:
         """Yield the loss of all dev data, then their scores, for which the task is tuned."""
         examples, features = self.data.dev, self.data.dev_features

@@ -1,6 +1,7 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -272,13 +273,15 @@ def train_and_score(
             return freeze(load_model(checkpoint, task.head, verify=False), config)
         return build_model(prepared, config, torch.Generator().manual_seed(config.seed)).train()
 
-    def build(model: nn.Module) -> tuple[FinetuningObjective, FinetuningBatches]:
+    def build(model: nn.Module) -> tuple[FinetuningObjective, Callable[[], FinetuningBatches]]:
+        return FinetuningObjective(model, tuned, prepared.data, config, prepared.tokenizer), build_batches
+
+    def build_batches() -> FinetuningBatches:
         data = prepared.data
         outputs = with_teacher_outputs(prepared, teacher_model, run, progress).teacher_outputs
-        batches = FinetuningBatches(
+        return FinetuningBatches(
             task, data.flat_train_features, config, context, data.num_labeled_features, outputs
         )
-        return FinetuningObjective(model, tuned, data, config, prepared.tokenizer), batches
 
     training_run = _training_run(prepared, config, run, progress, steps_per_epoch)
     if resume:

@@ -78,6 +78,8 @@ class TrainingState:
     """Settings that must not change on resume, by name."""
     log_window: Mapping[str, Any] | None = None
     """Sums of the steps since the last row of the log, of all ranks; None in checkpoints of earlier versions."""
+    evaluation_seconds: float | None = None
+    """Time of an evaluation as measured before the run, which is on the clock; None in other runs."""
 
 
 def save_checkpoint(
@@ -242,7 +244,7 @@ def _check_state(state: TrainingState, name: str) -> None:
         state.best_step or 0,
         state.micro_batch_tokens or 1,
     ]
-    numbers = [state.elapsed_seconds, *state.best_score]
+    numbers = [state.elapsed_seconds, state.evaluation_seconds or 0, *state.best_score]
     if not all(type(count) is int and 0 <= count < _MAX_COUNT for count in counts):
         raise ValueError("a count is negative, too large or no whole number")
     if not all(type(number) in (int, float) for number in numbers) or not state.elapsed_seconds >= 0:

@@ -48,5 +48,5 @@ class TrainingConfig:
     """Also evaluate before the first step, so that a loss or gain against the initial model is seen."""
     max_skipped_steps: int = 2
     """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
-    max_evaluation_share: float = 0.25
-    """Warn if evaluations take more than this share of a run on the clock."""
+    max_evaluation_share: float = 0.2
+    """Evaluations take at most this share of a run on the clock, unless the last one alone takes more."""

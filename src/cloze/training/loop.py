@@ -182,8 +182,6 @@ class Trainer:
                     bar.show(evaluating="…", **self._shown)
                     metrics = self._evaluate(stop)
                     bar.show(**self._shown)
-                    if not evaluations:
-                        self._warn_of_long_evaluations(used)
                     evaluations = due
                     if not is_over and self._is_patience_used_up():
                         what = f"stopped early at step {self.state.step:,}: the best is step {self.state.best_step:,}"
@@ -257,17 +255,6 @@ class Trainer:
             )
 
         return self.context.run_on_rank_zero(count) >= patience
-
-    def _warn_of_long_evaluations(self, used_before: float) -> None:
-        """Warn if evaluations as long as the first one take much of a run on the clock."""
-        used = self.budget.used(self.state.step, self._elapsed_seconds())
-        times = self.config.evaluation.times
-        share = times * (used - used_before) / self.budget.total
-        if share > self.config.max_evaluation_share:
-            self.progress.note(
-                f"warning: {times} evaluations like this one take {share:.0%} of the run. "
-                "--set evaluation.times=N makes them fewer"
-            )
 
     def _step(self, progress: float, stop: StopRequest) -> None:
         """Take one optimizer step, or raise with the weights unchanged if a stop was requested."""

@@ -77,6 +77,11 @@ class Objective(nn.Module, ABC):
     def evaluate(self) -> Iterator[MetricSums]:
         """Yield the metrics of held-out batches: the same batches each time and on each rank."""
 
+    @property
+    def num_evaluation_batches(self) -> int:
+        """The batches of `evaluate`, by which a run on the clock estimates its time; 0 leaves it unknown."""
+        return 0
+
     def fill_samples(self) -> list[dict[str, Any]]:
         """Return a few held-out texts with what the model fills in; empty where it fills in nothing."""
         return []

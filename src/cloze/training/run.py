@@ -1,13 +1,15 @@
 """A run directory: start or resume it, lock it, and record its settings, environment, checkpoints and model card."""
 
+import math
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from cloze import artifacts
@@ -31,10 +33,11 @@ from cloze.training.config import TrainingConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
+from cloze.training.memory import memory_errors
 from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
-from cloze.training.precision import resolve_dtype
+from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
 from cloze.training.run_lock import check_not_locked, run_lock
 
 _CHANGEABLE_SECTIONS = ("checkpoints.", "distribution.")
@@ -45,8 +48,11 @@ _CHANGEABLE = (
 )  # fmt: skip
 """Settings that may change on resume; data may be moved, and are known by their SHA-256."""
 
-BuildObjective = Callable[[nn.Module], tuple[Objective, BatchSource]]
-"""Builds the objective of a model on its device, and the source of its batches."""
+_MEASURED_SHARE = 0.05
+"""The share of a budget that measuring an evaluation may take; one batch always runs."""
+
+BuildObjective = Callable[[nn.Module], tuple[Objective, Callable[[], BatchSource]]]
+"""Builds the objective of a model on its device, and a function that builds its batches and may write to the run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,11 +81,13 @@ class TrainingRun:
             build: builds objective and batches.
 
         Raises:
-            InputError: another process uses the run, or a setting is not Unicode text.
+            InputError: another process uses the run, a setting is not Unicode text, or no evaluation fits into the
+                budget; then nothing was written.
         """
+        state = self._initial_state(model, build)
         self.context.run_on_rank_zero(lambda: create_run_directory(self.path, self.settings, self.data))
         with run_lock(self.path, self.context):
-            return self._train(model, build, self._initial_state())
+            return self._train(model, build, state)
 
     def resume(self, load: Callable[[Path | None], nn.Module], build: BuildObjective) -> dict[str, float]:
         """Train from the newest intact checkpoint; return the last evaluation.
@@ -96,7 +104,7 @@ class TrainingRun:
             checkpoint, changes = self.context.run_on_rank_zero(self._check_files)
             model = load(checkpoint)
             if checkpoint is None:
-                return self._train(model, build, self._initial_state())
+                return self._train(model, build, self._initial_state(model, build))
             state = read_state(checkpoint)
             check_unchanged(state, self.immutable_settings, self.path)
             return self._train(model, build, state, checkpoint, changes)
@@ -110,8 +118,52 @@ class TrainingRun:
             read_metrics(self.path)
         return checkpoint, changes
 
-    def _initial_state(self) -> TrainingState:
-        return TrainingState(immutable_settings=self.immutable_settings)
+    def _initial_state(self, model: nn.Module, build: BuildObjective) -> TrainingState:
+        seconds, budget = None, self.budget.seconds
+        if budget is not None:
+            objective, _ = build(model.to(self.context.device))
+            limit = _MEASURED_SHARE * budget
+            seconds = self.context.run_on_rank_zero(lambda: self._evaluation_seconds(objective, limit))
+            if seconds >= budget:
+                what = (
+                    f"an evaluation takes about {seconds:.1f} s, and leaves none of {budget:g} s for training"
+                )
+                needed = math.ceil(2 * seconds)
+                remedy = f"Say --budget {needed}s (budget_seconds={needed}) or longer, or evaluate on less"
+                raise self.context.shared_error(InputError(what, where="budget_seconds", remedy=remedy))
+        return TrainingState(immutable_settings=self.immutable_settings, evaluation_seconds=seconds)
+
+    def _evaluation_seconds(self, objective: Objective, limit: float) -> float:
+        """Estimate the time of an evaluation from its first batches, as many as take so many seconds."""
+        dtype, clock = resolve_dtype(self.config.precision, self.context.device), self.progress.clock
+        num_batches = objective.num_evaluation_batches
+        times = [clock()]
+        objective.model.eval()
+        with torch.no_grad(), training_arithmetic(), memory_errors(), autocast(self.context.device, dtype):
+            for _, metrics in zip(range(num_batches), objective.evaluate(), strict=False):
+                float(next(iter(metrics.values()))[0])  # waits for the device
+                times.append(clock())
+                if times[-1] - times[0] > limit:
+                    break
+        if len(times) > 2:  # the first batch touches memory for the first time
+            del times[0]
+        return num_batches * (times[-1] - times[0]) / max(len(times) - 1, 1)
+
+    def _fit_evaluations(self, seconds: float | None) -> tuple[TrainingConfig, Budget]:
+        """Return settings with as many evaluations as fit, and the budget before the last one, if each takes a time."""
+        config, budget = self.config, self.budget
+        if seconds is None or budget.seconds is None or not 0 < seconds < budget.seconds:
+            return config, budget
+        times = int(config.max_evaluation_share * budget.seconds / seconds) - config.evaluate_first
+        if times < config.evaluation.times:
+            times = max(times, 1)
+            what = f"{times} instead of {config.evaluation.times}"
+            share = seconds / budget.seconds
+            self.progress.note(
+                f"evaluations: {what}, since each takes about {seconds:.1f} s, {share:.0%} of the budget"
+            )
+            config = replace(config, evaluation=replace(config.evaluation, times=times))
+        return config, replace(budget, seconds=budget.seconds - seconds)
 
     def _train(
         self,
@@ -121,7 +173,9 @@ class TrainingRun:
         checkpoint: Path | None = None,
         changes: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
     ) -> dict[str, float]:
-        objective, batches = build(model.to(self.context.device))
+        objective, build_batches = build(model.to(self.context.device))
+        batches = build_batches()
+        config, budget = self._fit_evaluations(state.evaluation_seconds)
         # `self.settings` has more of them than the file of an earlier version
         settings = self.context.run_on_rank_zero((self.path / artifacts.RUN_CONFIG).read_bytes)
 
@@ -140,8 +194,8 @@ class TrainingRun:
         trainer = Trainer(
             objective=objective,
             batches=batches,
-            config=self.config,
-            budget=self.budget,
+            config=config,
+            budget=budget,
             run=self.path,
             save_model=save_model,
             context=self.context,
