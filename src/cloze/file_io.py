@@ -3,9 +3,10 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar, overload
@@ -66,6 +67,15 @@ def read_json(path: Path, kind: type[Any] = dict, *, remedy: str | None = None) 
 def write_json(path: Path, value: object) -> None:
     """Write an indented JSON file atomically, as `write_text` does."""
     write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def with_nulls(value: Any) -> Any:
+    """Return a JSON value with null for NaN, which JSON does not have."""
+    if isinstance(value, Mapping):
+        return {name: with_nulls(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_nulls(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def write_text(path: Path, text: str, *, sync: bool = True, make_parents: bool = True) -> None:

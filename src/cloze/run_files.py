@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from cloze.artifacts import FileRecord, IntegrityError, parse_record
 from cloze.errors import InputError
-from cloze.file_io import disk_errors, read_json, safe_join, sync_file, write_text
+from cloze.file_io import disk_errors, read_json, safe_join, sync_file, with_nulls, write_text
 
 CHECKSUMS = "checksums.json"
 METRICS = "metrics.jsonl"
@@ -68,7 +68,7 @@ def write_run_files(run: Path, texts: Mapping[str, str | None], *, record_metric
 
 def write_run_json(run: Path, name: str, value: object) -> None:
     """Write an indented JSON file of a run, as `write_run_files` does."""
-    write_run_files(run, {name: json.dumps(value, indent=1) + "\n"})
+    write_run_files(run, {name: json.dumps(with_nulls(value), indent=1) + "\n"})
 
 
 def verify_run_files(run: Path, names: Collection[str] | None = None) -> int:

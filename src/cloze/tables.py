@@ -1,5 +1,6 @@
 """Tables as Markdown and as aligned text for a terminal."""
 
+import math
 import os
 import shutil
 import sys
@@ -40,6 +41,15 @@ def _break_line(line: str, width: int) -> str:
     return textwrap.fill(
         line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
+
+
+def format_score(value: float) -> str:
+    """Return a score with four decimal places; NaN is undefined.
+
+    >>> format_score(0.5), format_score(float("nan"))
+    ('0.5000', 'undefined')
+    """
+    return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
 def format_count(count: int, noun: str) -> str:

@@ -1,6 +1,7 @@
 """The baselines of each family on small data, and `cloze baseline`."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def test_regression_of_pairs(write):
     rows = [(GOOD, GOOD, 5), (GOOD, "an awful film", 2), (GOOD, BAD, 1), (BAD, "x y z", 0)] * 5
     content = "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{score}\n" for a, b, score in rows)
     result = scores("stsb", write("a.tsv", content))
-    assert result["mean"]["pearson"] == 0
+    assert math.isnan(result["mean"]["pearson"])
     assert result["tfidf_cosine"]["spearman"] == pytest.approx(1)
     assert result["tfidf_ridge"]["pearson"] > 0.9
 

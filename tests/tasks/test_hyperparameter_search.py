@@ -1,7 +1,9 @@
 """Several runs over seeds or a grid: summary, resume, and the best model."""
 
 import json
+import math
 import os
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,13 @@ from families import REVIEWS
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
+from cloze.reports.run_report import write_report
 from cloze.tasks.config import PAPER_GRID, GridConfig, load_finetuning
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.hyperparameter_search import expand_grid
 from cloze.tasks.objective import FinetuningObjective
 from cloze.training.interrupts import Interrupted
+from cloze.training.metrics_log import read_metrics
 
 
 def _trials(run: Path) -> dict:
@@ -122,3 +126,21 @@ def test_invalid_grids_are_refused():
     for grid in ("epochs=[0]", "learning_rates=[1e-5, 1e-5]", "batch_sizes=[-4]"):
         with pytest.raises(InputError, match="must be positive and distinct"):
             load_finetuning("classification", None, ["model=m", "train=t", f"grid.{grid}"])
+
+
+def test_undefined_scores_are_null_in_files(configure, tmp_path):
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    train.write_text("text\tlabel\n" + "".join(f"film {n}\t{n % 5}\n" for n in range(12)))
+    dev.write_text("text\tlabel\nfilm 1\t2\n")
+    settings = "epochs=1 seeds=2 batch_size=12 max_seq_length=16"
+    scores = finetune(*configure("regression", train, settings, dev=dev), tmp_path / "run")
+    assert math.isnan(scores["pearson"])
+    files = [path for path in (tmp_path / "run").rglob("*") if path.suffix in (".json", ".jsonl", ".md")]
+    assert not [path for path in files if re.search(r"\b(NaN|nan|Infinity)\b", path.read_text())]
+    assert json.loads((tmp_path / "run/scores.json").read_text())["pearson"] is None
+    assert _trials(tmp_path / "run")["settings"][0]["deviation"]["pearson"] is None
+    trial = next((tmp_path / "run/trials").iterdir())
+    rows = [row for row in read_metrics(trial) if row["kind"] == "validation"]
+    assert all(math.isnan(row["pearson"]) for row in rows)
+    html = write_report(trial, output=tmp_path / "report.html").read_text()
+    assert "undefined" in html

@@ -1,6 +1,7 @@
 """Predictions are scored against the example that they are for, whatever the order of the gold data."""
 
 import json
+import math
 
 import pytest
 
@@ -55,3 +56,9 @@ def test_repeated_texts_with_different_predictions_are_refused_in_another_order(
     assert cloze.score_predictions("classification", predictions, gold)["accuracy"] == 1
     with pytest.raises(InputError, match="rows 1 and 2 have the same texts and different predictions"):
         cloze.score_predictions("classification", predictions, gold[::-1])
+
+
+def test_the_correlation_of_one_row_is_undefined():
+    result = cloze.score_predictions("regression", [{"score": 1.0}], [("text", 2.0)])
+    assert math.isnan(result["spearman"])
+    assert math.isnan(result["pearson"])

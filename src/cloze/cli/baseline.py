@@ -7,7 +7,7 @@ from tyro.conf import arg
 
 from cloze.cli import options, row_options
 from cloze.errors import InputError
-from cloze.tables import text_table
+from cloze.tables import format_score, text_table
 
 if TYPE_CHECKING:
     from cloze.tasks.baselines import BaselineScores
@@ -71,6 +71,6 @@ def _format_table(baselines: "list[BaselineScores]") -> str:
     rows = [["  training examples", *(f"{baseline.train_examples:,}" for baseline in baselines)]]
     for name in dict.fromkeys(name for baseline in baselines for name in baseline.scores):
         scores = [baseline.scores.get(name) for baseline in baselines]
-        rows.append([f"  {name}", *("-" if score is None else f"{score:.4f}" for score in scores)])
+        rows.append([f"  {name}", *("-" if score is None else format_score(score) for score in scores)])
     rows.append(["  seconds", *(f"{baseline.seconds:.1f}" for baseline in baselines)])
     return text_table(["", *(baseline.baseline for baseline in baselines)], rows)

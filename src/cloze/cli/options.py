@@ -12,6 +12,7 @@ from tyro.conf import ConsolidateSubcommandArgs, Positional, UseAppendAction, ar
 
 from cloze.config import find_recipe as find_recipe
 from cloze.errors import InputError
+from cloze.file_io import with_nulls
 from cloze.progress import Progress, is_torchrun
 from cloze.tables import fit_terminal
 
@@ -131,7 +132,11 @@ class CommonOptions:
     def print(self, result: Any, text: str) -> None:
         """Print the result as text or, with `--json`, as JSON; under torchrun on rank 0 only."""
         if not is_torchrun() or os.environ["RANK"] == "0":
-            print(json.dumps(result, ensure_ascii=False) if self.json else fit_terminal(text, sys.stdout))
+            print(
+                json.dumps(with_nulls(result), ensure_ascii=False)
+                if self.json
+                else fit_terminal(text, sys.stdout)
+            )
 
 
 Flags: TypeAlias = Annotated[CommonOptions, arg(name=""), ConsolidateSubcommandArgs]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloze.cli import options
 from cloze.progress import format_duration
-from cloze.tables import format_count
+from cloze.tables import format_count, format_score
 
 if TYPE_CHECKING:
     from cloze.api.finetuning import EvaluationResult
@@ -56,7 +56,7 @@ def note_written(flags: options.CommonOptions, count: int, output: str, *, of: s
 
 def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:
     """Return a line for each score, and a line with the data."""
-    lines = [f"  {name:<17} {value:.4f}" for name, value in scores.items()]
+    lines = [f"  {name:<17} {format_score(value)}" for name, value in scores.items()]
     return [*lines, f"  on {format_count(examples, 'example')}: {data}"]
 
 
@@ -68,11 +68,13 @@ def format_trials(summary: Mapping[str, Any]) -> list[str]:
         results = setting["results"]
         lines.append(f"  {setting['setting'] or 'all'}, runs: {len(results)}")
         for name, mean in setting["mean"].items():
-            deviation = f" ± {setting['deviation'][name]:.4f}" if name in setting["deviation"] else ""
-            lines.append(f"    {name:<17} {mean:.4f}{deviation}")
+            deviation = (
+                f" ± {format_score(setting['deviation'][name])}" if name in setting["deviation"] else ""
+            )
+            lines.append(f"    {name:<17} {format_score(mean)}{deviation}")
         collapsed = [f"{result['trial']}: {result['collapse']}" for result in results if "collapse" in result]
         lines += [f"    collapsed         {text}" for text in collapsed]
-    lines.append(f"  best by {metric}: {best['trial']}, {best[metric]:.4f}")
+    lines.append(f"  best by {metric}: {best['trial']}, {format_score(best[metric])}")
     return [*lines, f"  on {summary['examples']:,} examples: {summary['data']}"]
 
 

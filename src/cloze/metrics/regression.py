@@ -1,5 +1,6 @@
 """Metrics of regression. The correlations are SciPy's (extra `tasks`)."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,22 +8,22 @@ import numpy.typing as npt
 
 
 def pearson(values: Sequence[float], predictions: Sequence[float]) -> float:
-    """Return Pearson's correlation, -1 to 1; 0 if all values or all predictions are equal."""
+    """Return Pearson's correlation, -1 to 1; NaN if all values or all predictions are equal, as SciPy."""
     from scipy.stats import pearsonr
 
     true, predicted = _arrays(values, predictions)
     if _is_constant(true) or _is_constant(predicted):
-        return 0.0
+        return math.nan
     # the differences are exact where the mean of close numbers far from 0 is not
     return float(pearsonr(true - true[0], predicted - predicted[0])[0])
 
 
 def spearman(values: Sequence[float], predictions: Sequence[float]) -> float:
-    """Return Spearman's correlation of ranks, -1 to 1; 0 if all values or all predictions are equal."""
+    """Return Spearman's correlation of ranks, -1 to 1; NaN if all values or all predictions are equal, as SciPy."""
     from scipy.stats import spearmanr
 
     true, predicted = _arrays(values, predictions)
-    return 0.0 if _is_constant(true) or _is_constant(predicted) else float(spearmanr(true, predicted)[0])
+    return math.nan if _is_constant(true) or _is_constant(predicted) else float(spearmanr(true, predicted)[0])
 
 
 def root_mean_squared_error(values: Sequence[float], predictions: Sequence[float]) -> float:

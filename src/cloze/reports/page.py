@@ -1,6 +1,7 @@
 """Parts of the HTML pages that cloze writes: each page is one file without external resources."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -153,6 +154,8 @@ def format_value(value: object) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
+    if math.isnan(value):
+        return "undefined"
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) < 0.001 else f"{value:#.4g}"

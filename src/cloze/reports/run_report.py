@@ -1,5 +1,6 @@
 """HTML report of a run: scores, curves, settings, machine and versions."""
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -90,7 +91,7 @@ def _render(run: Path, rows: Rows) -> str:
     body = [_curves(metrics, rows), _tables(rows), _skipped(rows)]
     if scores:
         values = [
-            (metric_label(name), format_value(value))
+            (metric_label(name), format_value(math.nan if value is None else value))
             for name, value in scores.items()
             if not isinstance(value, dict) and name != "collapse"
         ]

@@ -5,6 +5,7 @@ RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one run
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -17,11 +18,12 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias
 
 from cloze import artifacts
-from cloze.file_io import read_json
+from cloze.file_io import read_json, with_nulls
 from cloze.model_paths import follow_pointer
 from cloze.parallel_map import WorkerPlacement, map_unordered
 from cloze.progress import SILENT, Progress
 from cloze.run_files import verify_run_files, write_run_files
+from cloze.tables import format_score
 from cloze.tasks.config import FinetuneConfig, GridConfig, load_finetuning
 from cloze.tasks.run import (
     SCORES,
@@ -120,7 +122,7 @@ def run_trials(
                 context.run_on_rank_zero(partial(_keep_best_trial, trials, results, best["trial"]))
             if bar is not None:
                 bar.advance(1)
-                bar.show(best=f"{best[metric]:.4f}")
+                bar.show(best=format_score(best[metric]))
     return context.run_on_rank_zero(lambda: _summarize(prepared.task, metric, trials, results, run))
 
 
@@ -154,7 +156,11 @@ def _result(trial: Path) -> dict[str, Any]:
     scores = read_json(trial / SCORES)
     return {
         "trial": trial.name,
-        **{name: value for name, value in scores.items() if not isinstance(value, dict)},
+        **{
+            name: math.nan if value is None else value
+            for name, value in scores.items()
+            if not isinstance(value, dict)
+        },
     }
 
 
@@ -175,16 +181,22 @@ def _summarize(
                 "learning_rate": config.optimizer.learning_rate,
                 "epochs": config.epochs,
                 "mean": {score: fmean(values) for score, values in columns.items()},
-                "deviation": {score: stdev(values) for score, values in columns.items() if len(values) > 1},
+                "deviation": {
+                    score: math.nan if any(map(math.isnan, values)) else stdev(values)
+                    for score, values in columns.items()
+                    if len(values) > 1
+                },
                 "results": scored,
             }
         )
-    settings.sort(key=lambda setting: setting["mean"][metric], reverse=metric not in task.lower_is_better)
+    settings.sort(key=lambda setting: _rank(task, metric, setting["mean"]), reverse=True)
     first = {key: best[key] for key in ("data", "examples")}
     summary = {"task": task.name, **first, "metric": metric, "best": best, "settings": settings}
     scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
     checkpoint = follow_pointer(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()
-    texts = {name: json.dumps(value, indent=1) for name, value in ((TRIALS, summary), (SCORES, scores))}
+    texts = {
+        name: json.dumps(with_nulls(value), indent=1) for name, value in ((TRIALS, summary), (SCORES, scores))
+    }
     texts |= {"latest": checkpoint, "best": checkpoint}
     write_run_files(run, {name: f"{text}\n" for name, text in texts.items()})
     return summary
@@ -193,8 +205,13 @@ def _summarize(
 def _best(task: AnyTask, trials: Sequence[_Trial], results: Results, metric: str) -> dict[str, Any]:
     """Return the result with the best score; among equals the first trial."""
     finished = [results[trial.path.name] for trial in trials if trial.path.name in results]
-    best_of = min if metric in task.lower_is_better else max
-    return best_of(finished, key=lambda result: result[metric])
+    return max(finished, key=partial(_rank, task, metric))
+
+
+def _rank(task: AnyTask, metric: str, scores: Mapping[str, Any]) -> float:
+    """Return a number that is larger for better scores, and least for undefined ones."""
+    value = float(scores[metric])
+    return -math.inf if math.isnan(value) else -value if metric in task.lower_is_better else value
 
 
 def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:

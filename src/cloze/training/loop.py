@@ -9,6 +9,7 @@ request to stop on any rank, sums of losses. Rank zero alone writes.
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -392,12 +393,15 @@ class Trainer:
         self._callbacks.on_evaluation(self.state.step, {**metrics, "seconds": self.state.elapsed_seconds})
         if fills:
             self._callbacks.on_event(self.state.step, FILLS, {"fills": fills})
-        shown = {name: f"{value:.4g}" for name, value in self.objective.shown_metrics(metrics).items()}
+        shown = {
+            name: "undefined" if math.isnan(value) else f"{value:.4g}"
+            for name, value in self.objective.shown_metrics(metrics).items()
+        }
         start = f"step {self.state.step:,} held-out: "
         self.progress.note(start + join_values(shown, _MAX_LINE_WIDTH - len(start)))
         # NaN compares as neither larger nor smaller, and would stay the best
         scores = self.objective.selection_score(metrics)
-        score = tuple(-math.inf if math.isnan(value) else value for value in scores)
+        score = tuple(-sys.float_info.max if math.isnan(value) else value for value in scores)
         if score > self.state.best_score:
             self.state = replace(self.state, best_score=score, best_step=self.state.step)
         self._save()  # again if a stop during the evaluation had saved this step: the best may have changed

@@ -1,6 +1,7 @@
 """`metrics.jsonl`, one object per line."""
 
 import json
+import math
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +32,7 @@ class MetricsLog(Callback):
         self._path = run / METRICS
         rows = read_metrics(run) if self._path.exists() else []
         kept = [row for row in rows if row["step"] <= step and row["kind"] != END]
-        write_run_files(run, {METRICS: "".join(json.dumps(row) + "\n" for row in kept)})
+        write_run_files(run, {METRICS: "".join(json.dumps(file_io.with_nulls(row)) + "\n" for row in kept)})
 
     def on_step(self, step: int, values: Mapping[str, float]) -> None:
         """Append a line of the kind "train"."""
@@ -46,7 +47,7 @@ class MetricsLog(Callback):
         self._step = step
         row = {"kind": kind, "step": step, **values}
         with file_io.disk_errors(self._path), self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+            stream.write(json.dumps(file_io.with_nulls(row)) + "\n")
 
     def on_end(self, *, completed: bool) -> None:
         """Append a line of the kind "end" if the run has completed, and record the checksum of the file."""
@@ -85,5 +86,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
         if not (isinstance(row, dict) and isinstance(row.get("step"), int) and "kind" in row):
             what = "not a row of metrics: kind or step is missing"
             raise InputError(what, where=f"{path}:{number}")
+        if row["kind"] == VALIDATION:
+            row = {name: math.nan if value is None else value for name, value in row.items()}
         rows.append(row)
     return rows

@@ -15,6 +15,7 @@ from cloze.artifacts import CARD_FILE
 from cloze.file_io import read_json
 from cloze.hub import hub_repo
 from cloze.markdown import code_block, code_span, front_matter, markdown_table
+from cloze.tables import format_score
 from cloze.training.checkpoints import TrainingState
 from cloze.training.environment import EARLIER, ENVIRONMENT
 from cloze.training.metrics_log import VALIDATION, read_metrics
@@ -213,4 +214,4 @@ def _words(name: str) -> str:
 
 
 def _number(value: object) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
+    return format_score(value) if isinstance(value, float) else "" if value is None else str(value)
