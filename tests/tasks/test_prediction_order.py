@@ -62,3 +62,26 @@ def test_the_correlation_of_one_row_is_undefined():
     result = cloze.score_predictions("regression", [{"score": 1.0}], [("text", 2.0)])
     assert math.isnan(result["spearman"])
     assert math.isnan(result["pearson"])
+
+
+def test_predictions_without_a_gold_example_are_left_out():
+    predictions = [{"row": n, "text": text, "label": label} for n, (text, label) in enumerate(GOLD, 1)]
+    with pytest.warns(match="1 of 4 predictions have no gold example, such as text 'great'"):
+        result = cloze.score_predictions("classification", predictions, [GOLD[3], *GOLD[:2]])
+    assert result["accuracy"] == 1
+    predictions[3]["label"] = "good"
+    with pytest.raises(InputError, match="rows 2 and 4 have the same texts and different predictions"):
+        cloze.score_predictions("classification", predictions, GOLD[1::-1])
+
+
+def test_predictions_of_rows_without_labels_are_matched_by_row(tmp_path):
+    gold = tmp_path / "gold.csv"
+    gold.write_text("text,label\nx,good\ny,\nx,bad\nz,good\n")
+    rows = [("x", "good"), ("y", "bad"), ("x", "bad"), ("z", "good")]
+    predictions = [{"row": n, "text": text, "label": label} for n, (text, label) in enumerate(rows, 1)]
+    with (
+        pytest.warns(match="rows are left out"),
+        pytest.warns(match="1 of 4 predictions have no gold example, such as text 'y'"),
+    ):
+        result = cloze.score_predictions("classification", predictions, gold, missing_labels="drop")
+    assert result["accuracy"] == 1

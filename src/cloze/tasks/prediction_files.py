@@ -99,7 +99,7 @@ def read_prediction_rows(
     Raises:
         InputError: the file has another format, or a line is invalid.
     """
-    columns = tuple(dict.fromkeys((*text_columns, *value_columns, *IDENTITY)))
+    columns = tuple(dict.fromkeys((*text_columns, *value_columns, *IDENTITY, "row")))
     if str(path) == STDIN or not is_table(path) or is_json_lines(path) or not (text_columns or value_columns):
         yield from json_lines(read_lines(path))
         return

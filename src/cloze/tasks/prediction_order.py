@@ -1,35 +1,48 @@
 """Match predictions with labeled examples by id and texts."""
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
+from cloze.memory_file import place_of
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.prediction_files import IDENTITY
 
 Identity = Mapping[str, str]
+_NAMES = (*IDENTITY, "row")
 
 
 def identity_of(values: Mapping[str, Any]) -> Identity:
-    """Return the id and the texts of a row that are not empty, without white space."""
-    texts = {name: "".join(str(values[name]).split()) for name in IDENTITY if values.get(name) is not None}
+    """Return the id, the row and the texts of a row that are not empty, without white space."""
+    texts = {name: "".join(str(values[name]).split()) for name in _NAMES if values.get(name) is not None}
     return {name: text for name, text in texts.items() if text}
 
 
 def match_rows(
     rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: PathOrUrl
 ) -> Sequence[int]:
-    """Return the index of the row for each of as many examples: of equal id and texts, else in order.
+    """Return the index of the row for each example: of equal id and texts, else in order.
+
+    More rows than examples are matched by the number of the row, too, and the others are warned of.
 
     Raises:
-        InputError: rows have other ids or texts, or equal ones but unequal predictions.
+        InputError: there are too few or too many rows, or they have other ids or texts, or equal ones but
+            unequal predictions.
     """
-    shared = [name for name in IDENTITY if any(name in r for r in rows) and any(name in e for e in examples)]
-    texts = [name for name in shared if name != "id"]
-    for names in (shared, texts):
+    has_others = len(rows) > len(examples)
+    names_used = _NAMES if has_others else IDENTITY
+    shared = [
+        name for name in names_used if any(name in r for r in rows) and any(name in e for e in examples)
+    ]
+    texts = [name for name in shared if name not in ("id", "row")]
+    if len(rows) < len(examples) or (has_others and not shared):
+        what = f"{len(rows):,} predictions for {len(examples):,} examples"
+        raise InputError(what, where=where, remedy="Give a line for each example, in their order")
+    for names in () if has_others else (shared, texts):
         if _agree(rows, examples, names) and (names or not shared):
             return range(len(rows))
     for names in (shared, texts or shared):
@@ -43,7 +56,13 @@ def match_rows(
         order = [index for index in matched if index is not None]
         if len(order) < len(examples):
             continue
-        _check_equal(keys, order, predictions, where)
+        alike = [(key, index) for key in dict.fromkeys(keys) for index in by_key[key]]
+        _check_equal([*keys, *(k for k, _ in alike)], [*order, *(i for _, i in alike)], predictions, where)
+        if has_others:
+            other = rows[min({*range(len(rows))} - {*order})]
+            what = f"{len(rows) - len(order):,} of {len(rows):,} predictions have no gold example"
+            text = f"{place_of(where)}: {what}, such as {_show(other, shared)}. The others are scored"
+            warnings.warn(DataWarning(text), stacklevel=2)
         return order
     missing = matched.index(None)
     what = f"no prediction for {_show(examples[missing], shared)}, example {missing + 1:,} of the gold data"
@@ -54,14 +73,16 @@ def match_rows(
 def _check_equal(
     keys: Sequence[tuple[str, ...]], order: Sequence[int], predictions: Sequence[Any], where: PathOrUrl
 ) -> None:
-    """Refuse rows in another order whose key occurs twice with unequal predictions."""
+    """Refuse rows in another order, or more rows, whose key occurs twice with unequal predictions."""
     first: dict[tuple[str, ...], int] = {}
     for key, index in zip(keys, order, strict=True):
         other = first.setdefault(key, index)
         if not _is_close(predictions[other], predictions[index]):
             rows = f"rows {min(other, index) + 1:,} and {max(other, index) + 1:,}"
-            what = f"{rows} have the same texts and different predictions, and the gold data another order"
-            raise InputError(what, where=where, remedy="Give the predictions in the order of the gold data")
+            what = f"{rows} have the same texts and different predictions, and the gold data another order or size"
+            raise InputError(
+                what, where=where, remedy="Give one prediction for each row of the gold data, in order"
+            )
 
 
 def _agree(rows: Sequence[Identity], examples: Sequence[Identity], names: Sequence[str]) -> bool:

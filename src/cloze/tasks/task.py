@@ -413,9 +413,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             except (KeyError, TypeError, ValueError) as error:
                 what = f"no prediction for {self.name}: {type(error).__name__} {error}"
                 raise InputError(what, where=where) from error
-        if len(predictions) != len(examples):
-            what = f"{len(predictions):,} predictions for {len(examples):,} examples"
-            raise InputError(what, where=path, remedy="Give a line for each example, in their order")
         gold = [identity_of(self.input_values(example)) for example in examples]
         return [predictions[i] for i in match_rows(identities, gold, predictions, path)]
 
