@@ -214,7 +214,7 @@ def test_memory_and_file_give_the_same_bits(
     with pytest.warns(DataWarning, match="the model learned from these data") as warned:
         of_frame, of_kept = cloze.evaluate(run, frame), cloze.evaluate(result.model, kept)
         assert of_frame == of_kept == cloze.evaluate([run], review_rows)
-    assert len(warned) == 3
+    assert sum("the model learned from" in str(warning.message) for warning in warned) == 3
 
 
 @pytest.mark.slow

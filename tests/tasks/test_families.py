@@ -255,7 +255,8 @@ def test_transformers_pipeline_predicts_the_same(name, configure, tmp_path, toke
     content, values = OTHERS[name]
     (tmp_path / "a.tsv").write_text(content + content.split("\n", 1)[1] * 9)
     settings = "precision=float32 epochs=1 max_seq_length=16 micro_batch_tokens=64"
-    finetune(*configure(name, tmp_path / "a.tsv", settings), tmp_path / "run")
+    data = tmp_path / "a.tsv"
+    finetune(*configure(name, data, settings, dev=data), tmp_path / "run")
     checkpoint = resolve_checkpoint(tmp_path / "run", "best")
     pipeline = transformers.pipeline("text-classification", model=str(checkpoint), top_k=None)
     predictor = Predictor.load(checkpoint, device="cpu")
