@@ -109,6 +109,27 @@ def test_texts_padded_on_the_left_equal_transformers(
 
 
 @pytest.mark.parametrize("model_type", ["bert", *FAMILIES])
+@pytest.mark.parametrize("name", ["encoder", "classes"])
+def test_graphs_read_texts_padded_on_the_left_as_torch_does(
+    model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple
+) -> None:
+    model = HEADS[name].build(build(model_type, config)).eval()
+    randomize(model)
+    input_ids, mask, token_type_ids = pad_on_the_left(ragged, 0)
+    given = {"input_ids": input_ids, "attention_mask": mask.long(), "token_type_ids": token_type_ids}
+    session = onnxruntime.InferenceSession(build_graph(model).SerializeToString())
+    outputs = session.run(None, {value.name: given[value.name].numpy() for value in session.get_inputs()})
+    expected = padded_outputs(model, input_ids, mask, token_type_ids)
+    unpadded = padded_outputs(model, *ragged)
+    for output, values in zip(session.get_outputs(), outputs, strict=True):
+        rows = mask if "length" in output.shape else slice(None)
+        found = torch.from_numpy(values)[rows]
+        torch.testing.assert_close(found, expected[output.name][rows], atol=1e-5, rtol=1e-5)
+        if name == "classes" and model_type == "roberta":
+            torch.testing.assert_close(found, unpadded[output.name], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("model_type", ["bert", *FAMILIES])
 def test_masked_words_have_the_activation_that_transformers_uses(
     model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
 ) -> None:

@@ -297,8 +297,15 @@ def _gelu(graph: GraphBuilder, values: str, form: str) -> str:
     return graph.add("Gelu", values, approximate="tanh" if form == "gelu_tanh" else "none")
 
 
+def _first_real(graph: GraphBuilder, hidden_BLD: str) -> str:
+    """Return the vector of the first real token of each row, [B, D]: padding may be before it."""
+    is_real_BL = graph.add("Cast", graph.is_real_BL, to=TensorProto.INT32)
+    column_B1 = graph.add("ArgMax", is_real_BL, axis=1, keepdims=1)
+    return graph.add("GatherND", hidden_BLD, column_B1, batch_dims=1)
+
+
 def _pooled(graph: GraphBuilder, encoder: Encoder, hidden_BLD: str) -> str:
-    vectors_BD = graph.add("Gather", hidden_BLD, graph.constant(0), axis=1)
+    vectors_BD = _first_real(graph, hidden_BLD)
     if isinstance(encoder, ModernBertModel):
         if encoder.config.classifier_pooling == "mean":
             hidden_BLD = graph.add("Cast", hidden_BLD, to=TensorProto.FLOAT)
@@ -343,7 +350,7 @@ def _pool_tokens(graph: GraphBuilder, pooling: Pooling, hidden_BLD: str) -> str:
     is_real_BL1 = graph.add("Unsqueeze", graph.is_real_BL, graph.constant([2]))
     columns = graph.constant([1])
     if pooling == "cls":
-        vectors_BD = graph.add("Gather", hidden_BLD, graph.constant(0), axis=1)
+        vectors_BD = _first_real(graph, hidden_BLD)
     elif pooling == "max":
         masked_BLD = graph.add("Where", is_real_BL1, hidden_BLD, graph.constant(_MASKED_SCORE, np.float32))
         vectors_BD = graph.add("ReduceMax", masked_BLD, columns, keepdims=0)

@@ -177,6 +177,7 @@ class Predictor(LoadedModel):
             raise InputError(f"{name} is {describe(example)}", remedy=remedy)
         if self.reads_pairs is None or not isinstance(example, LabeledText):
             return
+        name = name if example.where == "text" else example.where  # the place in a file or in an argument
         if self.reads_pairs and example.pair is None:
             remedy = 'Give pairs, as in [("text", "pair")], in JSON [["text", "pair"]]'
             raise InputError("a single text, and the model reads pairs", where=name, remedy=remedy)
