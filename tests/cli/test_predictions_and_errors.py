@@ -10,6 +10,7 @@ import pytest
 from samples import Cloze, save_film_encoder
 
 from cloze.cli import main
+from cloze.errors import InputError
 from cloze.tasks.prediction_files import write_rows
 
 NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
@@ -166,3 +167,12 @@ def test_a_late_row_may_have_one_more_column(ending: str, tmp_path: Path) -> Non
     else:
         assert {name: value for name, value in first.items() if value is not None} == {"a": 1}
         assert last == {"a": 2, "b": "yes", "c": 0.5}
+
+
+def test_numbers_have_no_wrong_answers() -> None:
+    from cloze.api.finetuning import EvaluationResult
+    from cloze.tasks.custom import Regression
+
+    result = EvaluationResult({"pearson": 0.5}, [], Regression(), "rows")
+    with pytest.raises(InputError, match="^wrong_answers: answers of regression are not right or wrong"):
+        _ = result.wrong_answers
