@@ -174,5 +174,5 @@ def test_numbers_have_no_wrong_answers() -> None:
     from cloze.tasks.custom import Regression
 
     result = EvaluationResult({"pearson": 0.5}, [], Regression(), "rows")
-    with pytest.raises(InputError, match="^wrong_answers: answers of regression are not right or wrong"):
+    with pytest.raises(InputError, match=r"^wrong_answers: answers of regression are not right or wrong"):
         _ = result.wrong_answers
