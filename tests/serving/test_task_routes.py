@@ -122,7 +122,7 @@ def test_choose(post: Post, models: Mapping[str, ServedModel]) -> None:
 @pytest.mark.parametrize(
     ("model", "texts", "examples"),
     [
-        ("classifier", ["ab c", ["e"]], [LabeledText("ab c"), LabeledText("e")]),
+        ("classifier", [["ab c"], ["e"]], [LabeledText("ab c"), LabeledText("e")]),
         ("matcher", [["ab", "c"], ["d", "ef"]], [LabeledText("ab", "c"), LabeledText("d", "ef")]),
     ],
 )
@@ -142,11 +142,9 @@ def test_explain_adds_up(
 @pytest.mark.parametrize("route", ["/predict", "/explain"])
 def test_texts_of_the_wrong_form_are_refused_with_the_right_one(client: TestClient, route: str) -> None:
     wrong = {
-        ("classifier", "a pair of texts, and the model reads single texts"): [[["a", "b"]]],
-        ("matcher", "a single text, and the model reads pairs"): ["a", [["a"]], [["a", "b"], ["c"]]],
+        ("classifier", "a pair of texts, and the model reads single texts"): [["a", "b"], [["a", "b"]]],
+        ("matcher", "a single text, and the model reads pairs"): ["a", ["a"], [["a"]], [["a", "b"], ["c"]]],
     }
-    if route == "/predict":
-        wrong["classifier", "a pair of texts, and the model reads single texts"].append(["a", "b"])
     for (model, what), inputs in wrong.items():
         for value in inputs:
             response = client.post(route, json={"inputs": value, "model": model})

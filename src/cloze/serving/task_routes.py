@@ -191,9 +191,9 @@ async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) 
 
 
 class ExplainRequest(ModelRequest):
-    """Texts or pairs of texts whose predictions are explained."""
+    """One text; a list of two texts, which are a pair; or a list of lists of one or two texts, as for `/predict`."""
 
-    inputs: Text | Annotated[list[Text | TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
+    inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
 
 
 async def explain(
@@ -203,7 +203,9 @@ async def explain(
     config: ExplainConfig = ExplainConfig(),  # noqa: B008 (frozen)
 ) -> list[Explanation]:
     """Return each word's contribution to the prediction, by integrated gradients."""
-    examples = text_examples(as_list(request.inputs))
+    inputs: Any = request.inputs
+    is_one = isinstance(inputs, str) or isinstance(inputs[0], str)
+    examples = text_examples([inputs] if is_one else inputs)
     async with batcher.deadline():
         return [await _explain_one(served, example, batcher, config) for example in examples]
 
