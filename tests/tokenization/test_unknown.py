@@ -14,11 +14,12 @@ from tokenizers import models, pre_tokenizers, processors
 import cloze
 from cloze.cli import main
 from cloze.errors import DataWarning
+from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import load_models
+from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.custom import Classification
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unknown import UnknownWords, count_unknown, unknown_words
@@ -150,6 +151,16 @@ def test_the_remedy_fits_the_kind_of_vocabulary(tmp_path: Path) -> None:
     )
     library.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    warning = count_unknown(Tokenizer.load(tmp_path), ["fine 😍", "fine"]).warning("texts")
+    unknown = count_unknown(Tokenizer.load(tmp_path), ["fine 😍", "fine"])
+    with pytest.warns(DataWarning) as warned:
+        unknown.warn("texts")
+    warning = str(warned[0].message)
     assert warning.startswith("1 of 2 texts (50%)")
     assert warning.endswith("Write them in known words, or choose a model whose vocabulary knows them")
+
+
+def test_the_server_counts_words_that_are_too_long_for_the_vocabulary() -> None:
+    served = ServedModel.load("mini", resolve_checkpoint("cloze-mini"), device="cpu")
+    assert served.unknown_words("a word of two hundred letters: " + "a" * 200) == ["a" * 200]
+    assert served.unknown_words("a word of a hundred letters: " + "a" * 100) == []
+    assert served.unknown_words("She Said: it's 3 @ 10") == ["@"]  # no token

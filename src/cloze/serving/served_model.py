@@ -115,18 +115,19 @@ class ServedModel:
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the vocabulary does not know."""
-        if self._knows_ascii and text.isascii():  # the usual text, which is not tokenized a second time
-            return []
+        longest = max(map(len, text.split()), default=0)
+        if self._known_characters.issuperset(text) and longest <= self.tokenizer.max_input_chars_per_word:
+            return []  # the usual text is not tokenized a second time
         return unknown_words(self.tokenizer, text)
 
     @cached_property
-    def _knows_ascii(self) -> bool:
-        """Whether each ASCII character is a token, at the start of a word and within one."""
+    def _known_characters(self) -> frozenset[str]:
+        """The ASCII characters of which every word is known: tokens, letters and digits also within a word."""
         tokens = set(self.tokenizer.tokens)
-        letters = string.digits + string.ascii_lowercase
-        if not self.tokenizer.lowercase:
-            letters += string.ascii_uppercase
-        return {*letters, *(CONTINUATION + c for c in letters), *string.punctuation} <= tokens
+        letters = {c for c in string.ascii_letters + string.digits if {c, CONTINUATION + c} <= tokens}
+        if self.tokenizer.lowercase:
+            letters |= set(map(str.upper, letters))
+        return frozenset(letters | (set(string.punctuation) & tokens) | set(" \t\n\r"))
 
     @property
     def encoder(self) -> Encoder:
