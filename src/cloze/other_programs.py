@@ -24,7 +24,7 @@ class _Kind(NamedTuple):
     """A kind of directory, known by its files."""
 
     files: tuple[str, ...]
-    """Patterns, of which one must match a name."""
+    """Patterns of file names; one match is enough."""
     what: str
     remedy: str
 

@@ -138,7 +138,6 @@ def _ticking(*, quiet: bool = False) -> Progress:
     return Progress(quiet=quiet, clock=lambda: next(readings) / 100)
 
 
-@pytest.mark.slow
 def test_evaluations_fit_into_a_budget(nano, tmp_path, capsys):
     config = replace(nano, steps=None, budget_seconds=0.5, evaluation=replace(nano.evaluation, times=10))
     pretrain(config, tmp_path / "run", progress=_ticking())
@@ -153,7 +152,6 @@ def test_evaluations_fit_into_a_budget(nano, tmp_path, capsys):
     assert rows(tmp_path / "run", "validation") == evaluated
 
 
-@pytest.mark.slow
 def test_a_budget_without_time_to_train_is_refused_before_anything_is_written(nano, tmp_path):
     config = replace(nano, steps=None, budget_seconds=0.02, evaluation=replace(nano.evaluation, times=1))
     with pytest.raises(InputError, match=r"leaves none of 0\.02 s for training") as refused:

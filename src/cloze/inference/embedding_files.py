@@ -7,7 +7,6 @@
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +24,7 @@ from cloze.data.files import STDIN, is_compressed
 from cloze.data.table_files import NoColumnError, count_rows, is_table
 from cloze.data.tables import read_rows
 from cloze.data.text_lines import read_texts_of_lines
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.file_io import read_file, sha256_of_file
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_config import EmbeddingConfig
@@ -165,8 +164,7 @@ def embed_file(
     if str(output).endswith(".npy"):
         with write_file_to(checksum_path(output)) as temporary:
             temporary.write_bytes(f"{checksum}  ".encode() + os.fsencode(Path(str(output)).name) + b"\n")
-    if unknown.unknown:
-        warnings.warn(DataWarning(f"{source}: {unknown.warning('texts')}"), stacklevel=2)
+    unknown.warn("texts", where=source)
     texts, vectors, truncated, empty = counts.tolist()
     return EmbeddingFileSummary(texts, vectors, embedder.width, truncated, empty, unknown.unknown)
 

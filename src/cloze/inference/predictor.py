@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from torch import nn
 
 from cloze.arguments import check_text, describe, iterate
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.model_paths import resolve_checkpoint
@@ -93,7 +93,7 @@ class Predictor(LoadedModel):
         """
         checkpoint = Checkpoint.open(directory, precision=precision)
         name = None if task is None else check_text(task, "task")
-        loaded_task, max_seq_length = _load_task(checkpoint.directory, name, cls.default_task)
+        loaded_task, max_seq_length, reads_pairs = _load_task(checkpoint.directory, name, cls.default_task)
         if not isinstance(loaded_task, cls.family):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
             remedy = f"Load it with Predictor, or give a model for the task {cls.default_task}"
@@ -101,7 +101,6 @@ class Predictor(LoadedModel):
         model = checkpoint.load_model(loaded_task.head, device=device)
         positions = load_config(checkpoint.directory).max_position_embeddings
         max_seq_length = positions if max_seq_length is None else min(max_seq_length, positions)
-        reads_pairs = None if load_task(checkpoint.directory) is None else loaded_task.reads_pairs
         return cls(
             model, checkpoint.tokenizer, loaded_task, max_seq_length, checkpoint.directory, reads_pairs
         )
@@ -150,8 +149,7 @@ class Predictor(LoadedModel):
             truncated = f"{losses.truncated:,} of {len(examples):,} {name}"
             what = self.task.describe_truncation(truncated, self.max_seq_length)
             warnings.warn(f"{what}: truncated", stacklevel=3)
-        if losses.unknown.unknown:
-            warnings.warn(DataWarning(losses.unknown.warning(name)), stacklevel=3)
+        losses.unknown.warn(name, stacklevel=3)
         return predictions
 
     def predict(self, examples: Sequence[Any]) -> tuple[list[Any], Losses]:
@@ -236,8 +234,7 @@ class Predictor(LoadedModel):
         if losses.truncated:
             what = self.task.describe_truncation(f"{losses.truncated:,} examples", self.max_seq_length)
             progress.note(f"{what}: truncated")
-        if losses.unknown.unknown:
-            warnings.warn(DataWarning(losses.unknown.warning("examples")), stacklevel=2)
+        losses.unknown.warn("examples")
 
     def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
         """Score the predictions for at least one labeled example; all are checked before the first prediction.
@@ -289,22 +286,24 @@ def find_task_name(directory: Path | str) -> str | None:
     return _TASK_OF_HEAD.get(head)
 
 
-def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTask, int | None]:
-    """Return the task of a checkpoint, or the one called `name`, and its length if the checkpoint has one."""
+def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTask, int | None, bool | None]:
+    """Return the task of a checkpoint, or the one called `name`; its length and whether it reads pairs, if known."""
     stored = load_task(checkpoint)
     if stored is None:
-        return _load_external_task(find_task(name or find_task_name(checkpoint) or default), checkpoint)
+        task_class = find_task(name or find_task_name(checkpoint) or default)
+        return *_load_external_task(task_class, checkpoint), None
     task, settings = stored
     if name in (None, task.name):
-        return task, settings.max_seq_length
+        return task, settings.max_seq_length, task.reads_pairs
     task_class = find_task(name)
     if task_class.is_headless:
-        return _load_external_task(task_class, checkpoint)
+        return *_load_external_task(task_class, checkpoint), task_class().reads_pairs
     if task_class.trained_as != task.name:
         what = f"a model for the task {task.name!r}, not {name!r}"
         raise InputError(what, where=checkpoint, remedy=f"Say {task.name}, or give another model")
     task_settings = {field.name: getattr(task, field.name) for field in fields(task)}
-    return task_class(**task_settings), settings.max_seq_length
+    renamed = task_class(**task_settings)
+    return renamed, settings.max_seq_length, renamed.reads_pairs
 
 
 def _load_external_task(task_class: type[AnyTask], checkpoint: Path) -> tuple[AnyTask, int | None]:

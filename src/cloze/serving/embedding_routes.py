@@ -27,14 +27,14 @@ from cloze.serving.schema import (
     IdLists,
     Ids,
     ModelRequest,
+    NonBlankText,
     PromptOptions,
     StrictModel,
     Text,
-    TextOrPair,
     Texts,
+    TextsOrPairs,
     TextsRequest,
     TruncationOptions,
-    WrittenText,
 )
 from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.serving.windowed_inference import WindowedLogits, WindowedPredictions
@@ -152,7 +152,7 @@ class PipelineParameters(StrictModel):
 class PredictRequest(ModelRequest, TruncationOptions):
     """One text; a list of two texts, which are a pair; or a list of lists of one or two texts."""
 
-    inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
+    inputs: TextsOrPairs
     parameters: PipelineParameters | None = None
     """Those of Hugging Face's pipelines; with them, the response to one text is a list in a list, as there."""
     raw_scores: bool | None = False
@@ -187,7 +187,7 @@ async def predict(served: ServedModel, request: PredictRequest, batcher: Batcher
 class RerankRequest(ModelRequest, TruncationOptions):
     """A query and passages."""
 
-    query: WrittenText
+    query: NonBlankText
     texts: Texts
     raw_scores: bool | None = False
     """Return logits instead of probabilities, or of the number of a regression."""

@@ -27,7 +27,7 @@ from cloze.inference.word_in_context import word_in_context
 from cloze.serving.batcher import Batcher
 from cloze.serving.routes import Route, estimate_tokens, in_one_turn
 from cloze.serving.run_metrics import read_new_rows
-from cloze.serving.schema import ModelRequest, Text, Texts, WrittenText
+from cloze.serving.schema import ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
 
@@ -60,7 +60,7 @@ _DIGITS = 6
 class TextRequest(ModelRequest):
     """A text, or a pair of texts."""
 
-    text: WrittenText
+    text: NonBlankText
     pair: Text | None = None
 
 
@@ -81,7 +81,7 @@ class TokenRequest(TextRequest):
 class SpanRequest(ModelRequest):
     """A question about a text."""
 
-    question: WrittenText
+    question: NonBlankText
     context: Text
 
 

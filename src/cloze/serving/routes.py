@@ -13,7 +13,7 @@ from starlette.responses import Response
 from cloze.errors import InputError
 from cloze.serving.batcher import Batcher
 from cloze.serving.errors import documented_errors
-from cloze.serving.schema import ModelRequest, is_empty
+from cloze.serving.schema import ModelRequest, is_blank
 from cloze.serving.served_model import ServedModel, find_model
 from cloze.serving.windowed_inference import WindowedPredictions
 from cloze.tasks.texts import LabeledText
@@ -142,7 +142,7 @@ def text_examples(inputs: Sequence[str | list[str]]) -> list[LabeledText]:
     """
     pairs = [as_list(texts) for texts in inputs]
     for number, texts in enumerate(pairs):
-        if all(map(is_empty, texts)):
+        if all(map(is_blank, texts)):
             where = f"inputs[{number}]" if len(pairs) > 1 else "inputs"
             raise InputError("the text is empty", where=where, remedy="Give a text")
     return [LabeledText(*texts) for texts in pairs]

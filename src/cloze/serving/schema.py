@@ -15,20 +15,24 @@ from cloze.tokenization.tokenizer import TruncationSide
 Text: TypeAlias = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
 
-def is_empty(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Return whether a text has no visible character: a model would answer from [CLS] and [SEP] alone."""
     return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
 
 
-def _check_written(text: str) -> str:
-    if is_empty(text):
+def _check_not_blank(text: str) -> str:
+    if is_blank(text):
         raise PydanticCustomError("empty_text", "the text is empty. Give a text.")
     return text
 
 
-WrittenText: TypeAlias = Annotated[Text, AfterValidator(_check_written)]
+NonBlankText: TypeAlias = Annotated[Text, AfterValidator(_check_not_blank)]
 Texts: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS)]
 TextOrPair: TypeAlias = Annotated[list[Text], Field(min_length=1, max_length=2)]
+TextsOrPairs: TypeAlias = (
+    Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
+)
+"""One text, one pair, or a list of lists of one or two texts."""
 # fail_fast: an error for each of a million wrong numbers would take seconds
 Ids: TypeAlias = Annotated[
     list[Annotated[int, Field(ge=0)]],

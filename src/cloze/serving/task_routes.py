@@ -11,7 +11,7 @@ from cloze.inference.sentence_scorer import TokenScore
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_CANDIDATES, MAX_INPUTS
 from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_examples
-from cloze.serving.schema import ModelRequest, StrictModel, Text, TextOrPair, TextsRequest, WrittenText
+from cloze.serving.schema import ModelRequest, NonBlankText, StrictModel, Text, TextsOrPairs, TextsRequest
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedEntities, WindowedGradients, WindowedSentenceScores
 from cloze.tasks.multiple_choice import ChoiceQuestion
@@ -58,7 +58,7 @@ async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batche
     return [{"score": result.score, "tokens": result.tokens} for result in scores]
 
 
-Pair = Annotated[list[WrittenText], Field(min_length=2, max_length=2)]
+Pair = Annotated[list[NonBlankText], Field(min_length=2, max_length=2)]
 
 
 class NextSentenceRequest(ModelRequest):
@@ -85,7 +85,7 @@ async def tag(served: ServedModel, request: TextsRequest, batcher: Batcher) -> l
 class QuestionInput(StrictModel):
     """A question, and a text of any length that may contain the answer."""
 
-    question: WrittenText
+    question: NonBlankText
     context: Text
 
 
@@ -191,9 +191,9 @@ async def choose(served: ServedModel, request: ChooseRequest, batcher: Batcher) 
 
 
 class ExplainRequest(ModelRequest):
-    """One text; a list of two texts, which are a pair; or a list of lists of one or two texts, as for `/predict`."""
+    """Texts or pairs of texts whose predictions are explained, in the forms of `/predict`."""
 
-    inputs: Text | TextOrPair | Annotated[list[TextOrPair], Field(min_length=1, max_length=MAX_INPUTS)]
+    inputs: TextsOrPairs
 
 
 async def explain(

@@ -181,8 +181,8 @@ def load_data(
         if losses.truncated:
             truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
             progress.note(f"{task.describe_truncation(truncated, limit)}: cut")
-        if losses.unknown.unknown and name != "unlabeled":
-            warnings.warn(DataWarning(losses.unknown.warning(f"{name} examples")), stacklevel=2)
+        if name != "unlabeled":
+            losses.unknown.warn(f"{name} examples")
     return task, LabeledData(train, features[0], dev, features[1], unlabeled, features[2])
 
 

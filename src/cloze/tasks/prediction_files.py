@@ -193,7 +193,7 @@ def _as_table(rows: Rows, directory: Path) -> Iterator[_Table]:
 
 
 def _arrow_type(kinds: Set[type]) -> Any:
-    """Return the type of a column: that of its numbers or truth values, or text where any cell is of another kind."""
+    """Return the type of a column: numbers, truth values, or text if it mixes kinds of cells."""
     import pyarrow as pa
 
     kinds = kinds - {type(None)}

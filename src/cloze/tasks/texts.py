@@ -157,9 +157,9 @@ class LabeledRows:
         return (MissingLabelError,) if self.missing_labels == "drop" else ()
 
     @property
+    @abstractmethod
     def table_columns(self) -> Columns:
         """The columns of the texts and the label."""
-        raise NotImplementedError
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
         """Return whether a column has labels that are numbers, as choices are, or has no name of the task's labels."""
@@ -207,7 +207,7 @@ class LabeledRows:
             labels_of: returns the labels of an example.
 
         Raises:
-            InputError: there are such labels, and they are not to be dropped; or there are no others.
+            InputError: there are such labels and `missing_labels` refuses them, or no example is left.
         """
         assert isinstance(self, Task)
         if self.class_names:

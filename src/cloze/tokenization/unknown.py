@@ -49,14 +49,19 @@ class UnknownWords:
         such = f", such as {self.example[:_MAX_EXAMPLE]!r}" if self.example else ""
         return f"{share} have words that the vocabulary does not know{such}: the model reads each as [UNK]"
 
-    def warning(self, name: str) -> str:
-        """Return the same with the remedy."""
-        return f"{self.describe(name)}. {_REMEDY if self.is_wordpiece else _OTHER_REMEDY}"
+    def warn(self, name: str, *, where: object = None, stacklevel: int = 2) -> None:
+        """Warn of the unknown words, if there are any, with the remedy.
 
-    def warn(self, name: str, *, stacklevel: int = 2) -> None:
-        """Warn of the unknown words, if there are any."""
-        if self.unknown:
-            warnings.warn(DataWarning(self.warning(name)), stacklevel=stacklevel + 1)
+        Args:
+            name: what the texts are called.
+            where: the file of the texts.
+            stacklevel: as for `warnings.warn`.
+        """
+        if not self.unknown:
+            return
+        place = "" if where is None else f"{where}: "
+        remedy = _REMEDY if self.is_wordpiece else _OTHER_REMEDY
+        warnings.warn(DataWarning(f"{place}{self.describe(name)}. {remedy}"), stacklevel=stacklevel + 1)
 
 
 NONE_UNKNOWN = UnknownWords()

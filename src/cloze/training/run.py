@@ -134,7 +134,7 @@ class TrainingRun:
         return TrainingState(immutable_settings=self.immutable_settings, evaluation_seconds=seconds)
 
     def _evaluation_seconds(self, objective: Objective, limit: float) -> float:
-        """Estimate the time of an evaluation from its first batches, as many as take so many seconds."""
+        """Estimate the seconds of an evaluation from its first batches; measure for about `limit` seconds."""
         dtype, clock = resolve_dtype(self.config.precision, self.context.device), self.progress.clock
         num_batches = objective.num_evaluation_batches
         times = [clock()]
