@@ -36,11 +36,8 @@ _TASK_OF_PROBLEM_TYPE = {
     "regression": "regression",
 }
 
-_HEAD_INDEPENDENT = (
-    "labels",
-    "class_weights",
-    "balanced",
-)  # labels may have another order, weights are in the loss
+_HEAD_INDEPENDENT = ("labels", "class_weights", "balanced")
+"""Settings of a model that its head does not depend on: labels may have another order, weights are in the loss."""
 
 ExampleT = TypeVar("ExampleT")
 PredictionT = TypeVar("PredictionT")
