@@ -134,9 +134,6 @@ def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> floa
     prepared = precompute_features(prepared, SILENT)
     head = prepared.task.head(load_model(model)).to(context.device)
     objective = FinetuningObjective(head, prepared.task, prepared.data, config, prepared.tokenizer)
-    if task.has_closed_form:
-        objective.solve()
-        return time.perf_counter() - started
     seconds = time.perf_counter() - started
     rehearsal = Rehearsal(objective, config.optimizer, resolve_dtype(config.precision, context.device))
     batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, config, context)

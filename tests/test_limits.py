@@ -28,7 +28,7 @@ WITHOUT_LIMIT = {
 }  # fmt: skip
 """Larger numbers than a run has steps, examples or layers mean no limit, or are refused once these are known."""
 
-COUNTED_BACKWARDS = {"word_column", "tag_column", "layer"}
+COUNTED_BACKWARDS = {"word_column", "tag_column"}
 
 
 def number_settings(config: type[Any], prefix: str = "") -> Iterator[tuple[str, type[Any], bool]]:

@@ -185,11 +185,6 @@ def test_the_classifier_learns_from_pairs(classifier: FinetunedClassifier) -> No
     assert pipeline.score(pairs[30:], seconds[30:]) > 0.9
 
 
-def test_a_frozen_encoder_takes_no_rate(classifier: FinetunedClassifier) -> None:
-    frozen = clone(classifier).set_params(task="feature-classification", epochs=1, batch_size=32)
-    assert frozen.fit(TEXTS, LABELS).score(TEXTS, LABELS) > 0.7
-
-
 def test_wrong_input_is_named(classifier: FinetunedClassifier, model: str) -> None:
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         classifier.fit(TEXTS, LABELS[1:])

@@ -100,8 +100,6 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
 
     Args:
         model: the checkpoint or run to start from, or "cloze-mini".
-        task: "classification", or "feature-classification", which freezes the encoder, takes seconds, and uses neither
-            epochs, batch_size nor learning_rate.
         epochs: passes over the training data.
         batch_size: sequences per optimizer step.
         learning_rate: the peak of the schedule; small models such as cloze-mini need about 3e-4.
@@ -112,11 +110,10 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         device: cpu, cuda, mps or auto.
     """
 
-    def __init__(  # noqa: PLR0913 (scikit-learn has settings in the constructor)
+    def __init__(
         self,
         model: str | Path = "cloze-mini",
         *,
-        task: str = "classification",
         epochs: int = 3,
         batch_size: int = 32,
         learning_rate: float = 5e-5,
@@ -127,7 +124,6 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         device: str = "auto",
     ) -> None:
         self.model = model
-        self.task = task
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -145,14 +141,11 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         self.classes_, indices = np.unique(labels, return_inverse=True)
         names = _class_names(self.classes_)
         arguments = {**self.get_params(deep=False), "labels": names}
-        task, seed, settings = (arguments.pop(name) for name in ("task", "random_state", "settings"))
-        if task == "feature-classification":
-            for name in ("epochs", "batch_size", "learning_rate"):
-                del arguments[name]
+        seed, settings = arguments.pop("random_state"), arguments.pop("settings")
         arguments |= {"seed": seed, **(settings or {})}
         rows = [(text, names[index]) for text, index in zip(texts, indices, strict=True)]
         with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
-            run = finetune(task, train=rows, output=Path(directory) / "run", **arguments)
+            run = finetune("classification", train=rows, output=Path(directory) / "run", **arguments)
             self.classifier_ = load_predictor(run.path, device=self.device)
         return self
 

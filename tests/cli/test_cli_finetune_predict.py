@@ -134,12 +134,6 @@ WRONG = {
     ),
     "finetune classification --resume --epochs 3": "the flag --model is missing",
     "finetune classification --resume --dry-run": "--dry-run: cannot be combined with --resume",
-    "finetune feature-classification -m {films}/model -d {films}/data.tsv --set epochs=3": (
-        "feature-classification: is fitted in closed form and does not use epochs. Leave it out"
-    ),
-    "finetune feature-classification -m {films}/model -d {films}/data.tsv --seeds 3": (
-        "feature-classification: is the same for every seed and rate. Leave out --seeds and --grid"
-    ),
 }
 
 

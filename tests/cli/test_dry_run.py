@@ -74,9 +74,8 @@ def test_a_plan_of_a_grid(finetune: tuple[object, ...], cloze: Cloze, batch_size
 
 
 def test_a_frozen_encoder_has_no_plan(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
-    pytest.importorskip("sklearn")
     data = ("-m", samples.run, "-d", samples.table, "-o", tmp_path / "run")
-    printed = cloze("finetune feature-classification --dry-run --quiet", *data, *NANO_TASK, code=2)
+    printed = cloze("finetune feature-tagging --dry-run --quiet", *data, *NANO_TASK, code=2)
     assert "the encoder is not trained" in printed.err
 
 

@@ -15,7 +15,6 @@ from cloze.data.build import BuildConfig
 from cloze.errors import InputError
 from cloze.pretraining.config import ModelConfig
 from cloze.tasks.config import FinetuneConfig as Config
-from cloze.training.optimizer import OptimizerConfig
 
 LENGTHS = ("max_seq_length", "batch_size", "epochs")
 
@@ -94,28 +93,6 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) 
         cloze.explain(model, "a moor", device="cuda")
     expected = cloze.evaluate(samples.classifier, rows)
     assert cloze.evaluate(model, rows, device="cpu", task="classification") == expected
-
-
-@pytest.mark.parametrize(
-    ("config", "settings"),
-    [
-        (None, {"epochs": 3}),
-        (None, {"learning_rate": 1e-4}),
-        (None, {"optimizer": {"learning_rate": 1e-4}}),
-        (None, {"optimizer": OptimizerConfig(learning_rate=1e-4)}),
-        (cloze.FinetuneConfig(model="cloze-mini", train="data", batch_size=16), {}),
-        ("mine.toml", {"model": "cloze-mini", "train": "data"}),
-    ],
-)
-def test_a_task_with_a_closed_form_refuses_settings_of_training(
-    config: Any, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.toml").write_text("epochs = 9\n")
-    with pytest.raises(
-        InputError, match=r"^feature-classification: is fitted in closed form and does not use"
-    ):
-        finetuning("feature-classification", config, **settings)
 
 
 def test_a_grid_leaves_out_settings_that_a_table_gives(cloze: Cloze) -> None:

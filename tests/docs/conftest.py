@@ -90,7 +90,6 @@ def _write_texts(place: Path) -> None:
     (place / "films.csv").write_text("text,negative,positive,music\n" + rows, "utf-8")
     (place / "labeled.csv").write_text("text,label\n" + "A fine film.,good\nA dull film.,bad\n" * 20, "utf-8")
     (place / "blanks.tsv").write_text("text\tanswer\nThe hound ran [MASK] the moor.\tover\n", "utf-8")
-    (place / "liked.tsv").write_text("review\tliked\n" + table, "utf-8")
     (place / "examples").mkdir()
     for name, step in (("authors.csv", 20), ("other-books.csv", 10)):
         head, *rows = (REPOSITORY / "examples" / name).read_text("utf-8").splitlines(keepends=True)

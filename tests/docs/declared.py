@@ -18,7 +18,7 @@ def shortening_flags(verb: str, arguments: list[str]) -> list[str]:
         settings = [*NANO, "--set=model.max_position_embeddings=512"]
         return [flag for flag in settings if "--init" not in arguments or "=model." not in flag]
     if verb == "finetune":
-        return [*NANO_TASK, *(["--set=epochs=1"] if "feature-classification" not in arguments else [])]
+        return [*NANO_TASK, "--set=epochs=1"]
     if verb == "vocab":
         return ["--size", "500", "--workers", "1"]
     if verb in ("corpus", "vocab extend") and "--dry-run" not in arguments:
@@ -131,7 +131,7 @@ PAGES = {
         },
         is_exhaustive=True,
     ),
-    "docs/reference/tasks.md": Page(inputs="MODEL=run glue my.tsv=liked.tsv"),
+    "docs/reference/tasks.md": Page(inputs="MODEL=run glue"),
     "docs/reference/fine-tuning.md": Page(),
     "docs/reference/predictions.md": Page(inputs="reviews new-reviews.tsv=reviews.tsv"),
     "docs/reference/pretraining.md": Page(

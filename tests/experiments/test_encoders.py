@@ -13,7 +13,6 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.config_file import load_config
-from cloze.models.frozen_encoder import frozen_vectors
 from cloze.models.heads import BertForQuestionAnswering
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from experiments.encoders.bidirectional_lm import BidirectionalLM
@@ -80,11 +79,7 @@ def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path: Path) -> None:
     _, (last, _) = model.lstm(below[None])
     read = torch.cat([last[-2, 0], last[-1, 0]])  # where each direction of its second layer has read all
     torch.testing.assert_close(encode(model, IDS)[1], model.pooler(read).tanh())
-    vectors = [
-        frozen_vectors(model, to_device(collate([ids])), layer=-1, pooling="cls")
-        for ids in (IDS, [*IDS[:3], 66, *IDS[4:]])
-    ]
-    assert not torch.allclose(*vectors)
+    assert not torch.allclose(before[0], after[0])
     answering = load_model(
         save(BertForQuestionAnswering(model), tmp_path / "answering"), BertForQuestionAnswering
     )

@@ -12,7 +12,7 @@ from cloze.models.attention import grouped_attention, select_backend
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model
-from cloze.models.frozen_encoder import frozen_vectors
+from cloze.models.pooling import check_pooling
 from cloze.models.sinusoidal import set_sinusoidal_positions, sinusoidal_positions
 from tiny_models import SPECIAL, write_checkpoint
 
@@ -54,10 +54,9 @@ def test_token_affects_only_tokens_that_attend_to_it(encoder, attends_to: str, s
 
 
 def test_cls_pooling_of_a_causal_encoder_is_refused(encoder) -> None:
-    packed = to_device(collate([IDS]))
     with pytest.raises(InputError, match=r"pooling: cls: .* sees nothing of the text. Take the mean"):
-        frozen_vectors(encoder("left"), packed, layer=-1, pooling="cls")
-    frozen_vectors(encoder("right"), packed, layer=-1, pooling="cls")
+        check_pooling("cls", encoder("left"))
+    check_pooling("cls", encoder("right"))
 
 
 def test_causal_attention_equals_torch() -> None:

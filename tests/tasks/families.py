@@ -134,7 +134,6 @@ CASES = {
         table("said|then|kind", "up", "down", "up", "down"),
         {"text_column": "said", "pair_column": "then", "label_column": "kind"},
     ),
-    "feature-classification": Case("a.tsv", table("text|label", "up", "down", "up", "down")),
     "regression": Case("a.tsv", table("text|label", 9, -2, 7.5, 0)),
     "multi-label": Case("a.tsv", table("text|labels", "up, calm", "down", "up", "calm,down")),
     "multiple-choice": Case("a.jsonl", questions()),
@@ -178,7 +177,7 @@ CASES = {
 """By the name of the task."""
 
 FAMILIES = (
-    *("classification", "feature-classification", "regression", "multi-label", "multiple-choice", "ranking"),
+    *("classification", "regression", "multi-label", "multiple-choice", "ranking"),
     *("scored-pairs", "text-pairs", "squad_v1", "squad_v2", "tagging", "feature-tagging"),
 )
 """A task of each family: the others of a family differ in data and scores only. SQuAD 2.0 may have no answer."""

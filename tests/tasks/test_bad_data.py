@@ -109,10 +109,6 @@ CASES: dict[tuple[Any, ...], list[tuple[str | bytes, str]]] = {
     ("text-pairs", "a.csv"): [('text,pair\n"",b\n', ":2: the cell 'text' is empty")],
     ("text-pairs", "a.jsonl"): [('{"text": "a", "pair": ["b"]}\n', ":1: 'pair' is")],
     ("scored-pairs", "a.tsv"): [("text\tpair\tscore\na\tb\t1\nc\td\thigh\n", ":3: score 'high' is not")],
-    ("feature-classification", "a.tsv"): [("text\tlabel\na\tx\nb\tx\n", ": every row has the label 'x'")],
-    ("feature-classification", "a.tsv", ("labels", ("x", "y"))): [
-        ("text\tlabel\na\tx\nb\tz\n", ":3: unknown label 'z'. The labels are x, y")
-    ],
     ("codah", "a.tsv"): [
         ("o\ta\tb\tc\td\t1\n", ":1: 6 cells, a row has 7"),
         (f"{CODAH_ROW}3\n{CODAH_ROW}4\n", ":2: label '4' is not the number of a choice. There are 4"),

@@ -44,7 +44,6 @@ from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from runs import assert_same_run, rows
 
-TAUGHT = [name for name in FAMILIES if name != "feature-classification"]
 """Families that learn by gradients."""
 
 SaveTeacher = Callable[..., Path]
@@ -170,7 +169,7 @@ def test_loss_of_a_step_is_the_weighted_sum(config, save_teacher, is_labeled):
     assert measured["accuracy"][1] == (5 if is_labeled else 0)
 
 
-@pytest.mark.parametrize("name", TAUGHT)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_model_that_is_its_own_teacher_has_no_loss(name, small, save_teacher, tokenizer, tmp_path):
     task, path = write_case(name, tmp_path)
     task, examples = fitted(task, path, Path(small.model))
@@ -192,7 +191,7 @@ def test_a_model_that_is_its_own_teacher_has_no_loss(name, small, save_teacher, 
         assert task.soft_loss(logits.flip(0), batch, 2.0).item() > 2e-5
 
 
-@pytest.mark.parametrize("name", TAUGHT)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_learns_from_labels_a_teacher_and_unlabeled_examples(
     name, small, save_teacher, tmp_path
 ):
@@ -208,7 +207,7 @@ def test_every_family_learns_from_labels_a_teacher_and_unlabeled_examples(
     assert np.array_equal(outputs.rows(range(half)), outputs.rows(range(half, 2 * half)))
 
 
-@pytest.mark.parametrize("name", [name for name in TAUGHT if not name.startswith("squad")])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if not name.startswith("squad")])
 def test_teacher_with_another_tokenizer(name, small, save_teacher, tokenizer, reordered, tmp_path):
     task, path = write_case(name, tmp_path)
     task, examples = fitted(task, path, Path(small.model))
@@ -482,11 +481,6 @@ def test_changed_unlabeled_texts_are_refused_on_resume(config, trained_teacher, 
     texts.write_text("an awful film .\n")
     with pytest.raises(InputError, match="not the data that the settings were made for"):
         resume_finetuning(tmp_path / "run")
-
-
-def test_closed_form_has_no_teacher(refused, trained_teacher):
-    task = find_task("feature-classification")(text_column="review", label_column="liked")
-    assert "feature-classification cannot learn from a teacher" in refused(trained_teacher, task)
 
 
 def test_wrong_settings(refused, trained_teacher, tmp_path):

@@ -118,7 +118,6 @@ def test_head_gives_the_same_answers_in_a_new_run(name, changed, save, tmp_path,
         ("squad_v1", ("ranking", {}), "was trained for the task squad_v1"),
         ("tagging", ("tagging", {"labels": ("O", "B-GOOD", "I-GOOD")}), "has the classes O, B-BAD"),
         ("feature-tagging", ("tagging", {}), "is a BertBiLSTMForTokenClassification"),
-        ("classification", ("feature-classification", {}), "computes it from the data"),
         ("classification", ("text-pairs", {}), "text-pairs has none"),
     ],
 )

@@ -14,7 +14,7 @@ from cloze.run_files import write_run_files
 from cloze.tasks.batches import stratified_mask
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.custom import Classification
-from cloze.tasks.feature_classification import FeatureClassification
+from cloze.tasks.feature_tagging import FeatureTagging
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
@@ -117,8 +117,8 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
         saved = load_config(resolve_checkpoint(tmp_path / name))
         assert saved.hidden_dropout_prob == saved.attention_probs_dropout_prob == expected
     assert len(set(losses)) == 4
-    with pytest.raises(InputError, match=r"dropout: the encoder of feature-classification is frozen"):
-        finetune(FeatureClassification(), replace(config, dropout=0.0), tmp_path / "features")
+    with pytest.raises(InputError, match=r"dropout: the encoder of feature-tagging is frozen"):
+        finetune(FeatureTagging(), replace(config, dropout=0.0), tmp_path / "features")
     with pytest.raises(ValueError, match=r"dropout 1\.0 must be"):
         replace(config, dropout=1.0)
 

@@ -10,7 +10,7 @@ from cloze.arguments import check_type
 from cloze.config import find_recipe
 from cloze.errors import InputError
 from cloze.pretraining.config import PretrainConfig, overlay_settings, with_size_defaults
-from cloze.tasks.config import FinetuneConfig, check_closed_form, finetuning_from_dict
+from cloze.tasks.config import FinetuneConfig, finetuning_from_dict
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.budget import parse_duration
@@ -57,8 +57,6 @@ def finetuning_settings(
     if isinstance(task, Task):
         table[task.name] = configuration.to_dict(task)
     configuration.merge_dicts(table, keywords)
-    explicit = table if isinstance(config, FinetuneConfig) else keywords
-    check_closed_form(task_class.name, configuration.differences(explicit, {}).keys())
     return table, keywords
 
 

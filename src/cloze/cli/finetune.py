@@ -81,7 +81,8 @@ def run(
     """
     from cloze import config as configuration
     from cloze.tasks import finetune as finetuning
-    from cloze.tasks.config import check_closed_form, load_finetuning, to_toml
+    from cloze.tasks.config import load_finetuning, to_toml
+    from cloze.tasks.registry import find_task
     from cloze.training.memory import configure_process_memory
 
     configure_process_memory()
@@ -91,6 +92,7 @@ def run(
     if resume and (options.required(output, "--output", verb="finetune").exists() or (model or data) is None):
         existing = output
     task = task or _find_task_name(recipe, existing)
+    find_task(task)  # an unknown one is refused before what is missing
     model = model or (teacher if student_layers else None)
     by_flag = {
         "model": model,
@@ -131,7 +133,6 @@ def run(
             )
             _print_report(report, resumed, flags)
             return
-    check_closed_form(task, explicit)
     table = configuration.read_dict(recipe, overrides)
     placeholders = {name: "" for name in ("model", "train") if print_config and name not in table}
     if not print_config and not settings and recipe is None:

@@ -43,7 +43,8 @@ class TextClassifier(Predictor):
         >>> import cloze, tempfile
         >>> notes = [("a fine film", "good"), ("a dull film", "bad")] * 8
         >>> run = cloze.finetune(
-        ...     "feature-classification", train=notes, dev=notes, model="cloze-mini", output=f"{tempfile.mkdtemp()}/run"
+        ...     "classification", train=notes, dev=notes, model="cloze-mini", learning_rate=3e-4, epochs=5,
+        ...     batch_size=4, output=f"{tempfile.mkdtemp()}/run"
         ... )
         >>> classifier = cloze.TextClassifier.load(run.path)
         >>> classifier("a fine film").label

@@ -1,6 +1,6 @@
 """Heads that learn from the features of a frozen encoder (Devlin et al. 2019, 5.3 and table 7).
 
-Shapes: T tokens in the packed batch, B sequences, W words, L layers used, D hidden, X features of a word, C classes.
+Shapes: T tokens in the packed batch, W words, L layers used, D hidden, X features of a word, C classes.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,11 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.bert import BertConfig, initialize_weights
 from cloze.models.dropout import dropout
 from cloze.models.encoder import Encoder
 from cloze.models.heads import ModelWithHead
-from cloze.models.pooling import Pooling, check_pooling, pool
 
 FrozenLayers: TypeAlias = Literal[
     "embeddings",
@@ -63,71 +61,6 @@ class FrozenEncoderModel(ModelWithHead):
         super().train(mode)
         self.bert.eval()
         return self
-
-
-def frozen_vectors(bert: Encoder, batch: PackedBatch, *, layer: int, pooling: Pooling) -> Tensor:
-    """Return the vectors of sequences, [B, D], in float32.
-
-    Args:
-        bert: the encoder.
-        batch: the sequences.
-        layer: from 1; 0 is the embeddings, -1 the last.
-        pooling: from the vectors of tokens to one of the sequence.
-
-    Raises:
-        InputError: the encoder has no such layer, or the pooling is cls and the encoder causal.
-    """
-    check_layer(bert.config, layer)
-    check_pooling(pooling, bert)
-    with torch.autocast(batch.input_ids.device.type, enabled=False):
-        hidden_states = bert(batch, output_hidden_states=True).hidden_states
-    return pool(hidden_states[layer], batch, pooling)
-
-
-def check_layer(config: BertConfig, layer: int) -> None:
-    """Refuse a layer that an encoder does not have.
-
-    Raises:
-        InputError: it has no such layer.
-    """
-    count = config.num_hidden_layers
-    if not -count - 1 <= layer <= count:
-        what = f"the model has no layer {layer}"
-        remedy = f"Take one of 1 to {count}, 0 for the embeddings, or count from the last, which is -1"
-        raise InputError(what, where="layer", remedy=remedy)
-
-
-class BertForFeatureClassification(FrozenEncoderModel):
-    """A class for each sequence: one dense layer on the vectors of a frozen encoder.
-
-    Differs:
-        No other program has this head, so its weights have a name of their own; other programs read the file as an
-        encoder.
-    """
-
-    def __init__(
-        self,
-        bert: Encoder,
-        *,
-        num_labels: int,
-        layer: int,
-        pooling: Pooling,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        check_layer(bert.config, layer)
-        super().__init__(bert)
-        self._layer = layer
-        self._pooling: Pooling = pooling
-        self.logistic_regression = nn.Linear(bert.config.hidden_size, num_labels)
-        initialize_weights(self.logistic_regression, bert.config.initializer_range, generator)
-
-    def forward(self, batch: PackedBatch) -> Tensor:
-        """Return logits [B, C], from the `states` of the batch where it has them."""
-        vectors_BD = getattr(batch, "states", None)
-        if vectors_BD is None:
-            vectors_BD = frozen_vectors(self.bert, batch, layer=self._layer, pooling=self._pooling)
-        logits_BC: Tensor = self.logistic_regression(vectors_BD)
-        return logits_BC
 
 
 def count_states(config: BertConfig, layers: FrozenLayers) -> int:

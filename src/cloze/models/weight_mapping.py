@@ -159,7 +159,6 @@ HEADS: Entries = (
     *dense("next_sentence", "cls.seq_relationship"),
     *dense("classifier", "classifier"),
     *dense("qa_outputs", "qa_outputs"),
-    *dense("logistic_regression", "logistic_regression"),
     *same_names(*LSTM_NAMES, "layer_weights", "layer_scale"),
 )
 """The weights of heads."""

@@ -11,7 +11,7 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 """
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -234,9 +234,6 @@ def finetuning_from_dict(
     table = configuration.read_dict(overrides=task_class.defaults)
     configuration.merge_dicts(table, settings)
     task_settings, config = _build(task_class, FinetuneConfig, table, where)
-    if config.data_sha256 is None:  # run.toml and --print-config have the defaults
-        default = FinetuneConfig(model=config.model, train=config.train)
-        check_closed_form(task_class.name, configuration.differences(config, default).keys())
     if "max_seq_length" in settings or (not downloads and parse_hub_name(config.model) is not None):
         return task_settings, config
     return task_settings, _with_fitting_length(config)
@@ -254,23 +251,6 @@ def _with_fitting_length(config: FinetuneConfig) -> FinetuneConfig:
         return config
     LOG.info("max_seq_length %d: %s takes no more tokens", positions, config.model)
     return replace(config, max_seq_length=positions)
-
-
-def check_closed_form(task: str, explicit: Container[str]) -> None:
-    """Refuse settings of training for a task whose head is fitted in closed form.
-
-    Args:
-        task: name of the task.
-        explicit: dotted keys of the settings that are given.
-
-    Raises:
-        InputError: one is given.
-    """
-    if find_task(task).has_closed_form:
-        for name in GRID_SETTINGS:
-            if name in explicit:
-                what = f"is fitted in closed form and does not use {name}"
-                raise InputError(what, where=task, remedy="Leave it out")
 
 
 def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
 from cloze.tasks.task import AnyTask, ExampleT, PredictionT, Task
-from cloze.tasks.task_batch import Array, Feature, FeatureT, TaskBatch
+from cloze.tasks.task_batch import Feature, FeatureT, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
@@ -43,8 +43,6 @@ class TextFeature:
 
     sequences: tuple[TextSequence, ...]
     target: Target | None
-    states: Array | None = None
-    """The vector of a frozen encoder, [D]."""
 
     @property
     def input_ids(self) -> list[int]:
@@ -67,12 +65,8 @@ def pack(features: Sequence[TextFeature], targets: npt.NDArray[Any]) -> TaskBatc
     """Pack the sequences of features in the given order."""
     sequences = [sequence for feature in features for sequence in feature.sequences]
     batch = collate([s.input_ids for s in sequences], [s.token_type_ids for s in sequences])
-    states = [feature.states for feature in features if feature.states is not None]
     return TaskBatch.extend(
-        batch,
-        targets=targets,
-        counts=tuple(len(feature.sequences) for feature in features),
-        states=np.stack(states) if states else None,
+        batch, targets=targets, counts=tuple(len(feature.sequences) for feature in features)
     )
 
 

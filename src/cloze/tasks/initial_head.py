@@ -47,8 +47,8 @@ def load_trained_head(task: AnyTask, directory: Path) -> dict[str, Tensor]:
             return {}
     if issubclass(model_class, _WITHOUT_HEAD):
         return {}
-    if task.is_headless or task.has_closed_form:
-        raise InputError(f"{task.name} {'has none' if task.is_headless else 'computes it from the data'}")
+    if task.is_headless:
+        raise InputError(f"{task.name} has none")
     trained = stored[0] if stored else task.for_external_checkpoint(directory)
     _check_same_answers(task, trained)
     if model_class is not head_class:

@@ -108,7 +108,6 @@ class FinetuningObjective(Objective):
         self, model: nn.Module, task: AnyTask, data: LabeledData, config: FinetuneConfig, tokenizer: Tokenizer
     ) -> None:
         super().__init__(model)
-        self.has_closed_form = task.has_closed_form
         self.task = task
         self.data = data
         self.config = config
@@ -174,9 +173,3 @@ class FinetuningObjective(Objective):
         """Write config, weights, tokenizer and the task as tuned."""
         max_seq_length = self.config.max_seq_length
         save_finetuned(directory, model, self.tokenizer, self.task, max_seq_length=max_seq_length)
-
-    def solve(self) -> int:
-        """Set the weights to the task's closed-form solution; return the number of training tokens."""
-        features = self.data.flat_train_features
-        self.task.solve(self.model, features)
-        return sum(feature.num_tokens for feature in features)

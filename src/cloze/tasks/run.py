@@ -97,9 +97,6 @@ def prepare_data(
         InputError: a data file is wrong, there is no such model or score, or the ranks cannot share the batches.
     """
     check_trainable(task)
-    if task.has_closed_form and config.has_trials:
-        remedy = "Leave out --seeds and --grid"
-        raise InputError("is the same for every seed and rate", where=task.name, remedy=remedy)
     config.selection_metric(task)
     batch_sizes = config.grid.batch_sizes or [config.batch_size]
     context.check_batch_sizes(batch_sizes)
@@ -295,8 +292,8 @@ def _training_run(
     prepared: PreparedData, config: FinetuneConfig, run: Path, progress: Progress, steps_per_epoch: int
 ) -> TrainingRun:
     task = prepared.task
-    steps = 1 if task.has_closed_form else config.epochs * steps_per_epoch
-    times = 1 if task.has_closed_form else config.epochs * config.evaluations_per_epoch
+    steps = config.epochs * steps_per_epoch
+    times = config.epochs * config.evaluations_per_epoch
     return TrainingRun(
         path=run,
         settings=to_toml(task, config),
@@ -310,9 +307,9 @@ def _training_run(
             ),
             checkpoints=config.checkpoints,
             distribution=config.distribution,
-            precision="float32" if task.has_closed_form else prepared.precision,
+            precision=prepared.precision,
         ),
-        budget=Budget(steps, None if task.has_closed_form else config.budget_seconds),
+        budget=Budget(steps, config.budget_seconds),
         card=_build_card_info(prepared, config),
         context=prepared.context,
         progress=progress,

@@ -96,8 +96,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     """Whether the head has no weights, so that any encoder answers the task."""
     trains_encoder: ClassVar[bool] = True
     """Whether the encoder is fine-tuned, not frozen."""
-    has_closed_form: ClassVar[bool] = False
-    """Whether `solve` computes the head's weights without gradient steps."""
     uses_in_batch_negatives: ClassVar[bool] = False
     """Whether the loss compares the examples of a step, which then are one batch."""
     teacher_dtype: ClassVar[npt.DTypeLike] = np.float16
@@ -311,14 +309,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             outputs: the teacher's, for each of them.
         """
         raise NotImplementedError(f"{self.name} has no teachers")
-
-    def solve(self, model: nn.Module, features: Sequence[FeatureT]) -> None:
-        """Set the head's weights to the optimum for precomputed features; only if `has_closed_form`.
-
-        Raises:
-            InputError: the data cannot be learned from.
-        """
-        raise NotImplementedError(f"{self.name} has no closed form")
 
     @abstractmethod
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:

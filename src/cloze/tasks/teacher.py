@@ -96,7 +96,7 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
     assert settings.teacher is not None
     directory = resolve_checkpoint(settings.teacher)
     refuse_int8(directory, "used as a teacher")
-    if task.has_closed_form or family_of(task) is Task:
+    if family_of(task) is Task:
         remedy = "Leave out the teacher"
         raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)
     positions = load_config(directory).max_position_embeddings

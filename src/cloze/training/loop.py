@@ -193,12 +193,7 @@ class Trainer:
             if is_over:
                 return metrics
             step = self.state.step
-            if self.objective.has_closed_form:
-                num_tokens = self.objective.solve()
-                seconds = self._elapsed_seconds()
-                self.state = replace(self.state, step=1, elapsed_seconds=seconds, tokens=num_tokens)
-            else:
-                self._step(used / self.budget.total, stop)
+            self._step(used / self.budget.total, stop)
             now_used, save_due, must_stop = self._synchronize(stop)
             # steps cut short by a time use up the budget without running
             bar.advance(now_used - used if self.budget.unit == "seconds" else self.state.step - step)

@@ -58,8 +58,6 @@ class Objective(nn.Module, ABC):
 
     loss_names: tuple[str, ...] = ("loss",)
     """Names of the metrics that add up to the loss."""
-    has_closed_form = False
-    """Whether `solve` finds the weights at once, instead of steps of gradient descent."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -97,7 +95,3 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def save_model(self, directory: Path, model: nn.Module) -> None:
         """Write config, weights and tokenizer of `model` into a checkpoint."""
-
-    def solve(self) -> int:
-        """Set the weights to the closed-form solution; return the number of training tokens."""
-        raise NotImplementedError
