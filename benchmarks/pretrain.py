@@ -42,7 +42,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
-from cloze.training.parallelize import ParallelObjective, accumulate_gradients
+from cloze.training.parallelize import accumulate_gradients
 from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype, training_arithmetic
 from cloze.training.step_cost import Workload, pretraining_step_flops
 
@@ -208,7 +208,7 @@ def _compare(ours: Trainer, theirs: Trainer, peer: str) -> tuple[Check, Check]:
 class ClozeTrainer(Trainer):
     """Steps made of the parts of the training loop."""
 
-    parallel: ParallelObjective
+    objective: Objective
     data: StepData[PretrainingBatch]
     max_grad_norm: float
 
@@ -217,7 +217,7 @@ class ClozeTrainer(Trainer):
     def backward(self) -> tuple[float, float]:
         """Compute and clip new gradients; return the loss and gradient norm."""
         self.optimizer.zero_grad(set_to_none=True)
-        loss, _ = accumulate_gradients(self.parallel, self.data, self.dtype)
+        loss, _ = accumulate_gradients(self.objective, self.data, self.dtype)
         norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
         return loss, norm.item()
 
@@ -227,20 +227,19 @@ def build_trainer(
     data: StepData[PretrainingBatch],
     tokenizer: Tokenizer,
     device: torch.device,
-    parallelized: Callable[[Objective], ParallelObjective] = ParallelObjective,
 ) -> ClozeTrainer:
     """Return a trainer that repeats one step, with new weights that are always the same."""
     settings = benchmark.settings()
     generator = torch.Generator().manual_seed(_SEED)
     encoder = BertModel(settings.model.encoder(vocab_size=tokenizer.vocab_size), generator=generator)
     model = BertForPreTraining(encoder, generator=generator).to(device)
-    parallel = parallelized(
-        PretrainingObjective(model, tokenizer, held_out=(), unigram_nats=torch.empty(0), next_sentence=True)
+    objective = PretrainingObjective(
+        model, tokenizer, held_out=(), unigram_nats=torch.empty(0), next_sentence=True
     )
     optimizer = build_optimizer(model, settings.optimizer)
     set_learning_rate(optimizer, settings.optimizer.learning_rate)
     dtype = resolve_dtype(benchmark.dtype, device)
-    return ClozeTrainer(model, optimizer, dtype, parallel, data, settings.optimizer.max_grad_norm)
+    return ClozeTrainer(model, optimizer, dtype, objective, data, settings.optimizer.max_grad_norm)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Several ranks: the same run on any number of them, with DDP and FSDP2, launchers, kills and restarts."""
+"""Several ranks: the same run on any number of them, launchers, kills and restarts."""
 
 import os
 import random
@@ -19,7 +19,6 @@ from cloze import config as configuration
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.dataset import Dataset
 from cloze.data.instances import DynamicInstances
-from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import PretrainingBatches
@@ -35,7 +34,6 @@ from runs import assert_same_run, rows, weights
 pytestmark = pytest.mark.slow
 
 STEPS = 16
-SHARDED = DistributionConfig(sharded=True)
 
 
 def _assert_same_losses(one: Path, other: Path, *, tolerance: float) -> None:
@@ -60,11 +58,9 @@ def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Pa
     [
         (2, DistributionConfig(), 1e-6),
         pytest.param(3, DistributionConfig(), 1e-6, marks=pytest.mark.exhaustive),
-        (2, SHARDED, 1e-6),
         pytest.param(2, DistributionConfig(reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.exhaustive),
-        pytest.param(2, replace(SHARDED, reduce_dtype="bfloat16"), 1e-3, marks=pytest.mark.exhaustive),
     ],
-    ids=["two", "three", "sharded", "bfloat16", "sharded-bfloat16"],
+    ids=["two", "three", "bfloat16"],
 )
 def test_run_is_the_same_on_any_number_of_ranks(quiet, alone, tmp_path, size, distribution, tolerance):
     config = replace(quiet, steps=STEPS, distribution=distribution)
@@ -83,24 +79,19 @@ def test_run_is_the_same_on_any_number_of_ranks(quiet, alone, tmp_path, size, di
 
 
 @pytest.mark.exhaustive
-def test_run_with_init_is_evaluated_first_on_sharded_ranks(quiet, alone, tmp_path):
-    config = replace(quiet, init=str(alone), steps=4, distribution=SHARDED)
+def test_run_with_init_is_evaluated_first_on_two_ranks(quiet, alone, tmp_path):
+    config = replace(quiet, init=str(alone), steps=4)
     assert Ranks(2, pretrain, config, tmp_path / "ranks").join() == [0, 0]
     pretrain(config, tmp_path / "one")
     assert rows(tmp_path / "ranks", "validation")[0]["step"] == 0
     _assert_same_losses(tmp_path / "one", tmp_path / "ranks", tolerance=1e-5)
 
 
-@pytest.mark.parametrize(
-    "distribution",
-    [DistributionConfig(), pytest.param(SHARDED, marks=pytest.mark.exhaustive)],
-    ids=["replicated", "sharded"],
-)
-def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path, distribution):
+def test_run_resumes_on_another_number_of_ranks(quiet, alone, tmp_path):
     """One rank, two, one: what lies behind the checkpoint is what the run had seen."""
     run = tmp_path / "run"
     checkpoints = CheckpointConfig(every_steps=4, keep_newest=9)
-    config = replace(quiet, steps=STEPS, distribution=distribution, checkpoints=checkpoints)
+    config = replace(quiet, steps=STEPS, checkpoints=checkpoints)
 
     def forget_after(step: int) -> None:
         for path in (run / "checkpoints").iterdir():
@@ -176,12 +167,6 @@ def test_ranks_that_do_not_divide_the_batch_are_refused(nano, tmp_path):
     )
     assert ranks.errors.empty(), "one rank says it"
     assert not (tmp_path / "run").exists()
-
-
-def test_settings_that_need_whole_weights_exclude_sharding():
-    settings = ["data=somewhere", "steps=10", "distribution.sharded=true", "optimizer.muon={}"]
-    with pytest.raises(InputError, match=r"optimizer\.muon needs whole weights"):
-        configuration.load(PretrainConfig, None, settings)
 
 
 def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:

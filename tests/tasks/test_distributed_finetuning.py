@@ -19,7 +19,7 @@ from cloze.tasks.custom import Classification
 from cloze.tasks.finetune import finetune
 from cloze.tasks.run import prepare_data
 from cloze.tasks.text_pairs import TextPairs
-from cloze.training.distributed import DistributedContext, DistributionConfig
+from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import OptimizerConfig
 from ranks import Ranks
@@ -50,12 +50,11 @@ def _losses(run: Path) -> list[float]:
 
 
 @pytest.mark.protected
-@pytest.mark.parametrize("distribution", [DistributionConfig(), DistributionConfig(sharded=True)])
 @pytest.mark.slow
-def test_two_ranks_fine_tune_as_one(config, tmp_path, distribution, monkeypatch):
+def test_two_ranks_fine_tune_as_one(config, tmp_path, monkeypatch):
     monkeypatch.setattr(BertForSequenceClassification, "dropout_prob", 0.0)
     scores = finetune(REVIEWS, config, tmp_path / "alone")
-    ranks = Ranks(2, _without_dropout, REVIEWS, replace(config, distribution=distribution), tmp_path / "run")
+    ranks = Ranks(2, _without_dropout, REVIEWS, config, tmp_path / "run")
     assert ranks.join() == [0, 0]
     np.testing.assert_allclose(_losses(tmp_path / "alone"), _losses(tmp_path / "run"), rtol=1e-6)
     written = json.loads((tmp_path / "run" / "scores.json").read_text())

@@ -215,9 +215,6 @@ class PretrainConfig(Settings):
     def __post_init__(self) -> None:
         check_types(self)
         check_license(self.license)
-        self.distribution.check(
-            {"optimizer.muon": self.optimizer.muon is not None, "averaging": self.averaging is not None}
-        )
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: --steps 10000 or --budget 30m")
         check_positive(self, steps=_MAX_STEPS, micro_batch_tokens=MAX_TOKENS)

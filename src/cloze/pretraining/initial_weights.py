@@ -66,7 +66,7 @@ def _check_memory(config: PretrainConfig, encoder: BertConfig) -> None:
     """
     available = available_memory(resolve_device(config.device))
     num_parameters = count_parameters(encoder)
-    if available is None or config.distribution.sharded or _BYTES_PER_PARAMETER * num_parameters <= available:
+    if available is None or _BYTES_PER_PARAMETER * num_parameters <= available:
         return
     needed = _BYTES_PER_PARAMETER * num_parameters / 1e9
     what = (

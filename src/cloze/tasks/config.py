@@ -141,7 +141,6 @@ class FinetuneConfig(configuration.Settings):
     def __post_init__(self) -> None:
         configuration.check_types(self)
         check_license(self.license)
-        self.distribution.check({"optimizer.muon": self.optimizer.muon is not None})
         configuration.check_positive(
             self,
             "log_every_steps",

@@ -8,7 +8,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from cloze.training.adamw import is_step_with_correction
 from cloze.training.averaging import AVERAGE_COUNT
 from cloze.training.metric_sums import check_log_window
 from cloze.training.optimizer import OptimizerConfig
-from cloze.training.parallelize import distribute_like
 
 STATE_FILE = f"{TRAINING_FOLDER}/state.json"
 SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
@@ -336,7 +335,7 @@ def load_optimizer(
             continue
         if tensor.shape != (() if key == "step" else parameter.shape) or not tensor.isfinite().all():
             raise _wrong_state(checkpoint / _OPTIMIZER, f"{key_and_name} has another shape, or is not finite")
-        optimizer.state[parameter][key] = distribute_like(parameter, tensor)
+        optimizer.state[parameter][key] = tensor.to(parameter.device)
     for updated, state in optimizer.state.items():
         if len(state) < (1 if "momentum" in state else 2 + has_correction):
             name = next(name for name, other in parameters.items() if other is updated)
@@ -374,10 +373,10 @@ def load_average(checkpoint: Path, model: nn.Module) -> dict[str, Tensor] | None
     return tensors
 
 
-def optimizer_state_tensors(
-    model: nn.Module, optimizer: torch.optim.Optimizer
-) -> Iterator[tuple[str, Tensor]]:
-    """Yield the optimizer's state, named by key and parameter."""
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            yield f"{key}/{name}", value
+def optimizer_state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's state on the CPU, named by key and parameter."""
+    return {
+        f"{key}/{name}": value.detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }

@@ -6,7 +6,7 @@ CPU to CPU, gradients from device to device. Without torchrun there is one rank,
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,24 +35,8 @@ WAIT_TIMEOUT = timedelta(days=7)
 class DistributionConfig:
     """How the devices of a run that torchrun started share it; a run on one device ignores it."""
 
-    sharded: bool = False
-    """Shard weights, gradients and optimizer state over the ranks (FSDP2) instead of replicating them (DDP): for models
-    that do not fit on one device. Results are the same but for rounding."""
     reduce_dtype: Literal["float32", "bfloat16"] = "float32"
     """The format in which gradients are sent and summed; bfloat16 halves the traffic."""
-
-    def check(self, needs_whole_weights: Mapping[str, bool]) -> None:
-        """Check that no setting that needs whole weights is used with sharded ones.
-
-        Args:
-            needs_whole_weights: name of each such setting, and whether it is used.
-
-        Raises:
-            ValueError: one is used, and weights are sharded.
-        """
-        for name, is_used in needs_whole_weights.items():
-            if is_used and self.sharded:
-                raise ValueError(f"{name} needs whole weights: leave it out, or distribution.sharded")
 
 
 @dataclass(frozen=True, slots=True)

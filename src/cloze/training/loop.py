@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks
@@ -52,7 +53,7 @@ from cloze.training.optimizer import (
     round_warmup,
     set_learning_rate,
 )
-from cloze.training.parallelize import ParallelObjective, accumulate_gradients, gather_tensors, parallelize
+from cloze.training.parallelize import accumulate_gradients, replicate
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
 
 _MAX_LINE_WIDTH = 100
@@ -89,7 +90,7 @@ class Trainer:
     changed_settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     """Settings that the resumed run changes: the values before and from here."""
     state: TrainingState = field(default_factory=TrainingState)
-    _parallel: ParallelObjective = field(init=False)
+    _replicas: DistributedDataParallel | None = field(init=False)
     _optimizer: torch.optim.Optimizer = field(init=False)
     _compute_dtype: torch.dtype = field(init=False)
     _average: TailAverage | None = field(init=False, default=None)
@@ -115,7 +116,7 @@ class Trainer:
             RunError: the loss stayed infinite or NaN, memory is too small for one sequence, or the disk is full.
         """
         self._compute_dtype = resolve_dtype(self.config.precision, self.context.device)
-        self._parallel = parallelize(self.objective, self.context, self.config.distribution)
+        self._replicas = replicate(self.objective, self.context, self.config.distribution)
         self._optimizer = build_optimizer(self._model, self.config.optimizer)
         if self.config.averaging is not None:
             self._average = TailAverage(self._model, self.config.averaging)
@@ -258,13 +259,10 @@ class Trainer:
         optimizer = self.config.optimizer
         learning_rate = learning_rate_at(progress, round_warmup(optimizer, self.budget))
         step = self.batches.step_data(progress, self.state.position, self._micro_batch_tokens)
-        while True:
-            result = self._forward_backward(step, stop)
-            rank_loss, metrics = result or (0.0, MetricAccumulator())
-            loss, num_failed = self.context.all_reduce(rank_loss, result is None)
-            if not num_failed:
-                break
-            step = self._smaller_micro_batches(progress, step, failed=result is None)
+        while (result := self._forward_backward(step, stop)) is None:
+            step = self._smaller_micro_batches(progress, step)
+        rank_loss, metrics = result
+        (loss,) = self.context.all_reduce(rank_loss)
         norm = clip_gradients(self._model.parameters(), optimizer.max_grad_norm)
         if math.isfinite(loss) and math.isfinite(norm.item()):
             set_learning_rate(self._optimizer, learning_rate)
@@ -294,27 +292,30 @@ class Trainer:
     def _forward_backward(
         self, step: StepData[Any], stop: StopRequest
     ) -> tuple[float, MetricAccumulator] | None:
-        """Accumulate the gradients of the step; return its loss and metrics, or None if memory does not suffice."""
+        """Accumulate the gradients of the step; return its loss and metrics, or None if memory does not suffice.
+
+        Several ranks cannot take a step again: DDP has sent some of its gradients.
+        """
         torch.manual_seed(int(mix(self.config.seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
         self._optimizer.zero_grad(set_to_none=True)
         self._model.train()
         try:
             # several ranks stop together, between steps
             stop_in_step = stop if self.context.world_size == 1 else None
-            return accumulate_gradients(self._parallel, step, self._compute_dtype, stop_in_step)
+            return accumulate_gradients(
+                self.objective, step, self._compute_dtype, replicas=self._replicas, stop=stop_in_step
+            )
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+            if self._replicas is not None or not is_out_of_memory(error):
                 raise
-        self._parallel.finish_failed_step()  # out here, where the error no longer references tensors
         return None
 
-    def _smaller_micro_batches(self, progress: float, step: StepData[Any], *, failed: bool) -> StepData[Any]:
+    def _smaller_micro_batches(self, progress: float, step: StepData[Any]) -> StepData[Any]:
         """Cut the step into more micro-batches; the run keeps their size.
 
         Args:
             progress: share of the run before the step.
-            step: this rank's share of the step, as it was cut.
-            failed: whether memory ran out on this rank.
+            step: the step, as it was cut.
         """
         self._optimizer.zero_grad(set_to_none=True)
         empty_cache(self.context.device)
@@ -323,7 +324,7 @@ class Trainer:
         while tokens > 1:
             tokens //= 2
             smaller = self.batches.step_data(progress, self.state.position, tokens)
-            if not self.context.any(failed and len(smaller.batches) <= len(step.batches)):
+            if len(smaller.batches) > len(step.batches):
                 self.state = replace(self.state, micro_batch_tokens=tokens)
                 self._callbacks.on_event(
                     number, "halved", {"micro_batch_tokens": tokens, "reason": "out of memory"}
@@ -334,7 +335,7 @@ class Trainer:
                 return smaller
         what = f"out of memory at step {number} with one sequence at a time"
         remedy = "Use shorter sequences or a smaller model"
-        raise self.context.shared_error(RunError(what, where=self.run, remedy=remedy))
+        raise RunError(what, where=self.run, remedy=remedy)
 
     def _skip(self, name: str, loss: float, norm: float) -> None:
         """Leave the weights unchanged; give up after too many skipped steps in a row."""
@@ -378,7 +379,7 @@ class Trainer:
         self._model.eval()
         sums = MetricAccumulator()
         in_dtype = autocast(self.context.device, self._compute_dtype)
-        with self._average_applied(), self._parallel.no_grad(), in_dtype:
+        with self._average_applied(), torch.inference_mode(), in_dtype:
             for batch_metrics in self.objective.evaluate():
                 if self.context.any(stop):
                     raise StopRequested
@@ -419,20 +420,17 @@ class Trainer:
     def _save(self) -> None:
         window = self._window.to_state(self.context)
         self.state = replace(self.state, elapsed_seconds=self._elapsed_seconds(), log_window=window)
-        keep = self.context.is_rank_zero
         with self._average_applied():
-            tensors = gather_tensors(optimizer_state_tensors(self._model, self._optimizer), keep=keep)
-            model = self._parallel.full_model(keep=keep)
-            self.context.run_on_rank_zero(lambda: self._write_checkpoint(model, tensors))
+            self.context.run_on_rank_zero(self._write_checkpoint)
         self._saved_step = self.state.step
         self._saved_at = self.progress.clock()
 
-    def _write_checkpoint(self, model: nn.Module, optimizer_state: Mapping[str, Tensor]) -> None:
+    def _write_checkpoint(self) -> None:
         save_checkpoint(
             self.run,
             self.state,
-            optimizer_state,
-            lambda directory: self.save_model(directory, model, self.state),
+            optimizer_state_tensors(self._model, self._optimizer),
+            lambda directory: self.save_model(directory, self._model, self.state),
             average=None if self._average is None else self._average.tensors(),
         )
         prune_checkpoints(self.run, self.config.checkpoints)

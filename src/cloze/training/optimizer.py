@@ -15,7 +15,6 @@ from cloze.models.torch_internals import scale_
 from cloze.training.adamw import AdamW
 from cloze.training.budget import Budget
 from cloze.training.muon import MuonAdamW, MuonConfig
-from cloze.training.parallelize import full_tensor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +145,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Tenso
     Source: tf.clip_by_global_norm, as google-research/bert optimization.py:74 @eedf571 calls it.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = full_tensor(torch.nn.utils.get_total_norm(gradients))
+    norm = torch.nn.utils.get_total_norm(gradients)
     scale = torch.clamp(max_norm / norm, max=1.0)  # a norm of 0 makes it infinite first, then 1
     scale_(gradients, scale)
     return norm

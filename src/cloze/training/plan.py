@@ -13,7 +13,7 @@ from cloze.models.encoder import get_encoder
 from cloze.progress import Progress
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import OptimizerConfig, build_optimizer, clip_gradients
-from cloze.training.parallelize import ParallelObjective, accumulate_gradients
+from cloze.training.parallelize import accumulate_gradients
 from cloze.training.precision import training_arithmetic
 from cloze.training.step_cost import (
     Workload,
@@ -124,7 +124,7 @@ class Rehearsal:
         kept_copies: int = 0,
         seconds: float = 10.0,
     ) -> None:
-        self._parallel = ParallelObjective(objective)
+        self._objective = objective
         self._model = objective.model
         self._dtype = dtype
         self._available = available
@@ -220,7 +220,7 @@ class Rehearsal:
     def _micro_batch_seconds(self, step: StepData[Any], batch: Any) -> float:
         started = time.perf_counter()
         self._model.train()
-        accumulate_gradients(self._parallel, replace(step, batches=[batch]), self._dtype)
+        accumulate_gradients(self._objective, replace(step, batches=[batch]), self._dtype)
         return time.perf_counter() - started
 
     def _update_seconds(self) -> float:
