@@ -1,17 +1,36 @@
 """Compare the speed of cloze and its peers: from a clone, `python -m benchmarks WHAT`.
 
-`python -m benchmarks --help` lists the benchmarks, `python -m benchmarks WHAT --help` the flags of one.
+`python -m benchmarks` lists the benchmarks, `python -m benchmarks WHAT --help` the flags of one.
 """
 
 import sys
 
+from benchmarks.commands import BENCHMARKS, run
 from cloze.cli import escape_unprintable, run_command
+from cloze.cli.parser import Verb
+from cloze.errors import InputError
+
+PROGRAM = "python -m benchmarks"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one benchmark; return the exit code, as `cloze` does."""
     escape_unprintable()
-    return run_command("python -m benchmarks", "benchmarks.commands", sys.argv[1:] if argv is None else argv)
+    name, *arguments = (sys.argv[1:] if argv is None else argv) or [""]
+    if name in ("", "-h", "--help"):
+        print(__doc__)
+        print(
+            *(f"  {name:<12} {str(kind.__doc__).partition(chr(10))[0]}" for name, kind in BENCHMARKS.items()),
+            sep="\n",
+        )
+        return 0 if name else 2
+
+    def load() -> Verb:
+        if name not in BENCHMARKS:
+            raise InputError(f"no benchmark {name!r}", remedy=f"Choose from {', '.join(BENCHMARKS)}")
+        return Verb(BENCHMARKS[name], run)
+
+    return run_command(f"{PROGRAM} {name}", load, arguments)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,6 @@
 """The benchmarks by name, and the command that runs one."""
 
 import shutil
-from typing import TYPE_CHECKING, Annotated, Union
-
-import tyro
 
 from benchmarks.corpus import BuildCorpus
 from benchmarks.embed import Embed, Latency
@@ -24,23 +21,10 @@ BENCHMARKS: dict[str, type[Benchmark]] = {
         Pretrain, Finetune, Embed, Latency, Inference, Serve, Start, Tokenize, BuildCorpus, TrainVocabulary,
     )
 }  # fmt: skip
-if TYPE_CHECKING:
-    AnyBenchmark = Benchmark
-else:
-    AnyBenchmark = Union[  # noqa: UP007 (of a computed tuple)
-        tuple(
-            Annotated[benchmark, tyro.conf.subcommand(name, prefix_name=False)]
-            for name, benchmark in BENCHMARKS.items()
-        )
-    ]
 
 
-def run(benchmark: Annotated[AnyBenchmark, tyro.conf.arg(name="")]) -> None:
-    """Compare cloze with its peers: in turn, in one process, on the same work, with a check that both did it.
-
-    Args:
-        benchmark: which.
-    """
+def run(benchmark: Benchmark) -> None:
+    """Run a benchmark and print its figures, or write a record of them."""
     configure_process_memory()  # as `cloze pretrain` does, for all contestants
     output = benchmark.output
     if output is not None:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-import tyro
 
 from benchmarks.harness import (
     Check,
@@ -33,7 +32,7 @@ from benchmarks.sentence_peers import (
     Vectors,
     load_transformers,
 )
-from cloze.cli.options import Device, Model
+from cloze.cli.options import Device, Flag, Model
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_config import EmbeddingConfig
@@ -52,7 +51,7 @@ _LENGTHS = (8, 16, 32, 64, 512)
 
 @dataclass(frozen=True, kw_only=True)
 class _VectorBenchmark(TimedBenchmark):
-    input: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")]
+    input: Annotated[Path, Flag(metavar="INPUT", is_positional=True)]
     """Text with one text per line, or a table with a column text."""
     model: Model
     """A directory of sentence-transformers."""

@@ -12,13 +12,12 @@ from statistics import fmean, stdev
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import torch
-import tyro
 from torch import nn
 
 from benchmarks.harness import Check, FinishedParts, Peers, Result, TimedBenchmark, Timing
 from benchmarks.machine import describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
-from cloze.cli.options import Device, Model, OptionalName, Settings, TaskName, find_recipe
+from cloze.cli.options import Device, Flag, Model, OptionalName, Settings, TaskName, find_recipe
 from cloze.config import to_dict
 from cloze.errors import InputError
 from cloze.models.batch import to_device
@@ -52,11 +51,11 @@ class Finetune(TimedBenchmark):
     """The task; cloze tasks lists all of them."""
     model: Model
     """The pre-trained checkpoint to start from."""
-    data: Annotated[Path, tyro.conf.arg(aliases=["-d"], help_behavior_hint="(required)")]
+    data: Annotated[Path, Flag(aliases=["-d"])]
     """A file in the task's format, or a directory with the files of a benchmark."""
     vs: Peers = "transformers"
     """Compared programs: transformers (float32), transformers-tuned (bfloat16, similar lengths together)."""
-    config: Annotated[OptionalName, tyro.conf.arg(aliases=["-c"])] = None
+    config: Annotated[OptionalName, Flag(aliases=["-c"])] = None
     """A TOML file, or the name of a recipe, as for cloze finetune."""
     settings: Settings = ()
     """One setting, as in --set epochs=4; may be given several times."""

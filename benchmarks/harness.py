@@ -16,11 +16,9 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-import tyro
-
 from benchmarks.machine import describe_machine
 from cloze import artifacts, file_io
-from cloze.cli.options import CommonOptions, Flags, OptionalPath
+from cloze.cli.options import CommonOptions, Flag, Flags, OptionalPath
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
 from cloze.pretraining.config import Size
@@ -28,8 +26,8 @@ from cloze.progress import SILENT, Progress
 from cloze.tables import text_table
 from experiments.differences import paired_difference
 
-Peers: TypeAlias = Annotated[str, tyro.conf.arg(metavar="PEER[,PEER]")]
-EncoderSize: TypeAlias = Annotated[Size, tyro.conf.arg(aliases=["-m"])]
+Peers: TypeAlias = Annotated[str, Flag(metavar="PEER[,PEER]")]
+EncoderSize: TypeAlias = Annotated[Size, Flag(aliases=["-m"])]
 TimedFunction = Callable[[], object]
 
 _SETTINGS = "settings.json"
@@ -137,7 +135,7 @@ class Benchmark:
 
     name: ClassVar[str]
 
-    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[OptionalPath, Flag(aliases=["-o"])] = None
     """Directory for a record of figures, machine and versions."""
     overwrite: bool = False
     """Replace the output if it exists."""

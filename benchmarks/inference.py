@@ -12,8 +12,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
-import tyro
-
 from benchmarks.embed import Embed, Latency, describe_cosines
 from benchmarks.finetune import Finetune
 from benchmarks.harness import Benchmark, Result, heading
@@ -21,7 +19,7 @@ from benchmarks.http_load import Client
 from benchmarks.machine import describe_machine
 from benchmarks.serve import server, text_of_length
 from benchmarks.start import Start
-from cloze.cli.options import Model, OptionalPath
+from cloze.cli.options import Flag, Model, OptionalPath
 from cloze.tables import text_table
 from cloze.training.precision import processor
 from experiments.differences import paired_difference
@@ -35,11 +33,11 @@ class Inference(Benchmark):
 
     name: ClassVar[str] = "inference"
 
-    input: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="INPUT")]
+    input: Annotated[Path, Flag(metavar="INPUT", is_positional=True)]
     """Text with one text per line."""
     model: Model
     """A directory of sentence-transformers."""
-    fill: Annotated[str, tyro.conf.arg(metavar="MODEL")] = "cloze-mini"
+    fill: Annotated[str, Flag(metavar="MODEL")] = "cloze-mini"
     """A model with a masked-word head, for the rows of whole processes."""
     mrpc: OptionalPath = None
     """Directory of MRPC: adds the rows of fine-tuning."""

@@ -9,6 +9,7 @@ Each has `--help`.
 """
 
 import sys
+from importlib import import_module
 
 from cloze.cli import escape_unprintable, run_command
 
@@ -23,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     if command == PROGRAM and arguments in ([], ["-h"], ["--help"]):
         print(__doc__)
         return 0 if arguments else 2
-    return run_command(command, module, arguments)
+    return run_command(command, lambda: import_module(module).run, arguments)
 
 
 def split_command(arguments: list[str]) -> tuple[str, str, list[str]]:

@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import tyro
-
 from cloze.arguments import check_path
-from cloze.cli.options import Flags, Output
+from cloze.cli.options import Flag, Flags, Output
 from cloze.errors import InputError
 from cloze.training.memory import configure_process_memory
 from experiments.adaptation import Adaptation, AdaptationConfig
@@ -16,8 +14,8 @@ from experiments.study_command import Seeds, TasksData, parse_tasks_data
 
 def run(
     *,
-    model: Annotated[str, tyro.conf.arg(aliases=["-m"], metavar="MODEL", help_behavior_hint="(required)")],
-    old: Annotated[str, tyro.conf.arg(metavar="DATASET", help_behavior_hint="(required)")],
+    model: Annotated[str, Flag(aliases=["-m"], metavar="MODEL")],
+    old: Annotated[str, Flag(metavar="DATASET")],
     texts: TasksData = (),
     output: Output,
     seed: Seeds = (),

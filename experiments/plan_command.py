@@ -4,9 +4,7 @@ import math
 from dataclasses import asdict, replace
 from typing import Annotated, Literal
 
-import tyro
-
-from cloze.cli.options import Flags, OptionalNumber
+from cloze.cli.options import Flag, Flags, OptionalNumber
 from cloze.errors import InputError
 from cloze.models.bert import SIZES
 from cloze.pretraining.config import PAPER_PHASES
@@ -17,11 +15,11 @@ def run(
     *,
     model: Annotated[
         Literal["tiny", "mini", "small", "medium", "base", "large"],
-        tyro.conf.arg(aliases=["-m"], metavar="SIZE"),
+        Flag(aliases=["-m"], metavar="SIZE"),
     ] = "base",
-    text: Annotated[str, tyro.conf.arg(metavar="WORDS")] = "3.3e9w",
+    text: Annotated[str, Flag(metavar="WORDS")] = "3.3e9w",
     accelerators: int = 1,
-    device: Annotated[str, tyro.conf.arg(metavar="NAME")] = "a100",
+    device: Annotated[str, Flag(metavar="NAME")] = "a100",
     steps: float = 1e6,
     batch_size: int = 256,
     tflops: OptionalNumber = None,

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import tyro
-
-from cloze.cli.options import Flags, OptionalPath, Output, Settings, find_recipe
+from cloze.cli.options import Flag, Flags, OptionalPath, Output, Settings, find_recipe
 from cloze.errors import InputError
 from cloze.training.memory import configure_process_memory
 from experiments.plan import plan_study, runs_of_seeds
@@ -15,16 +13,14 @@ from experiments.study import STUDIES, read_study
 from experiments.timing import estimate_times, print_plan
 
 TasksData: TypeAlias = Annotated[
-    tyro.conf.UseAppendAction[tuple[str, ...]],
-    tyro.conf.arg(metavar="NAME=PATH", help_behavior_hint=""),
+    tuple[str, ...],
+    Flag(metavar="NAME=PATH"),
 ]
-Seeds: TypeAlias = Annotated[
-    tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="INT", help_behavior_hint="")
-]
+Seeds: TypeAlias = Annotated[tuple[int, ...], Flag(metavar="INT")]
 
 
 def run(
-    study: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STUDY")],
+    study: Annotated[str, Flag(metavar="STUDY")],
     /,
     *,
     output: Output,

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
 from cloze.artifacts import check_output_path
 from cloze.cli.options import (
     Device,
+    Flag,
     Flags,
     OptionalInteger,
     OptionalName,
@@ -30,17 +29,17 @@ from experiments.timing import describe_times, estimate_times, print_plan
 
 
 def run(
-    table: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TABLE")],
+    table: Annotated[str, Flag(metavar="TABLE")],
     /,
     *,
     model: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        tyro.conf.arg(aliases=["-m"], metavar="PATH|SIZE", help_behavior_hint=""),
+        tuple[str, ...],
+        Flag(aliases=["-m"], metavar="PATH|SIZE"),
     ] = (),
-    data: Annotated[OptionalPath, tyro.conf.arg(aliases=["-d"])] = None,
+    data: Annotated[OptionalPath, Flag(aliases=["-d"])] = None,
     output: OptionalOutput = None,
     tasks_data: TasksData = (),
-    budget: Annotated[OptionalName, tyro.conf.arg(metavar="TIME")] = None,
+    budget: Annotated[OptionalName, Flag(metavar="TIME")] = None,
     seeds: OptionalInteger = None,
     settings: Settings = (),
     dry_run: bool = False,

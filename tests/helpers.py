@@ -74,18 +74,16 @@ def assert_help_is_complete(
     main: Callable[[list[str]], int], words: list[str], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Check that --help of a command describes every flag."""
-    with pytest.raises(SystemExit) as leaving:
-        main([*words, "--help"])
-    assert not leaving.value.code
+    assert main([*words, "--help"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     plain = re.sub("\x1b\\[[0-9;]*m|[╭╮╰╯│─]", " ", printed.out)
-    assert f"usage: {command}" in plain
+    assert f"Usage: {command}" in plain
     assert "None" not in plain
     assert not re.search(r"\bSTR\b", plain)
     assert "--quiet" in plain
-    entries = re.split(r"\n {2}(?=-|[A-Z{])", plain)[1:]
-    assert entries
+    entries = re.split(r"\n {2}(?: {3}|\* {2})?(?=--|[A-Z]{2,})", plain)[1:]
+    assert len(entries) > 3
     for entry in entries:
         flag, *described = re.split(r" {2,}|\n", entry.strip(), maxsplit=1)
         assert re.search("[a-z]{2,}", " ".join(described)), f"{flag} has no help"

@@ -159,8 +159,7 @@ def test_help_describes_every_flag(name: str, capsys):
 
 
 def test_help_lists_the_benchmarks(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
+    assert main(["--help"]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in BENCHMARKS)
 

@@ -24,9 +24,7 @@ for command in json.load(sys.stdin):
         server.terminate()
         assert server.wait() == 0
         continue
-    code = 0
-    with suppress(SystemExit):
-        code = main(command)
+    code = main(command)
     assert code == 0, (command, code)
 with suppress(OSError):
     socket.getaddrinfo(sys.argv[1], 443)

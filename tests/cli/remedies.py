@@ -169,7 +169,7 @@ REMEDIES = {
     ),
     "a table instead of a text": more(r"(--format lines)"),
     "--validate of wrong text": ICONV,
-    "an unknown cleaning step": instead(r"Expected one of \('(\w+)'", "spelling", "{0}"),
+    "an unknown cleaning step": instead(r"Choose from (\w+)", "spelling", "{0}"),
     "a truncated .gz": file(AGAIN, "text.gz", gzip.compress(GOOD_TEXT)),
     "a truncated .bz2": file(AGAIN, "text.bz2", bz2.compress(GOOD_TEXT)),
     "a truncated .xz": file(AGAIN, "text.xz", lzma.compress(GOOD_TEXT)),
@@ -306,11 +306,14 @@ REMEDIES = {
     ),
     # usage
     "no such verb": Remedy(r"Did you mean (\w+)", {"pretrian": "{0}", "": TO_TRAIN}),
-    "no such flag": Remedy(r"meant: (--\w+)", {"--stebs 3": "{0} 3", "": TO_TRAIN.replace("--steps 1", "")}),
+    "an unknown choice of a flag": instead(r"Choose from \w+, (\w+)", "--format x", "--format {0}"),
+    "no such flag": Remedy(
+        r"Did you mean (--\w+)", {"--stebs 3": "{0} 3", "": TO_TRAIN.replace("--steps 1", "")}
+    ),
     **dict.fromkeys(
         (
             *("a required flag is missing", "a value of another type", "a flag without its value"),
-            *("an unknown choice of a flag", "one sentence for next", "a part of a class"),
+            *("one sentence for next", "a part of a class"),
         ),
         see_help(),
     ),

@@ -4,7 +4,6 @@ import io
 import shlex
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -64,8 +63,7 @@ def test_help_ends_in_narrow_terminals(
 ) -> None:
     for columns in (1, 2, 19):
         monkeypatch.setenv("COLUMNS", str(columns))
-        with suppress(SystemExit):
-            main(command.split())
+        main(command.split())
         printed = capsys.readouterr()
         assert printed.out or printed.err.count("\n") == 1
 

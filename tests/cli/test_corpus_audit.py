@@ -23,7 +23,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: Cloze) -> None:
     page = tmp_path / "page.html"
-    command = f"corpus audit {dataset} --seq-length 16 32 --quiet"
+    command = f"corpus audit {dataset} --seq-length 16,32 --quiet"
     text = cloze(f"{command} -o {page}").out
     assert "16 tokens" in text
     assert "32 tokens" in text

@@ -104,7 +104,7 @@ def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: 
         ("predict classification -m {classifier}", "the input is missing. Give a file"),
         (
             "predict classification {table} {table} -m {classifier}",
-            "Unrecognized options: {table}",
+            "{table}: is one word too many",
         ),
         ("predict tagging {table} -m {classifier}", "a model for the task 'classification', not 'tagging'"),
         (

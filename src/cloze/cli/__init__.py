@@ -21,6 +21,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from cloze.cli.parser import Verb
     from cloze.errors import ClozeError
 
 VERBS = {
@@ -123,34 +124,35 @@ def module_name(verb: str) -> str:
     return f"cloze.cli.{name}_" if keyword.iskeyword(name) else f"cloze.cli.{name}"
 
 
+def load_verb(verb: str) -> "Verb":
+    """Import a verb."""
+    module = import_module(module_name(verb))
+    loaded: Verb = getattr(module, "show", None) or module.run
+    return loaded
+
+
 def _run_verb(verb: str, arguments: list[str]) -> int:
-    try:
-        return run_command(f"cloze {verb}", module_name(verb), arguments)
-    except SystemExit:  # --help was printed
-        import shutil
-        import textwrap
-
-        from cloze.tables import MIN_COLUMNS
-
-        for longer in VERBS:
-            if longer.startswith(f"{verb} "):
-                see = f"See also cloze {longer} --help: {VERBS[longer]}."
-                print(textwrap.fill(see, max(shutil.get_terminal_size().columns, MIN_COLUMNS)))
-        raise
+    longer = {name: text for name, text in VERBS.items() if name.startswith(f"{verb} ")}
+    epilogue = "\n\n".join(f"See also cloze {name} --help: {text}." for name, text in longer.items())
+    return run_command(f"cloze {verb}", lambda: load_verb(verb), arguments, epilogue=epilogue)
 
 
-def run_command(command: str, module: str, arguments: list[str]) -> int:
-    """Call the function `run` of a module with command-line arguments and return the exit code of `main`.
+def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], *, epilogue: str = "") -> int:
+    """Call a verb with command-line arguments and return the exit code of `main`.
 
     Args:
         command: words before the arguments, as in "cloze fill".
-        module: imported here, so that its errors are reported as well.
+        load: returns the verb; its errors are reported as well.
         arguments: words after the command.
+        epilogue: the end of the help.
     """
     try:
-        run = import_module(module).run
-        parse: Callable[..., Callable[[], None]] = import_module("cloze.cli.parser").parse
-        call = parse(run, command, arguments)
+        parser = import_module("cloze.cli.parser")
+        parsed = parser.Command(load(), command, epilogue=epilogue)
+        if {"-h", "--help"} & {*arguments}:
+            parsed.print_help()
+            return 0
+        call: Callable[[], None] = parsed.parse(arguments)
         with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings():
             call()
         sys.stdout.flush()

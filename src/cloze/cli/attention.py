@@ -2,13 +2,11 @@
 
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 
 
 def run(
-    text: Annotated[Positional[str], arg(metavar="TEXT")],
+    text: Annotated[str, options.Flag(metavar="TEXT")],
     /,
     *,
     model: options.Model,

@@ -3,8 +3,6 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
-
 from cloze.cli import options, row_options
 from cloze.errors import InputError
 from cloze.tables import format_score, text_table
@@ -20,7 +18,7 @@ def run(
     data: options.DataPathOrUrl,
     dev: options.OptionalPathOrUrl = None,
     rows: row_options.RowFlags = row_options.AS_THE_TASK_SAYS,
-    learning_curve: Annotated[str | None, arg(metavar="100,500,2000,all", help_behavior_hint="")] = None,
+    learning_curve: Annotated[str | None, options.Flag(metavar="100,500,2000,all")] = None,
     settings: options.TaskSettings = (),
     flags: options.Flags,
 ) -> None:

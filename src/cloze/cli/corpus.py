@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
-
 from cloze.cli import options
 from cloze.cli.reading_options import ReadingOrPreviewFlags, preview
 from cloze.errors import InputError
@@ -17,15 +15,15 @@ def run(
     corpus: options.TextInputs,
     /,
     *,
-    vocab: Annotated[options.OptionalName, arg(metavar="VOCAB")] = None,
+    vocab: Annotated[options.OptionalName, options.Flag(metavar="VOCAB")] = None,
     output: options.OptionalOutputPathOrUrl = None,
     reading: ReadingOrPreviewFlags,
-    language: Annotated[str, arg(metavar="CODE")] = "en",
-    splitter: Annotated[str | None, arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
-    segmenter: Annotated[str | None, arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None,
+    language: Annotated[str, options.Flag(metavar="CODE")] = "en",
+    splitter: Annotated[str | None, options.Flag(metavar="MODULE:FUNCTION")] = None,
+    segmenter: Annotated[str | None, options.Flag(metavar="MODULE:FUNCTION")] = None,
     validation_fraction: options.OptionalNumber = None,
     append: options.Switch = False,
-    task: Annotated[str | None, arg(metavar="I/N", help_behavior_hint="")] = None,
+    task: Annotated[str | None, options.Flag(metavar="I/N")] = None,
     pool: options.WorkerFlags,
     overwrite: options.Overwrite = False,
     flags: options.Flags,

@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 
 
 def run(
-    dataset: Annotated[Positional[Path], arg(metavar="DATASET")],
+    dataset: Annotated[Path, options.Flag(metavar="DATASET")],
     /,
     *,
     split: Literal["train", "validation"] = "train",

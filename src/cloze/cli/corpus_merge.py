@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 from cloze.cli.corpus import print_summary, print_warnings
 
 
 def run(
-    output: Annotated[Positional[Path], arg(metavar="OUTPUT")],
+    output: Annotated[Path, options.Flag(metavar="OUTPUT")],
     /,
     *,
     overwrite: options.Overwrite = False,

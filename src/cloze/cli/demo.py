@@ -5,14 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import arg
-
 from cloze.cli import options
 
 
 def run(
     *,
-    output: Annotated[Path, arg(aliases=["-o"])] = Path("demo-run"),
+    output: Annotated[Path, options.Flag(aliases=["-o"])] = Path("demo-run"),
     overwrite: options.Overwrite = False,
     flags: options.Flags,
 ) -> None:

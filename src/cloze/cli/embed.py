@@ -3,8 +3,6 @@
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from tyro.conf import arg
-
 from cloze.cli import options
 from cloze.errors import InputError
 
@@ -18,7 +16,7 @@ def run(
     vectors: options.VectorFlags,
     tokens: options.Switch = False,
     idf_from: options.OptionalPathOrUrl = None,
-    text_column: Annotated[str, arg(metavar="NAME")] = "text",
+    text_column: Annotated[str, options.Flag(metavar="NAME")] = "text",
     dtype: Literal["float32", "float16"] = "float32",
     pool: options.WorkerFlags = options.SINGLE_PROCESS,
     device: options.Device = "auto",

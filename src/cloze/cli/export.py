@@ -4,8 +4,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 from cloze.errors import InputError
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: Annotated[Positional[str], arg(metavar="MODEL")],
+    model: Annotated[str, options.Flag(metavar="MODEL")],
     /,
     *,
     output: options.Output,

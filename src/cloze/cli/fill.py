@@ -2,8 +2,6 @@
 
 from typing import Annotated, Literal
 
-from tyro.conf import arg
-
 from cloze.cli import options
 from cloze.errors import InputError
 
@@ -13,8 +11,8 @@ def run(
     /,
     *,
     model: options.Model,
-    top_k: Annotated[int, arg(aliases=["-k"])] = 5,
-    long_texts: Annotated[Literal["windows"] | None, arg(metavar="windows", help_behavior_hint="")] = None,
+    top_k: Annotated[int, options.Flag(aliases=["-k"])] = 5,
+    long_texts: Annotated[Literal["windows"] | None, options.Flag(metavar="windows")] = None,
     device: options.Device = "auto",
     precision: options.Precision = None,
     flags: options.Flags,

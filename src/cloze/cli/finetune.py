@@ -5,8 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import arg
-
 from cloze.cli import options, row_options
 from cloze.cli.output import format_scores, format_trials, print_plan
 from cloze.errors import InputError
@@ -21,9 +19,9 @@ def run(
     *,
     output: options.OptionalOutput = None,
     model: options.OptionalModel = None,
-    teacher: Annotated[options.OptionalName, arg(metavar="MODEL")] = None,
+    teacher: Annotated[options.OptionalName, options.Flag(metavar="MODEL")] = None,
     student_layers: options.OptionalName = None,
-    data: Annotated[options.OptionalPathOrUrl, arg(aliases=["-d"])] = None,
+    data: Annotated[options.OptionalPathOrUrl, options.Flag(aliases=["-d"])] = None,
     dev: options.OptionalPathOrUrl = None,
     unlabeled: options.OptionalPathOrUrl = None,
     rows: row_options.RowFlags = row_options.AS_THE_TASK_SAYS,
@@ -35,7 +33,7 @@ def run(
     learning_rate: options.OptionalNumber = None,
     seeds: options.OptionalInteger = None,
     grid: options.Switch = False,
-    config: Annotated[options.OptionalName, arg(aliases=["-c"])] = None,
+    config: Annotated[options.OptionalName, options.Flag(aliases=["-c"])] = None,
     settings: options.Settings = (),
     report_to: options.ReportTo = (),
     pool: options.WorkerFlags = options.SINGLE_PROCESS,

@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import arg
-
 from cloze.cli import options
 
 
 def run(
     *,
     model: options.Models = (),
-    data: Annotated[Path, arg(aliases=["-d"], help_behavior_hint="(required)")],
+    data: Annotated[Path, options.Flag(aliases=["-d"])],
     output: options.Output,
     fill_majority: options.Switch = False,
     ensemble: options.Switch = False,

@@ -3,14 +3,12 @@
 import difflib
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import VERBS, main, options, split_verb, tasks
 from cloze.errors import InputError
 
 
 def run(
-    topic: Annotated[Positional[tuple[str, ...]], arg(metavar="[TOPIC]", help_behavior_hint="")] = (),
+    topic: Annotated[tuple[str, ...], options.Flag(metavar="[TOPIC]")] = (),
     /,
     *,
     flags: options.Flags,

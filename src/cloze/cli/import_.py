@@ -2,17 +2,13 @@
 
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 
-HiddenAct = Annotated[
-    Literal["gelu", "gelu_tanh"] | None, arg(metavar="{gelu,gelu_tanh}", help_behavior_hint="")
-]
+HiddenAct = Annotated[Literal["gelu", "gelu_tanh"] | None, options.Flag(metavar="{gelu,gelu_tanh}")]
 
 
 def run(
-    source: Annotated[Positional[str], arg(metavar="SOURCE")],
+    source: Annotated[str, options.Flag(metavar="SOURCE")],
     /,
     *,
     output: options.Output,

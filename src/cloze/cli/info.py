@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 
 
-def run(directory: Annotated[Positional[str], arg(metavar="DIR")], /, *, flags: options.Flags) -> None:
+def run(directory: Annotated[str, options.Flag(metavar="DIR")], /, *, flags: options.Flags) -> None:
     """Describe a directory and verify its files against the manifest.
 
     Args:

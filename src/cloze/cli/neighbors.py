@@ -3,26 +3,24 @@
 from dataclasses import asdict, replace
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 from cloze.errors import InputError
 
-_Texts = Annotated[options.Repeated, arg(metavar="TEXT", help_behavior_hint="")]
+_Texts = Annotated[options.Repeated, options.Flag(metavar="TEXT")]
 
 
 def run(
-    query: Annotated[Positional[str], arg(metavar="TEXT")],
+    query: Annotated[str, options.Flag(metavar="TEXT")],
     /,
     *,
     model: options.VectorModel,
     among: options.OptionalPath = None,
     texts: options.OptionalPath = None,
-    text_column: Annotated[str, arg(metavar="NAME")] = "text",
+    text_column: Annotated[str, options.Flag(metavar="NAME")] = "text",
     idf_from: options.OptionalPathOrUrl = None,
     plus: _Texts = (),
     minus: _Texts = (),
-    top_k: Annotated[int, arg(aliases=["-k"])] = 10,
+    top_k: Annotated[int, options.Flag(aliases=["-k"])] = 10,
     vectors: options.VectorFlags,
     device: options.Device = "auto",
     flags: options.Flags,

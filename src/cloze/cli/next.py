@@ -2,14 +2,12 @@
 
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 
 
 def run(
-    sentence_a: Annotated[Positional[str], arg(metavar="A")],
-    sentence_b: Annotated[Positional[str], arg(metavar="B")],
+    sentence_a: Annotated[str, options.Flag(metavar="A")],
+    sentence_b: Annotated[str, options.Flag(metavar="B")],
     /,
     *,
     model: options.Model,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
-from tyro.conf import ConsolidateSubcommandArgs, Positional, UseAppendAction, arg
-
 from cloze.config import find_recipe as find_recipe
 from cloze.errors import InputError
 from cloze.file_io import with_nulls
@@ -21,14 +19,22 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.parallel_map import Workers
 
 
-def _flag(
-    metavar: str, *aliases: str, name: str | None = None, text: str | None = None, hint: str = ""
-) -> Any:
-    """Return tyro's settings of a flag: short names, help text, and a hint in place of the default."""
-    return arg(metavar=metavar, aliases=aliases, name=name, help=text, help_behavior_hint=hint)
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """How a parameter is shown, in the `Annotated` types of those that need more than its name and docstring."""
+
+    metavar: str | None = None
+    aliases: Sequence[str] = ()
+    name: str | None = None
+    help: str | None = None
+    is_positional: bool = False
+    """A field of a dataclass that is no flag."""
 
 
-_REQUIRED = "(required)"
+def _flag(metavar: str, *aliases: str, name: str | None = None, text: str | None = None) -> Flag:
+    return Flag(metavar=metavar, aliases=aliases, name=name, help=text)
+
+
 _URL = "PATH|URL"
 
 # optional values
@@ -37,62 +43,55 @@ OptionalPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL)]
 OptionalName: TypeAlias = Annotated[str | None, _flag("NAME")]
 OptionalInteger: TypeAlias = Annotated[int | None, _flag("INT")]
 OptionalNumber: TypeAlias = Annotated[float | None, _flag("FLOAT")]
-Repeated: TypeAlias = UseAppendAction[tuple[str, ...]]
-Switch: TypeAlias = Annotated[bool, arg(help_behavior_hint="")]
+Repeated: TypeAlias = tuple[str, ...]
+Switch: TypeAlias = Annotated[bool, Flag()]
 
 # inputs
-TextInputs: TypeAlias = Annotated[Positional[tuple[str, ...]], _flag("TEXT…")]
-InputPathOrUrl: TypeAlias = Annotated[Positional[str], arg(metavar="INPUT")]
-DataPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-d", hint=_REQUIRED)]
+TextInputs: TypeAlias = Annotated[tuple[str, ...], Flag(metavar="TEXT", is_positional=True)]
+InputPathOrUrl: TypeAlias = Annotated[str, Flag(metavar="INPUT")]
+DataPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-d")]
 Vocabulary: TypeAlias = Annotated[
-    Positional[str],
-    arg(metavar="VOCAB", help="Directory of a vocabulary or of a model with a tokenizer, or hf://org/name."),
+    str,
+    Flag(metavar="VOCAB", help="Directory of a vocabulary or of a model with a tokenizer, or hf://org/name."),
 ]
 TaskName: TypeAlias = Annotated[
-    Positional[str], arg(metavar="TASK", help="Name of the task; cloze tasks lists them.")
+    str, Flag(metavar="TASK", help="Name of the task; cloze tasks lists them.", is_positional=True)
 ]
-OptionalTaskName: TypeAlias = Annotated[Positional[str | None], arg(metavar="[TASK]", help_behavior_hint="")]
+OptionalTaskName: TypeAlias = Annotated[str | None, Flag(metavar="[TASK]")]
 LongTexts: TypeAlias = Annotated[
     Literal["truncate", "windows"] | None,
-    _flag(
-        "{truncate,windows}", text="Truncate texts over max_seq_length (default), or read them in windows."
-    ),
+    Flag(help="Truncate texts over max_seq_length (default), or read them in windows."),
 ]
 Settings: TypeAlias = Annotated[Repeated, _flag("KEY=VALUE", name="set")]
 TaskSettings: TypeAlias = Annotated[
-    Settings, arg(help="Task setting, as in --set classification.pair_column=answer; may be repeated.")
+    Settings, Flag(help="Task setting, as in --set classification.pair_column=answer; may be repeated.")
 ]
 
 # models
 _SOURCES = "a checkpoint, a run (its best checkpoint), or hf://org/name."
-Model: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini, {_SOURCES}", hint=_REQUIRED)]
-VectorModel: TypeAlias = Annotated[
-    str, _flag("MODEL", "-m", text=f"cloze-mini-sentences, {_SOURCES}", hint=_REQUIRED)
-]
+Model: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini, {_SOURCES}")]
+VectorModel: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini-sentences, {_SOURCES}")]
 OptionalModel: TypeAlias = Annotated[str | None, _flag("MODEL", "-m")]
 Models: TypeAlias = Annotated[
-    UseAppendAction[tuple[str, ...]],
+    tuple[str, ...],
     _flag(
         "MODEL",
         "-m",
         text="Checkpoint, run or hf://org/name; may be repeated to average logits.",
-        hint=_REQUIRED,
     ),
 ]
-Device: TypeAlias = Annotated[str, arg(metavar="DEVICE", help="cpu, cuda, mps or auto.")]
+Device: TypeAlias = Annotated[str, Flag(metavar="DEVICE", help="cpu, cuda, mps or auto.")]
 Precision: TypeAlias = Annotated[
     Literal["auto", "float32", "bfloat16", "int8"] | None,
-    _flag(
-        "{auto,float32,bfloat16,int8}",
-        text="Number format of matrix products; int8 on CPUs.",
-        hint="(default: float32, or int8 for a directory of cloze export --to int8)",
+    Flag(
+        help="Number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory)."
     ),
 ]
 
 # outputs
-Output: TypeAlias = Annotated[Path, _flag("PATH", "-o", hint=_REQUIRED)]
+Output: TypeAlias = Annotated[Path, _flag("PATH", "-o")]
 OptionalOutput: TypeAlias = Annotated[Path | None, _flag("PATH", "-o")]
-OutputPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-o", hint=_REQUIRED)]
+OutputPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-o")]
 OptionalOutputPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL, "-o")]
 Errors: TypeAlias = Annotated[
     str | None,
@@ -106,7 +105,7 @@ ReportTo: TypeAlias = Annotated[
     ),
 ]
 TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
-Overwrite: TypeAlias = Annotated[bool, arg(help="Replace existing output.", help_behavior_hint="")]
+Overwrite: TypeAlias = Annotated[bool, Flag(help="Replace existing output.")]
 
 _MAX_LAYER = 1000
 
@@ -139,7 +138,7 @@ class CommonOptions:
             )
 
 
-Flags: TypeAlias = Annotated[CommonOptions, arg(name=""), ConsolidateSubcommandArgs]
+Flags: TypeAlias = Annotated[CommonOptions, Flag(name="")]
 
 
 def default_workers() -> int:
@@ -165,7 +164,7 @@ class WorkerOptions:
         return RayCluster()
 
 
-WorkerFlags: TypeAlias = Annotated[WorkerOptions, arg(name="")]
+WorkerFlags: TypeAlias = Annotated[WorkerOptions, Flag(name="")]
 SINGLE_PROCESS = WorkerOptions(1)
 
 
@@ -173,9 +172,9 @@ SINGLE_PROCESS = WorkerOptions(1)
 class VectorOptions:
     """How texts become vectors."""
 
-    pooling: Annotated[str, arg(metavar="POOLING")] = "stored"
+    pooling: Annotated[str, Flag(metavar="POOLING")] = "stored"
     """cls, mean, max, mean_sqrt_len or idf_mean; stored: as in the model's directory, else mean."""
-    layers: Annotated[str, arg(aliases=["--layer"], metavar="LAYERS")] = "-1"
+    layers: Annotated[str, Flag(aliases=["--layer"], metavar="LAYERS")] = "-1"
     """Encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings."""
     combine: Literal["sum", "concat"] = "sum"
     """Combination of several layers."""
@@ -214,7 +213,7 @@ class VectorOptions:
         )
 
 
-VectorFlags: TypeAlias = Annotated[VectorOptions, arg(name="")]
+VectorFlags: TypeAlias = Annotated[VectorOptions, Flag(name="")]
 
 
 def parse_layers(

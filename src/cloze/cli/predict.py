@@ -7,8 +7,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options, row_options
 from cloze.cli.output import note_written
 from cloze.errors import InputError
@@ -16,7 +14,7 @@ from cloze.errors import InputError
 
 def run(
     task: options.OptionalTaskName = None,
-    input_file: Annotated[Positional[str | None], arg(metavar="INPUT", help_behavior_hint="")] = None,
+    input_file: Annotated[str | None, options.Flag(metavar="INPUT")] = None,
     /,
     *,
     model: options.Models,

@@ -2,8 +2,6 @@
 
 from typing import Annotated, Literal
 
-from tyro.conf import arg
-
 from cloze.cli import options
 from cloze.cli.output import print_plan
 
@@ -27,12 +25,12 @@ def run(
             "modern-base",
         ]
         | None,
-        arg(aliases=["-m"], metavar="SIZE", help_behavior_hint=""),
+        options.Flag(aliases=["-m"], metavar="SIZE"),
     ] = None,
-    config: Annotated[options.OptionalName, arg(aliases=["-c"], metavar="RECIPE")] = None,
+    config: Annotated[options.OptionalName, options.Flag(aliases=["-c"], metavar="RECIPE")] = None,
     steps: options.OptionalInteger = None,
-    budget: Annotated[options.OptionalName, arg(metavar="TIME")] = None,
-    init: Annotated[options.OptionalName, arg(metavar="MODEL")] = None,
+    budget: Annotated[options.OptionalName, options.Flag(metavar="TIME")] = None,
+    init: Annotated[options.OptionalName, options.Flag(metavar="MODEL")] = None,
     seed: options.OptionalInteger = None,
     settings: options.Settings = (),
     report_to: options.ReportTo = (),

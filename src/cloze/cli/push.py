@@ -4,14 +4,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 
 
 def run(
-    directory: Annotated[Positional[Path], arg(metavar="DIR")],
-    name: Annotated[Positional[str], arg(metavar="ORG/NAME")],
+    directory: Annotated[Path, options.Flag(metavar="DIR")],
+    name: Annotated[str, options.Flag(metavar="ORG/NAME")],
     /,
     *,
     private: options.Switch = False,

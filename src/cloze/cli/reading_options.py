@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from tyro.conf import UseAppendAction, arg
-
 from cloze.cli import options
-from cloze.data.cleaning import STEPS, CleaningConfig, Step
+from cloze.data.cleaning import CleaningConfig, Step
 from cloze.data.formats import format_names
 from cloze.tables import format_count
 
@@ -27,15 +25,15 @@ _PREVIEW_CHARACTERS = 200
 class ReadingOptions:
     """Format and cleaning of the input."""
 
-    text_format: Annotated[_TextFormat, arg(name="format")] = "auto"
+    text_format: Annotated[_TextFormat, options.Flag(name="format")] = "auto"
     """Format of text files; auto detects it."""
-    text_field: Annotated[str, arg(aliases=["--text-column"], metavar="NAME")] = "text"
+    text_field: Annotated[str, options.Flag(aliases=["--text-column"], metavar="NAME")] = "text"
     """Field of JSON lines or column of tables with the text."""
     limit: options.OptionalInteger = None
     """Maximum number of documents to read."""
     without: Annotated[
-        UseAppendAction[tuple[Step, ...]],
-        arg(metavar="STEP", help_behavior_hint=f"({', '.join(STEPS)})"),
+        tuple[Step, ...],
+        options.Flag(metavar="STEP"),
     ] = ()
     """Cleaning step to skip; may be repeated."""
 
@@ -60,8 +58,8 @@ class ReadingOrPreviewOptions(ReadingOptions):
     """Read all input, report the first error, and write nothing."""
 
 
-ReadingFlags: TypeAlias = Annotated[ReadingOptions, arg(name="")]
-ReadingOrPreviewFlags: TypeAlias = Annotated[ReadingOrPreviewOptions, arg(name="")]
+ReadingFlags: TypeAlias = Annotated[ReadingOptions, options.Flag(name="")]
+ReadingOrPreviewFlags: TypeAlias = Annotated[ReadingOrPreviewOptions, options.Flag(name="")]
 
 
 def preview(

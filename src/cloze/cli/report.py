@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 
 
 def run(
-    directory: Annotated[Positional[Path], arg(metavar="RUN")],
+    directory: Annotated[Path, options.Flag(metavar="RUN")],
     /,
     *,
     output: options.OptionalOutput = None,

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from tyro.conf import arg
-
+from cloze.cli import options
 from cloze.errors import InputError
 
 if TYPE_CHECKING:
@@ -13,35 +12,28 @@ if TYPE_CHECKING:
 
 TextColumn: TypeAlias = Annotated[
     str | None,
-    arg(
-        metavar="NAME", help="Column with the text (default: text, or as in training).", help_behavior_hint=""
-    ),
+    options.Flag(metavar="NAME", help="Column with the text (default: text, or as in training)."),
 ]
 LabelColumn: TypeAlias = Annotated[
     str | None,
-    arg(
+    options.Flag(
         metavar="NAME",
         help="Column with the label (default: label, or as in training).",
-        help_behavior_hint="",
     ),
 ]
 MissingLabels: TypeAlias = Annotated[
     Literal["refuse", "drop"] | None,
-    arg(
-        metavar="{refuse,drop}",
+    options.Flag(
         help="Refuse rows without a label (default), or drop and count them.",
-        help_behavior_hint="",
     ),
 ]
 SkipBadRows: TypeAlias = Annotated[
-    bool, arg(help="Leave out rows that cannot be read, and count them.", help_behavior_hint="")
+    bool, options.Flag(help="Leave out rows that cannot be read, and count them.")
 ]
 TaggingFormat: TypeAlias = Annotated[
     Literal["columns", "conllu", "json", "table", "text"] | None,
-    arg(
-        metavar="{columns,conllu,json,table,text}",
+    options.Flag(
         help="For tagging, how files are written, if name and lines do not say so.",
-        help_behavior_hint="",
     ),
 ]
 
@@ -57,7 +49,7 @@ class RowOptions:
     format: TaggingFormat = None
 
 
-RowFlags: TypeAlias = Annotated[RowOptions, arg(name="")]
+RowFlags: TypeAlias = Annotated[RowOptions, options.Flag(name="")]
 AS_THE_TASK_SAYS = RowOptions()
 
 

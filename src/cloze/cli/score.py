@@ -3,16 +3,14 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options, row_options
 from cloze.cli.output import print_evaluation
 
 
 def run(
     task: options.TaskName,
-    predictions: Annotated[Positional[str], arg(metavar="PREDICTIONS")],
-    gold: Annotated[Positional[str], arg(metavar="GOLD")],
+    predictions: Annotated[str, options.Flag(metavar="PREDICTIONS")],
+    gold: Annotated[str, options.Flag(metavar="GOLD")],
     /,
     *,
     rows: row_options.RowFlags = row_options.AS_THE_TASK_SAYS,

@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import arg
-
 from cloze.cli import options
 from cloze.errors import InputError
 
@@ -17,17 +15,17 @@ def run(
     *,
     model: Annotated[
         options.Repeated,
-        arg(aliases=["-m"], metavar="[NAME=]MODEL", help_behavior_hint="(default: cloze-mini)"),
+        options.Flag(aliases=["-m"], metavar="[NAME=]MODEL"),
     ] = (),
-    watch: Annotated[options.Repeated, arg(metavar="[NAME=]RUN", help_behavior_hint="")] = (),
-    host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1",
+    watch: Annotated[options.Repeated, options.Flag(metavar="[NAME=]RUN")] = (),
+    host: Annotated[str, options.Flag(metavar="ADDRESS")] = "127.0.0.1",
     port: int = 8080,
     api_key_file: options.OptionalPath = None,
     open: options.Switch = False,
     top_k: options.TopK = None,
     threads: Annotated[
         int | None,
-        arg(metavar="INT", help_behavior_hint="(default: OMP_NUM_THREADS, else the number of cores)"),
+        options.Flag(metavar="INT"),
     ] = None,
     device: options.Device = "auto",
     precision: options.Precision = None,

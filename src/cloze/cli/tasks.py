@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import Positional, arg
-
 from cloze.cli import options
 from cloze.tables import terminal_width
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    task: Annotated[Positional[str | None], arg(metavar="[TASK]", help_behavior_hint="")] = None,
+    task: Annotated[str | None, options.Flag(metavar="[TASK]")] = None,
     /,
     *,
     flags: options.Flags,

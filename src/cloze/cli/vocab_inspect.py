@@ -5,8 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import arg
-
 from cloze.cli import options
 from cloze.cli.reading_options import ReadingFlags
 from cloze.tables import text_table
@@ -37,8 +35,8 @@ def run(
     corpus: options.TextInputs = (),
     /,
     *,
-    text: Annotated[options.Repeated, arg(metavar="TEXT", help_behavior_hint="")] = (),
-    beside: Annotated[tuple[str, ...], arg(metavar="VOCAB…", help_behavior_hint="")] = (),
+    text: Annotated[options.Repeated, options.Flag(metavar="TEXT")] = (),
+    beside: Annotated[tuple[str, ...], options.Flag(metavar="VOCAB…")] = (),
     reading: ReadingFlags,
     pool: options.WorkerFlags,
     flags: options.Flags,
