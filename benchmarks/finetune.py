@@ -17,6 +17,7 @@ from torch import nn
 from benchmarks.harness import Check, FinishedParts, Peers, Result, TimedBenchmark, Timing
 from benchmarks.machine import describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
+from cloze.choices import Precision
 from cloze.cli.options import Device, Flag, Model, OptionalName, Settings, TaskName, find_recipe
 from cloze.config import to_dict
 from cloze.errors import InputError
@@ -29,7 +30,7 @@ from cloze.tasks.hyperparameter_search import scores_of_report
 from cloze.tasks.run import PreparedData, precompute_features, prepare_data, train_and_score
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
-from cloze.training.precision import Precision, resolve_device, resolve_dtype
+from cloze.training.precision import resolve_device, resolve_dtype
 from experiments.differences import paired_difference
 
 _TOLERANCE = 1e-4

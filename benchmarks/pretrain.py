@@ -26,6 +26,7 @@ from benchmarks.harness import (
 )
 from benchmarks.machine import describe_machine, dtype_name, matrix_product_rate, synchronize
 from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
+from cloze.choices import Precision
 from cloze.cli.options import Device, OptionalPath
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.data.dataset import Dataset, Documents
@@ -43,7 +44,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
 from cloze.training.parallelize import accumulate_gradients
-from cloze.training.precision import Precision, autocast, resolve_device, resolve_dtype, training_arithmetic
+from cloze.training.precision import autocast, resolve_device, resolve_dtype, training_arithmetic
 from cloze.training.step_cost import Workload, pretraining_step_flops
 
 _TOLERANCES = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (2e-2, 5e-2)}

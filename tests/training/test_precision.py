@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from cloze.choices import Precision
 from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.modern_bert import ModernBertModel
 from cloze.models.torch_internals import CpuInstructions
 from cloze.training.precision import (
-    Precision,
     fastest_precision,
     finetuning_precision,
     is_faster_in_bfloat16,

@@ -10,6 +10,7 @@ from cloze import config as configuration
 from cloze.api.settings import check_resume, finetuning_settings, resolve_finetuning
 from cloze.arguments import check_path
 from cloze.callbacks import Callback
+from cloze.choices import InferencePrecision
 from cloze.data.files import file_sha256
 from cloze.errors import InputError
 from cloze.inference.ensemble import as_predictor
@@ -37,7 +38,6 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.run import check_trainable
 from cloze.tasks.squad import SquadV2, check_takes_na_prob
 from cloze.tasks.task import AnyTask, Split, Task
-from cloze.training.precision import InferencePrecision
 from cloze.training.run import is_run, run_settings_file
 
 _DATA_FOLDER = "data"

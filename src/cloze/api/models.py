@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cloze import artifacts
 from cloze.arguments import check_path, check_text
+from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.export.int8 import Int8Report, export_int8
 from cloze.file_io import write_text
@@ -17,7 +18,7 @@ from cloze.inference.explain import ExplainConfig, Explanation, check_explainabl
 from cloze.inference.loading import load
 from cloze.inference.predictor import Predictor, is_empty
 from cloze.models import importing
-from cloze.models.external_weights import ExternalModel, GeluForm
+from cloze.models.external_weights import ExternalModel
 from cloze.models.heads import BertForFeatureExtraction
 from cloze.optional_dependencies import require
 from cloze.reports.attention_page import attention_page
@@ -25,7 +26,7 @@ from cloze.reports.explanation_page import ExplainedText, write_explanations
 from cloze.tasks.memory import as_file
 
 if TYPE_CHECKING:  # ONNX Runtime is optional
-    from cloze.export.graph import Precision
+    from cloze.choices import GraphPrecision
     from cloze.export.onnx import ExportReport
 
 
@@ -134,7 +135,7 @@ def export_model(
     output: str | Path,
     *,
     to: Literal["onnx"] = "onnx",
-    precision: "Precision" = "float32",
+    precision: GraphPrecision = "float32",
     overwrite: bool = False,
 ) -> "ExportReport": ...
 @overload
@@ -146,7 +147,7 @@ def export_model(
     output: str | Path,
     *,
     to: Literal["onnx", "int8"] = "onnx",
-    precision: "Precision" = "float32",
+    precision: GraphPrecision = "float32",
     overwrite: bool = False,
 ) -> "ExportReport | Int8Report":
     """Write a model with its tokenizer as an ONNX graph, or as a directory of int8 weights that cloze alone reads.

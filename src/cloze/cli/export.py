@@ -8,7 +8,7 @@ from cloze.cli import options
 from cloze.errors import InputError
 
 if TYPE_CHECKING:
-    from cloze.export.graph import Precision
+    pass
 
 
 def run(
@@ -43,7 +43,7 @@ def run(
         return
     if int8 and fp16:
         raise InputError("cannot be combined with --int8", where="--fp16", remedy="Export twice")
-    precision: Precision = "int8" if int8 else "float16" if fp16 else "float32"
+    precision: GraphPrecision = "int8" if int8 else "float16" if fp16 else "float32"
     exported = export_model(model, output, precision=precision, overwrite=overwrite)
     lines = [
         f"wrote {output}: {exported.model} in {precision}, {exported.bytes / 1e6:,.1f} MB, "

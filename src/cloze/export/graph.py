@@ -5,7 +5,7 @@ Shapes: B sequences, L columns, D hidden, N heads, H head size, I intermediate, 
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from cloze.choices import GraphPrecision
 from cloze.export.modern_bert_graph import encode_modern_bert, write_pooler
 from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
 from cloze.models.bert import BertConfig, BertEmbeddings, BertLayer, BertModel
@@ -33,7 +34,6 @@ from cloze.models.modern_bert import ModernBertModel
 from cloze.models.pooling import Pooling
 from cloze.models.roberta import RobertaModel
 
-Precision: TypeAlias = Literal["float32", "float16", "int8"]
 """Of the weights; int8 applies to matrices and embeddings, whose products are summed in 32 bits."""
 
 OPSET = 20
@@ -53,7 +53,7 @@ Array: TypeAlias = npt.NDArray[Any]
 class GraphBuilder:
     """A graph under construction: each method adds operators and returns the name of their result."""
 
-    def __init__(self, precision: Precision) -> None:
+    def __init__(self, precision: GraphPrecision) -> None:
         self.precision = precision
         self.dtype: npt.DTypeLike = np.float16 if precision == "float16" else np.float32
         self._nodes: list[onnx.NodeProto] = []
@@ -147,7 +147,7 @@ class GraphBuilder:
         return name
 
 
-def build_graph(model: Encoder | ModelWithHead, *, precision: Precision = "float32") -> onnx.ModelProto:
+def build_graph(model: Encoder | ModelWithHead, *, precision: GraphPrecision = "float32") -> onnx.ModelProto:
     """Return a model as a graph with the outputs of `padded_outputs`; at padding they have no meaning.
 
     Args:

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 from cloze import artifacts
+from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError
 from cloze.export.card import export_card
-from cloze.export.graph import INPUTS, OPSET, Precision, build_graph
+from cloze.export.graph import INPUTS, OPSET, build_graph
 from cloze.export.padded_outputs import SentenceEncoder, padded_outputs
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.encoder import Encoder, get_encoder
@@ -58,7 +59,7 @@ class ExportReport:
     """The written graph and its checks."""
 
     model: str
-    precision: Precision
+    precision: GraphPrecision
     outputs: tuple[str, ...]
     bytes: int
     checks: tuple[ParityCheck, ...]
@@ -66,7 +67,7 @@ class ExportReport:
 
 
 def export_onnx(
-    source: Path | str, output: Path, *, precision: Precision = "float32", overwrite: bool = False
+    source: Path | str, output: Path, *, precision: GraphPrecision = "float32", overwrite: bool = False
 ) -> ExportReport:
     """Write a model as an ONNX graph with its tokenizer, for ONNX Runtime without cloze or torch.
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.arguments import check_texts, check_type, iterate, iterate_texts
+from cloze.choices import LongTexts
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.embedding_config import (
@@ -38,7 +39,7 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.tasks.batches import batch_by_length, inference_batch_tokens
-from cloze.tasks.features import LongTexts, half_overlapping
+from cloze.tasks.features import half_overlapping
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown

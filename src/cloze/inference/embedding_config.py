@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from cloze.choices import InferencePrecision, LongTexts
 from cloze.config import check_types
 from cloze.errors import InputError
 from cloze.models.pooling import POOLINGS, Pooling
 from cloze.models.sentence_transformers import SentenceEncoderConfig
-from cloze.tasks.features import LongTexts
-from cloze.training.precision import InferencePrecision
 
 EmbeddingPooling: TypeAlias = Pooling | Literal["idf_mean"]
 """How token vectors become one; `idf_mean` weights each token by its inverse document frequency."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.arguments import check_paths
+from cloze.choices import InferencePrecision
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor
@@ -22,7 +23,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.config import load_task
 from cloze.tasks.features import Losses
 from cloze.tasks.task import AnyTask
-from cloze.training.precision import InferencePrecision, resolve_device
+from cloze.training.precision import resolve_device
 from cloze.training.workers import LoadedPerWorker
 
 Name = TypeVar("Name", bound=Path | str)

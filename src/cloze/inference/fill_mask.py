@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cloze.arguments import check_integer, check_texts
+from cloze.choices import InferencePrecision
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, load
@@ -17,7 +18,6 @@ from cloze.models.heads import BertForMaskedLM
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unknown import count_unknown
-from cloze.training.precision import InferencePrecision
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze.arguments import check_path
+from cloze.choices import InferencePrecision
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
@@ -24,7 +25,7 @@ from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
-from cloze.training.precision import InferencePrecision, prepare_for_inference, resolve_device
+from cloze.training.precision import prepare_for_inference, resolve_device
 
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from cloze.arguments import check_text, check_texts, describe, iterate
+from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, encode_untruncated, load
 from cloze.models.heads import BertForNextSentencePrediction
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unknown import count_unknown
-from cloze.training.precision import InferencePrecision
 
 IS_NEXT = 0
 

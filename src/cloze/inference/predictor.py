@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from torch import nn
 
 from cloze.arguments import check_text, describe, iterate
+from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.inference.loading import Checkpoint, LoadedModel
@@ -31,7 +32,6 @@ from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.precision import InferencePrecision
 
 _TASK_OF_HEAD = {
     "ForSequenceClassification": "classification",

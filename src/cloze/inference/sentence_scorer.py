@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from cloze.arguments import iterate_texts
+from cloze.choices import InferencePrecision
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.fill_mask import FillMask
@@ -34,7 +35,6 @@ from cloze.models.heads import BertForMaskedLM
 from cloze.tasks.batches import batch_by_length, inference_batch_tokens
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
-from cloze.training.precision import InferencePrecision
 
 WordMasking: TypeAlias = Literal["later", "none"]
 """Which other tokens of its word are masked with a token: "later" (Kauf and Ivanova) or "none" (Salazar et al.). With

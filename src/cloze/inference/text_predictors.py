@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from cloze.arguments import check_text, check_texts, iterate
+from cloze.choices import InferencePrecision
 from cloze.inference.loading import Checkpoint
 from cloze.inference.predictor import Predictor, is_empty
 from cloze.tasks.paragraphs import Paragraph
@@ -15,7 +16,6 @@ from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.texts import LabeledText
-from cloze.training.precision import InferencePrecision
 
 
 class TextClassifier(Predictor):

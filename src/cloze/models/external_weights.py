@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.file_io import read_file, read_json
 from cloze.models.checkpoint import Head, assign_weights, mapping_of, save_model, verify_checkpoint
@@ -42,7 +42,6 @@ from cloze.tokenization.tokenizer_files import VOCAB_FILE
 OPTIMIZER_SUFFIXES = ("/adam_m", "/adam_v")
 """The ends of the names of the two slots that Google's optimizer keeps for each weight."""
 
-GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
 
 _HEADS: tuple[tuple[tuple[str, ...], Head[nn.Module]], ...] = (
     (("masked_lm.bias", "next_sentence.bias"), BertForPreTraining),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloze import artifacts
+from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import find_model_directory
@@ -12,7 +13,7 @@ from cloze.models.checkpoint import KIND, TASK_FILE
 from cloze.models.config_file import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.encoder import get_encoder
-from cloze.models.external_weights import ExternalModel, GeluForm, load_external_model
+from cloze.models.external_weights import ExternalModel, load_external_model
 from cloze.models.sentence_transformers import (
     LENGTH_FILE,
     load_sentence_encoder_config,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from cloze.choices import Precision
 from cloze.config import Settings, check_positive, check_types, merge_dicts, to_dict
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
@@ -20,7 +21,6 @@ from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig
 from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
-from cloze.training.precision import Precision
 
 _MAX_STEPS = 1_000_000_000
 

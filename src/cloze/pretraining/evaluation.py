@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from cloze import artifacts
+from cloze.choices import InferencePrecision
 from cloze.data.build import build_dataset
 from cloze.data.dataset import KIND, Dataset, Documents
 from cloze.data.instances import DynamicInstances
@@ -25,7 +26,7 @@ from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricAccumulator
-from cloze.training.precision import InferencePrecision, prepare_for_inference, resolve_device
+from cloze.training.precision import prepare_for_inference, resolve_device
 
 _DEFAULT_LENGTH = 128
 

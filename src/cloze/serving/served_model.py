@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_config import EmbeddingConfig
@@ -39,7 +40,6 @@ from cloze.tasks.texts import LabeledText
 from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import unknown_words
-from cloze.training.precision import InferencePrecision
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from types import FrameType
 import torch
 import uvicorn
 
+from cloze.choices import InferencePrecision
 from cloze.errors import InputError, RunError
 from cloze.run_files import METRICS
 from cloze.serving.app import create_app
@@ -20,7 +21,6 @@ from cloze.serving.batcher import Batcher
 from cloze.serving.connections import LimitedProtocol, OncePerMessage
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
-from cloze.training.precision import InferencePrecision
 
 _MIN_KEY_CHARACTERS = 16
 _MAX_PORT = 65_535

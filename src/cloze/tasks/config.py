@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from cloze import config as configuration
+from cloze.choices import Precision
 from cloze.errors import InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint
@@ -33,7 +34,6 @@ from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS
 from cloze.training.distributed import DistributionConfig
 from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
-from cloze.training.precision import Precision
 
 DEV_FRACTION = 0.1
 _MAX_EPOCHS, _MAX_RUNS = 100_000, 10_000

@@ -6,11 +6,12 @@ Shapes: P tokens of a text.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cloze.choices import LongTexts
 from cloze.data.batch import collate
 from cloze.progress import SILENT, Progress
 from cloze.tasks.task import AnyTask, ExampleT, PredictionT, Task
@@ -18,8 +19,6 @@ from cloze.tasks.task_batch import Feature, FeatureT, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
-LongTexts: TypeAlias = Literal["truncate", "windows"]
-"""How texts over `max_seq_length` are read."""
 Target: TypeAlias = int | float | list[int]
 
 

@@ -7,11 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import Literal, TypeAlias
 
 from cloze.errors import DataWarning
-
-MissingLabels: TypeAlias = Literal["refuse", "drop"]
 
 PLACEHOLDERS = frozenset(
     [

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cloze.choices import LongTexts
 from cloze.data.bad_rows import MissingLabelError
 from cloze.data.table_files import Column
 from cloze.data.tables import Row, parse_rows
@@ -22,7 +23,7 @@ from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
-from cloze.tasks.features import LongTexts, TextFeature, encode_choices, pack
+from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
 from cloze.tasks.losses import cross_entropy, softmax
 from cloze.tasks.task import Task

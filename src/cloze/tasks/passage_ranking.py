@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from torch import Tensor, nn
 
+from cloze.choices import LongTexts
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.memory_file import source_of
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import CONFIG_FILE, load_labels
 from cloze.tasks.distillation import sigmoid_divergence
-from cloze.tasks.features import LongTexts, TextFeature
+from cloze.tasks.features import TextFeature
 from cloze.tasks.losses import sigmoid
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.callbacks import Callback
+from cloze.choices import Precision
 from cloze.errors import DataWarning, InputError
 from cloze.markdown import code_span
 from cloze.memory_file import MemoryFile
@@ -42,7 +43,7 @@ from cloze.training.model_card import (
     DatasetReference,
     describe_commit,
 )
-from cloze.training.precision import Precision, finetuning_precision
+from cloze.training.precision import finetuning_precision
 from cloze.training.run import TrainingRun
 
 SCORES = "scores.json"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import ClassVar, Literal, TypeAlias
 
+from cloze.choices import TaggingFormat
 from cloze.data.files import Line, read_lines
 from cloze.data.table_files import is_arrow
 from cloze.errors import DataWarning, InputError
@@ -15,7 +16,7 @@ from cloze.tasks.running_text import split_text
 from cloze.tasks.span_offsets import Offsets, SpanReader
 from cloze.tasks.tag_schemes import Scheme, SchemeDetector, Stray, is_tag, usual_tags
 from cloze.tasks.tagged_json import JsonTagReader
-from cloze.tasks.tagging_formats import SAMPLE_LINES, TaggingFormat, detect_format
+from cloze.tasks.tagging_formats import SAMPLE_LINES, detect_format
 
 Context: TypeAlias = Literal["sentence", "document"]
 _LONG_SENTENCE = 500  # words

@@ -4,15 +4,13 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, TypeAlias
 
+from cloze.choices import TaggingFormat
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
 from cloze.tasks.conll import DOCUMENT, TAG_NAMES, WORD_NAMES, is_conllu, split_columns
 from cloze.tasks.tag_schemes import is_tag
 from cloze.tasks.tagged_tables import is_tagged_table
-
-TaggingFormat: TypeAlias = Literal["columns", "conllu", "json", "table", "text"]
 
 _JSON = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
 SAMPLE_LINES = 200

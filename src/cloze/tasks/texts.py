@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cloze.choices import LongTexts, MissingLabels
 from cloze.data.annotations import unwrap_labels
 from cloze.data.bad_rows import BadRows, MissingLabelError
 from cloze.data.class_names import KeepsNumbers, keep_no_numbers
@@ -27,15 +28,8 @@ from cloze.memory_file import source_of
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForSequenceClassification
 from cloze.remote_files import PathOrUrl
-from cloze.tasks.features import LongTexts, Target, TextFeature, encode_text, pack
-from cloze.tasks.labels import (
-    DASHES,
-    PLACEHOLDERS,
-    MissingLabels,
-    find_class,
-    find_labels_for_none,
-    warn_of_minus_one,
-)
+from cloze.tasks.features import Target, TextFeature, encode_text, pack
+from cloze.tasks.labels import DASHES, PLACEHOLDERS, find_class, find_labels_for_none, warn_of_minus_one
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer

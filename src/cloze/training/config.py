@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from cloze.choices import Precision
 from cloze.config import check_positive
 from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributionConfig
 from cloze.training.optimizer import OptimizerConfig
-from cloze.training.precision import Precision
 
 MAX_BATCH_SIZE = 100_000
 MAX_TOKENS = 10_000_000

@@ -14,14 +14,12 @@ from torch import nn
 from torch.utils import deterministic
 
 from cloze.arguments import describe
+from cloze.choices import InferencePrecision, Precision
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder, find_encoder
 from cloze.models.quantization import quantize_encoder
 from cloze.models.torch_internals import CpuInstructions, cpu_instructions
-
-Precision = Literal["auto", "float32", "bfloat16"]
-InferencePrecision = Literal["auto", "float32", "bfloat16", "int8"]
 
 _WIDTH_OF_BASE = 768
 _UNMEASURED_IN_INT8 = ("avx512", "other")

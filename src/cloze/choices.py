@@ -1,0 +1,12 @@
+"""The choices of settings that the public functions share, in a module that imports nothing: `--help` reads them."""
+
+from typing import Literal, TypeAlias
+
+LongTexts: TypeAlias = Literal["truncate", "windows"]
+MissingLabels: TypeAlias = Literal["refuse", "drop"]
+TaggingFormat: TypeAlias = Literal["columns", "conllu", "json", "table", "text"]
+Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
+"""Number format of training."""
+InferencePrecision: TypeAlias = Literal["auto", "float32", "bfloat16", "int8"]
+GraphPrecision: TypeAlias = Literal["float32", "float16", "int8"]
+GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
