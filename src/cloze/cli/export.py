@@ -2,13 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
+from cloze.choices import GraphPrecision
 from cloze.cli import options
 from cloze.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def run(
