@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cloze import artifacts
 from cloze.arguments import check_path, check_text
-from cloze.choices import GeluForm
+from cloze.choices import GeluForm, GraphPrecision
 from cloze.errors import InputError
 from cloze.export.int8 import Int8Report, export_int8
 from cloze.file_io import write_text
@@ -26,7 +26,6 @@ from cloze.reports.explanation_page import ExplainedText, write_explanations
 from cloze.tasks.memory import as_file
 
 if TYPE_CHECKING:  # ONNX Runtime is optional
-    from cloze.choices import GraphPrecision
     from cloze.export.onnx import ExportReport
 
 
