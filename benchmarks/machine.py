@@ -3,8 +3,6 @@
 import math
 import os
 import re
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +15,7 @@ import torch
 
 from cloze.models.torch_internals import cpu_instructions, int8_linear, pack_int8_weight
 from cloze.training.environment import describe_environment
+from cloze.training.memory import peak_memory
 
 CPU = torch.device("cpu")
 Value = TypeVar("Value")
@@ -24,7 +23,6 @@ Value = TypeVar("Value")
 _LONG_SECONDS = 0.5
 """A product that takes longer than this is not repeated."""
 _STATUS = Path("/proc/self/status")
-_RUSAGE_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 
 
 def describe_machine(
@@ -85,14 +83,8 @@ def in_new_process(function: Callable[[], Value]) -> Value:
 
 
 def peak_bytes() -> int:
-    """Return the peak memory of this process.
-
-    On Linux not by getrusage: there a spawned process starts with its parent's peak.
-    """
-    if not _STATUS.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RUSAGE_UNIT
-    lines = dict(line.split(":", 1) for line in _STATUS.read_text("utf-8").splitlines())
-    return int(lines["VmHWM"].split()[0]) * 1024
+    """Return the peak memory of this process."""
+    return peak_memory(CPU) or 0
 
 
 def resident_bytes(process: int | str = "self") -> int:

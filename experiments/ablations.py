@@ -107,8 +107,6 @@ def start_ablation(
     timed = _with_steps(study, _TIMED_STEPS * study.points).config(study.base, study.seeds[0], data)
     plan = plan_pretraining(timed, progress=progress)
     steps = sum(phase.steps for phase in plan.phases)
-    if not steps:
-        raise InputError("does not fit into memory", where=study.base, remedy="Choose a smaller --model")
     step_seconds = sum(phase.seconds for phase in plan.phases) / steps
     allowed = int((config.budget_seconds - plan.evaluation_seconds) / step_seconds)
     return _with_steps(study, max(allowed // study.points, 1) * study.points)

@@ -29,7 +29,7 @@ from cloze.tasks.run import precompute_features, prepare_data
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
-from cloze.training.plan import Rehearsal
+from cloze.training.plan import StepTimer
 from cloze.training.precision import resolve_device, resolve_dtype
 from experiments.origins import combine
 from experiments.plan import PlannedRun, describe_plan
@@ -135,7 +135,7 @@ def _feature_seconds(task: AnyTask, config: FinetuneConfig, model: Path) -> floa
     head = prepared.task.head(load_model(model)).to(context.device)
     objective = FinetuningObjective(head, prepared.task, prepared.data, config, prepared.tokenizer)
     seconds = time.perf_counter() - started
-    rehearsal = Rehearsal(objective, config.optimizer, resolve_dtype(config.precision, context.device))
+    timer = StepTimer(objective, config.optimizer, resolve_dtype(config.precision, context.device))
     batches = FinetuningBatches(prepared.task, prepared.data.flat_train_features, config, context)
     step = batches.step_data(0.0, DataPosition(), config.micro_batch_tokens)
-    return seconds + config.seeds * config.epochs * batches.steps_per_epoch * rehearsal.step_seconds(step)
+    return seconds + config.seeds * config.epochs * batches.steps_per_epoch * timer.step_seconds(step)

@@ -74,7 +74,7 @@ def run(
         settings: Setting, as in --set max_seq_length=256; may be repeated.
         validate: Read all data, report the first error, and stop.
         print_config: Print the resolved settings as TOML, and stop.
-        dry_run: Print memory and time of the run, estimated from a few steps, and stop.
+        dry_run: Print memory and time of the run, measured in a few steps, and stop.
         resume: Resume the run in the output directory, or start it if the directory is free.
     """
     from cloze import config as configuration

@@ -11,7 +11,7 @@ from cloze.tables import format_count, format_score
 if TYPE_CHECKING:
     from cloze.api.finetuning import EvaluationResult
     from cloze.metrics.breakdown import Breakdown
-    from cloze.training.plan import MemoryPlan, RunPlan
+    from cloze.training.plan import RunPlan
 
 
 def print_scores(
@@ -81,43 +81,21 @@ def format_trials(summary: Mapping[str, Any]) -> list[str]:
 def print_plan(plan: "RunPlan", flags: options.CommonOptions) -> None:
     """Print the result of `--dry-run`: memory and time of a run."""
     table = asdict(plan)
-    table["memory"] |= {"total": plan.memory.total, "fits": plan.memory.fits}
-    table["stretches"] = [asdict(phase) | {"seconds": phase.seconds} for phase in plan.phases]
-    del table["phases"]
-    table["seconds"] = plan.seconds if plan.phases else None
+    table["phases"] = [asdict(phase) | {"seconds": phase.seconds} for phase in plan.phases]
+    table["seconds"] = plan.seconds
     lines = ["dry run: nothing was written", *_format_memory(plan), *_format_time(plan)]
     flags.print(table, "\n".join(lines))
 
 
 def _format_memory(plan: "RunPlan") -> list[str]:
-    memory = plan.memory
-    activations = f"activations of a micro-batch of {memory.micro_batch_tokens:,} tokens"
-    rows = {
-        "parameters": memory.parameters,
-        "gradients": memory.gradients,
-        "optimizer": memory.optimizer,
-        activations: memory.activations,
-        "optimizer step, after activations are freed": memory.update,
-        "total": memory.total,
-    }
-    lines = [f"memory, {plan.dtype} on {plan.device}"]
-    lines += [f"  {name:<50} {_format_bytes(size):>9}" for name, size in rows.items() if size]
-    return lines + _format_free_memory(memory)
-
-
-def _format_free_memory(memory: "MemoryPlan") -> list[str]:
-    if memory.available is None or memory.largest_micro_batch_tokens is None:
-        return ["  the free memory of the device is unknown"]
-    fits = "it fits" if memory.fits else "IT DOES NOT FIT"
+    rows = {"peak": plan.peak_memory, "free before": plan.available_memory}
     return [
-        f"  {'free now':<50} {_format_bytes(memory.available):>9}: {fits}",
-        f"  {'largest micro_batch_tokens':<50} {memory.largest_micro_batch_tokens:>9,}",
+        f"memory, {plan.dtype} on {plan.device}, micro-batches of up to {plan.micro_batch_tokens:,} tokens",
+        *(f"  {name:<11} {_format_bytes(size):>9}" for name, size in rows.items() if size is not None),
     ]
 
 
 def _format_time(plan: "RunPlan") -> list[str]:
-    if not plan.phases:
-        return ["no step was timed"]
     lines = ["time, from a few micro-batches"]
     for phase in plan.phases:
         steps = f"{phase.steps:,} steps of {phase.tokens:,} tokens, {phase.step_seconds:.3g} s each"

@@ -55,7 +55,7 @@ def run(
         seed: Seed of weights, pairs, masks and dropout.
         settings: Setting, as in --set optimizer.learning_rate=2e-5; may be repeated.
         print_config: Print the resolved settings as TOML, and stop.
-        dry_run: Print memory and time of the run, estimated from a few steps, and stop.
+        dry_run: Print memory and time of the run, measured in a few steps, and stop.
         resume: Resume the run in the output directory, or start it if the directory is free.
     """
     from cloze import config as configuration

@@ -1,4 +1,4 @@
-"""Whether a pre-training run fits in memory, and how long it will take."""
+"""How much memory and time a pre-training run takes."""
 
 from dataclasses import replace
 from itertools import accumulate
@@ -12,12 +12,12 @@ from cloze.pretraining.run import objective_builder
 from cloze.progress import SILENT, Progress
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import available_memory
-from cloze.training.plan import PlannedPhase, Rehearsal, RunPlan
+from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 
 
 def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> RunPlan:
-    """Estimate memory and time of a run from a few micro-batches; nothing is written.
+    """Measure memory and time of a run in a few micro-batches; nothing is written.
 
     Raises:
         InputError: as `pretrain`.
@@ -43,14 +43,14 @@ def plan_pretraining(config: PretrainConfig, *, progress: Progress = SILENT) -> 
         for number, (phase, end, steps) in enumerate(zip(config.phases, ends, counts, strict=True))
     ]
     held_out = sum(len(batch.input_ids) for batch in (*data.held_out, *data.old_held_out))
-    rehearsal = Rehearsal(
+    evaluations = config.evaluation.times + (config.init is not None)  # one before the first step
+    return plan_run(
         objective,
         config.optimizer,
         resolve_dtype(config.precision, device),
-        available=available,
-        kept_copies=int(config.averaging is not None),
-    )
-    evaluations = config.evaluation.times + (config.init is not None)  # one before the first step
-    return rehearsal.plan(
-        phases, config.budget_seconds, evaluation_tokens=evaluations * held_out, progress=progress
+        phases,
+        budget_seconds=config.budget_seconds,
+        evaluation_tokens=evaluations * held_out,
+        available_memory=available,
+        progress=progress,
     )

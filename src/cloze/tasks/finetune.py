@@ -34,7 +34,7 @@ from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Scores
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.memory import available_memory
-from cloze.training.plan import PlannedPhase, Rehearsal, RunPlan
+from cloze.training.plan import PlannedPhase, RunPlan, plan_run
 from cloze.training.precision import resolve_device, resolve_dtype
 from cloze.training.run import (
     change_settings,
@@ -282,7 +282,7 @@ def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILE
 
 
 def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> RunPlan:
-    """Estimate memory and time of a run from a few micro-batches; nothing is written.
+    """Measure memory and time of a run in a few micro-batches; nothing is written.
 
     For several runs the first one is timed; their epochs may differ.
 
@@ -307,10 +307,14 @@ def plan_finetuning(task: AnyTask, config: FinetuneConfig, *, progress: Progress
     dev_tokens = sum(feature.num_tokens for group in prepared.data.dev_features for feature in group)
     evaluations = epochs * config.evaluations_per_epoch + 1  # and one of the best checkpoint
     dtype = resolve_dtype(prepared.precision, context.device)
-    return Rehearsal(objective, config.optimizer, dtype, available=available).plan(
+    return plan_run(
+        objective,
+        config.optimizer,
+        dtype,
         [PlannedPhase(f"{epochs:g} epochs", step, round(epochs * batches.steps_per_epoch))],
-        config.budget_seconds,
+        budget_seconds=config.budget_seconds,
         evaluation_tokens=evaluations * dev_tokens,
+        available_memory=available,
         runs=len(trials),
         progress=progress,
     )

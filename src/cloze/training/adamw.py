@@ -44,15 +44,6 @@ class AdamW(torch.optim.Optimizer):
         for group in self.param_groups:
             self._adamw_step(group)
 
-    def state_bytes(self) -> int:
-        """Return the bytes of the averages after a step: two for each parameter."""
-        parameters: list[Tensor] = [p for group in self.param_groups for p in group["params"]]
-        return 2 * sum(parameter.nbytes for parameter in parameters)
-
-    def transient_bytes(self) -> int:
-        """Return the temporary bytes of a step: the fused kernels need none."""
-        return 0
-
     def _adamw_step(self, group: dict[str, Any]) -> None:
         parameters = [p for p in group["params"] if p.grad is not None]
         if not parameters:

@@ -18,6 +18,7 @@ _NEVER = 2**31 - 1
 _LARGE = 2**30
 _RETURNED = 2**24
 _MAPPED = 2**22
+_STATUS = Path("/proc/self/status")
 _CACHED_KERNELS = {"batches": 256, "requests": 64}
 
 
@@ -78,6 +79,21 @@ def available_memory(
     cached_files = int(counts["inactive_file"]) + int(counts["active_file"])  # dropped when memory is needed
     used = int((cgroup / "memory.current").read_text("ascii")) - cached_files
     return min(available, int(limit.read_text("ascii")) - used)
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Return the peak bytes of this process, or of its tensors on an accelerator; None if the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if device.type != "cpu" or sys.platform == "win32":
+        return None
+    if not _STATUS.exists():
+        import resource  # not on Windows
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    # on Linux not by getrusage: there a spawned process starts with its parent's peak
+    lines = dict(line.split(":", 1) for line in _STATUS.read_text("utf-8").splitlines())
+    return int(lines["VmHWM"].split()[0]) * 1024
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Shapes: K matrices of one shape, M rows, N columns, M <= N.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -19,7 +19,6 @@ from cloze.training.precision import resolve_dtype
 
 # The odd polynomial a x + b x^3 + c x^5 brings each singular value to between 0.7 and 1.2 in five iterations.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-_FLOAT32_BYTES = 4
 _RMS_OF_ADAM = 0.2  # about the size of an entry of AdamW's step, at rate 1
 
 
@@ -117,28 +116,6 @@ class MuonAdamW(AdamW):
         for (part, _), step_MN in zip(pairs, step_KMN, strict=True):
             part.mul_(1 - rate * self._config.weight_decay)
             part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(part.shape) ** 0.5)
-
-    def state_bytes(self) -> int:
-        """Return the bytes of the averages after a step: two for each parameter of AdamW, one for each of Muon."""
-        return super().state_bytes() - sum(matrix.parameter.nbytes for matrix in self._matrices)
-
-    def transient_bytes(self) -> int:
-        """Return the temporary bytes of a step.
-
-        Directions of all matrices; and for the shape that takes most, these once more, in the format of products and
-        again in their own, and two products of rows with rows.
-        """
-        counts = Counter(
-            tuple(sorted(part.shape))
-            for parameter, num_parts in self._matrices
-            for part in parameter.chunk(num_parts)
-        )
-        directions = sum(matrix.parameter.nbytes for matrix in self._matrices)
-        element = self._product_dtype.itemsize
-        return directions + max(
-            count * (rows * columns * (2 * _FLOAT32_BYTES + element) + 2 * rows**2 * element)
-            for (rows, columns), count in counts.items()
-        )
 
 
 def orthogonalize(matrices: Tensor, num_steps: int, product_dtype: torch.dtype) -> Tensor:
