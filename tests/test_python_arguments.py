@@ -213,6 +213,7 @@ OTHERS: dict[str, tuple[str, Call]] = {
     ),
     "evaluate data": ("data", lambda my, x: cloze.evaluate(my.classify, x)),
     "evaluate of": ("model", lambda my, x: cloze.evaluate(x, [("a", "x")])),
+    "describe_tasks": ("task", lambda my, x: cloze.describe_tasks(x)),
     "baseline": ("train", lambda my, x: cloze.baseline("classification", x)),
     "score_predictions": (
         "predictions",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cloze.api.finetuning import evaluate as evaluate
     from cloze.api.finetuning import finetune as finetune
     from cloze.api.finetuning import score_predictions as score_predictions
+    from cloze.api.labeled import describe_tasks as describe_tasks
     from cloze.api.models import attention as attention
     from cloze.api.models import explain as explain
     from cloze.api.models import export_model as export_model
@@ -74,6 +75,7 @@ _LOCATIONS = {
     "audit": "cloze.api.pretraining:audit",
     "baseline": "cloze.api.finetuning:baseline",
     "build_dataset": "cloze.api.pretraining:build_dataset",
+    "describe_tasks": "cloze.api.labeled:describe_tasks",
     "evaluate": "cloze.api.finetuning:evaluate",
     "explain": "cloze.api.models:explain",
     "export_model": "cloze.api.models:export_model",

@@ -3,7 +3,7 @@
 import difflib
 from typing import Annotated
 
-from cloze.cli import VERBS, main, options, split_verb, tasks
+from cloze.cli import VERBS, main, options, split_verb
 from cloze.errors import InputError
 
 
@@ -18,14 +18,14 @@ def run(
     Args:
         topic: A verb, as in cloze help vocab extend, or a task, as in cloze help classification.
     """
-    from cloze.tasks.registry import tasks as all_tasks
+    from cloze.tasks.registry import tasks
 
     name = " ".join(topic)
-    if name in all_tasks() and name not in VERBS:
-        tasks.run(name, flags=flags)
+    if name in tasks() and name not in VERBS:
+        main(["tasks", name, *(["--json"] if flags.json else [])])
     elif not topic or split_verb([*topic]) == (name, []):
         main([*topic, "--help"])
     else:
-        near = difflib.get_close_matches(name, [*VERBS, *all_tasks()], n=1)
+        near = difflib.get_close_matches(name, [*VERBS, *tasks()], n=1)
         remedy = f"Did you mean {near[0]}" if near else "cloze --help lists the verbs, cloze tasks the tasks"
         raise InputError(f"no verb or task {name!r}", remedy=remedy)
