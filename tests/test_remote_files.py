@@ -97,7 +97,7 @@ def test_staged_directory_is_sent_only_for_its_cache_key(bucket):
         raise KeyboardInterrupt
 
     def write(name: str, write_directory: Callable[[Path], object], cache_key: object) -> None:
-        write_directory_to(f"s3://library/{name}", write_directory, cache_key=lambda: cache_key)
+        write_directory_to(f"s3://library/{name}", write_directory, read=Path, cache_key=lambda: cache_key)
 
     with pytest.raises(KeyboardInterrupt):
         write("one", interrupted, "old")
@@ -166,7 +166,7 @@ def test_files_that_cloze_did_not_write_are_not_replaced(bucket, tmp_path, overw
     with pytest.raises(InputError, match=f"s3://library/others: {what}"):
         upload_directory(directory, "s3://library/others", overwrite=overwrite)
     with pytest.raises(InputError, match=what):
-        write_directory_to("s3://library/others", print, cache_key=lambda: 1, overwrite=overwrite)
+        write_directory_to("s3://library/others", print, read=Path, cache_key=lambda: 1, overwrite=overwrite)
     with pytest.raises(InputError, match="is a file, not a directory"):
         upload_directory(directory, "s3://library/others/part-1", overwrite=overwrite)
     assert bucket.cat_file("library/others/part-1") == b"of somebody else"
@@ -206,11 +206,15 @@ def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch)
     monkeypatch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
     message = rf"Run it again to continue: the directory is kept in {tmp_path}/cache/cloze/\w+/refused"
     with pytest.raises(RunError, match=message):
-        write_directory_to("s3://library/refused", partial(write_parts, text="text"), cache_key=lambda: 1)
+        write_directory_to(
+            "s3://library/refused", partial(write_parts, text="text"), read=Path, cache_key=lambda: 1
+        )
 
 
 def test_local_directory_by_file_url(tmp_path):
-    write_directory_to(f"file://{tmp_path}/one", partial(write_parts, text="text"), cache_key=lambda: 1)
+    write_directory_to(
+        f"file://{tmp_path}/one", partial(write_parts, text="text"), read=Path, cache_key=lambda: 1
+    )
     artifacts.verify(tmp_path / "one", kind="dataset")
 
 

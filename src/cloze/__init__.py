@@ -4,7 +4,7 @@ Everything that the command line does is also available in Python, imported on f
 
     import cloze
 
-    cloze.train_vocabulary(["texts"], "vocab", size=30_522)
+    cloze.train_vocabulary("texts", output="vocab", size=30_522)
     cloze.build_dataset(["texts"], "vocab", "data")
     cloze.pretrain(data="data", output="run", steps=100_000)
     fill_mask = cloze.FillMask.load("run")
@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cloze.api.data import train_vocabulary as train_vocabulary
     from cloze.api.finetuning import baseline as baseline
     from cloze.api.finetuning import evaluate as evaluate
     from cloze.api.finetuning import finetune as finetune
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from cloze.api.pretraining import extend_vocabulary as extend_vocabulary
     from cloze.api.pretraining import pretrain as pretrain
     from cloze.api.pretraining import resume_pretraining as resume_pretraining
-    from cloze.api.pretraining import train_vocabulary as train_vocabulary
     from cloze.callbacks import Callback as Callback
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
@@ -87,7 +87,7 @@ _LOCATIONS = {
     "push": "cloze.export.push:push",
     "resume_pretraining": "cloze.api.pretraining:resume_pretraining",
     "score_predictions": "cloze.api.finetuning:score_predictions",
-    "train_vocabulary": "cloze.api.pretraining:train_vocabulary",
+    "train_vocabulary": "cloze.api.data:train_vocabulary",
     "write_report": "cloze.reports.run_report:write_report",
 }
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, TypeVar
 
 from cloze import artifacts, file_io, hub
 from cloze.errors import ClozeError, InputError, RunError
@@ -22,6 +22,7 @@ from cloze.optional_dependencies import import_package, require
 
 PathOrUrl: TypeAlias = Path | str
 """A local path, or the URL of a file or directory on an object store."""
+Result = TypeVar("Result")
 
 _BLOCK_BYTES = 1 << 22
 _LOCAL_PREFIX = "file://"
@@ -249,15 +250,21 @@ def write_file_to(output: PathOrUrl) -> Iterator[Path]:
 
 
 def write_directory_to(
-    output: str, write: Callable[[Path], object], *, cache_key: Callable[[], object], overwrite: bool = False
-) -> None:
+    output: PathOrUrl,
+    write: Callable[[Path], Result],
+    *,
+    read: Callable[[Path], Result],
+    cache_key: Callable[[], object],
+    overwrite: bool = False,
+) -> Result:
     """Write a directory to a path, or to the user's cache and then to a URL.
 
     An interrupted upload continues on the next call with the same URL and cache key.
 
     Args:
         output: a path or a URL.
-        write: writes a directory with a manifest to the path that it is given.
+        write: writes a directory with a manifest to a path, and returns what describes it.
+        read: returns the same of a directory that an earlier call wrote to the cache.
         cache_key: returns everything that the directory depends on; compared by its `repr`.
         overwrite: replace a directory that cloze wrote.
 
@@ -267,20 +274,19 @@ def write_directory_to(
     """
     url = to_path_or_url(output)
     if isinstance(url, Path):
-        write(url)
-        return
+        return write(url)
     with _store(url) as (system, path):
         files = system.find(path)
     _check_destination(files, path, url, overwrite=overwrite)
     staged = _staged_path(url, cache_key())
-    if not staged.exists():
-        write(staged)
+    result = read(staged) if staged.exists() else write(staged)
     try:
         upload_directory(staged, url, overwrite=overwrite)
     except RunError as error:
         remedy = f"Run it again to continue: the directory is kept in {staged}"
         raise RunError(error.what, where=url, remedy=remedy) from error
     shutil.rmtree(staged.parent)
+    return result
 
 
 def _staged_path(url: str, cache_key: object = None) -> Path:

@@ -1,11 +1,13 @@
 """`cloze corpus` over several commands: job arrays, appending, warnings, and the cache of remote output."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from samples import Cloze, Samples
 
 from cloze.data.dataset import Dataset
+from cloze.data.parts import BuildSummary
 from helpers import read_all_files
 
 
@@ -74,9 +76,13 @@ def test_the_cache_key_covers_inputs_code_and_versions(
     samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cloze: Cloze
 ) -> None:
     keys: list[str] = []
-    monkeypatch.setattr(
-        "cloze.remote_files.write_directory_to", lambda *_, **how: keys.append(repr(how["cache_key"]()))
-    )
+
+    def keep_key(*_: object, cache_key: Callable[[], object], **how: object) -> BuildSummary:
+        keys.append(repr(cache_key()))
+        return BuildSummary()
+
+    for module in ("cloze.api.data", "cloze.remote_files"):
+        monkeypatch.setattr(f"{module}.write_directory_to", keep_key)
     splitter = tmp_path / "own_splitter.py"
     splitter.write_text("def cut(text):\n    return [text]\n")
     monkeypatch.syspath_prepend(str(tmp_path))

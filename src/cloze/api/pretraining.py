@@ -11,7 +11,6 @@ from cloze.api.settings import check_resume, pretraining_settings, resolve_pretr
 from cloze.arguments import check_path
 from cloze.callbacks import Callback
 from cloze.data import build, vocabulary_extension
-from cloze.data import vocabulary as vocabularies
 from cloze.data.audit import Audit, AuditConfig, audit_dataset
 from cloze.data.build import BuildConfig
 from cloze.data.dataset import Dataset
@@ -26,7 +25,6 @@ from cloze.pretraining import run as pretraining
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import Progress, resolve_progress
 from cloze.reports.audit_page import write_audit_page
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.run import is_run
 
 Inputs = str | Path | Iterable[str | Path]
@@ -47,59 +45,6 @@ def _inputs(inputs: Inputs | None, texts: Any) -> Iterator[Any]:
         with file_io.disk_errors(file), file.open("w", encoding="utf-8", newline="\n") as stream:
             stream.writelines(f"{row}\n" for row in to_text_rows(texts, "texts"))
         yield [file]
-
-
-def train_vocabulary(
-    inputs: Inputs | None = None,
-    output: str | Path | None = None,
-    *,
-    texts: Any = None,
-    reading: ReadingConfig = ReadingConfig(),
-    size: int = 30_522,
-    lowercase: bool = True,
-    keep_accents: bool = False,
-    workers: Workers = 1,
-    overwrite: bool = False,
-    progress: bool | Progress = False,
-) -> Tokenizer:
-    """Learn a WordPiece vocabulary from text. The bytes of the output do not depend on the workers.
-
-    >>> import cloze, tempfile
-    >>> texts = ["the moor at night", "the hound on the moor"] * 50
-    >>> tokenizer = cloze.train_vocabulary(texts=texts, output=f"{tempfile.mkdtemp()}/vocab", size=25)
-    >>> tokenizer.vocab_size, "the" in tokenizer.tokens
-    (25, True)
-
-    Args:
-        inputs: one or several files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
-        output: directory for vocab.txt and the tokenizer.
-        texts: instead of `inputs`, texts in memory, each a document: any collection or iterator, or a table with the
-            column text.
-        reading: how inputs are read and cleaned.
-        size: number of tokens, including special ones.
-        lowercase: False keeps case and accents.
-        keep_accents: lower-case without removing accents and marks.
-        workers: number of processes, or a cluster.
-        overwrite: replace the output.
-        progress: True shows progress.
-
-    Raises:
-        InputError: the text is wrong, or too little for this size. Nothing is written.
-        RunError: the disk is full.
-    """
-    path = _output(output)
-    with _inputs(inputs, texts) as read:
-        return vocabularies.train_vocabulary(
-            read,
-            path,
-            reading=reading,
-            size=size,
-            lowercase=lowercase,
-            keep_accents=keep_accents,
-            workers=workers,
-            overwrite=overwrite,
-            progress=resolve_progress(progress),
-        )
 
 
 def extend_vocabulary(

@@ -51,6 +51,7 @@ def run(
         preview(corpus, reading, workers=pool.resolve(), flags=flags)
         return
     from cloze.data.build import BuildConfig, build_array_task, build_dataset, part_settings
+    from cloze.data.finalize import read_summary
     from cloze.data.input_shards import input_versions
     from cloze.data.job_arrays import ArrayTask
     from cloze.model_paths import resolve_checkpoint
@@ -84,9 +85,7 @@ def run(
         flags.print({"directory": output, "task": task}, f"finished task {task} of {output}")
         return
 
-    summaries: list[BuildSummary] = []
-
-    def write(directory: Path) -> None:
+    def write(directory: Path) -> "BuildSummary":
         summary = build_dataset(
             corpus,
             vocab,
@@ -97,19 +96,16 @@ def run(
             overwrite=overwrite,
             progress=flags.progress,
         )
-        summaries.append(summary)
         print_warnings(directory, flags)
+        return summary
 
     def cache_key() -> object:
         files = resolve_checkpoint(vocab, files="tokenizer").iterdir() if vocab else ()
         vocabulary = input_versions(sorted(str(file) for file in files if file.is_file()))
         return input_versions(corpus), vocab, vocabulary, config, part_settings(config)
 
-    write_directory_to(output, write, cache_key=cache_key, overwrite=overwrite)
-    if summaries:
-        print_summary(output, summaries[0], flags)
-    else:
-        flags.print({"directory": output}, f"wrote {output} from the local cache")
+    summary = write_directory_to(output, write, read=read_summary, cache_key=cache_key, overwrite=overwrite)
+    print_summary(output, summary, flags)
 
 
 def print_warnings(directory: Path, flags: options.Flags) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cloze.cli import options
 from cloze.data.cleaning import CleaningConfig, Step
@@ -36,6 +36,16 @@ class ReadingOptions:
         options.Flag(metavar="STEP"),
     ] = ()
     """Cleaning step to skip; may be repeated."""
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keyword arguments of the functions that read text."""
+        return {
+            "format": self.text_format,
+            "text_field": self.text_field,
+            "limit": self.limit,
+            "without": self.without,
+        }
 
     @property
     def config(self) -> "ReadingConfig":

@@ -1,7 +1,5 @@
 """`cloze vocab`: train a WordPiece vocabulary on text."""
 
-from pathlib import Path
-
 from cloze.cli import options
 from cloze.cli.reading_options import ReadingOrPreviewFlags, preview
 
@@ -35,36 +33,19 @@ def run(
     if reading.dry_run or reading.validate:
         preview(corpus, reading, workers=pool.resolve(), flags=flags)
         return
-    from cloze.data.input_shards import input_versions
-    from cloze.data.vocabulary import package_versions, train_vocabulary
-    from cloze.remote_files import write_directory_to
+    from cloze.api.data import train_vocabulary
 
     output = options.required(output, "--output", verb="vocab")
-
-    def write(directory: Path) -> None:
-        train_vocabulary(
-            corpus,
-            directory,
-            reading=reading.config,
-            size=size,
-            lowercase=not cased,
-            keep_accents=keep_accents,
-            max_word_chars=max_word_chars,
-            workers=pool.resolve(),
-            overwrite=overwrite,
-            progress=flags.progress,
-        )
-
-    def cache_key() -> object:
-        return (
-            input_versions(corpus),
-            reading.config,
-            size,
-            cased,
-            keep_accents,
-            max_word_chars,
-            package_versions(),
-        )
-
-    write_directory_to(output, write, cache_key=cache_key, overwrite=overwrite)
+    train_vocabulary(
+        corpus,
+        output=output,
+        size=size,
+        cased=cased,
+        keep_accents=keep_accents,
+        max_word_chars=max_word_chars,
+        **reading.keywords,
+        workers=pool.resolve(),
+        overwrite=overwrite,
+        progress=flags.progress,
+    )
     flags.print({"directory": output}, f"wrote {output}")

@@ -49,24 +49,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> Tokenizer:
-    """Learn a WordPiece vocabulary from text. The bytes of the output do not depend on the workers.
-
-    Args:
-        inputs: one or several files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
-        output: directory for vocab.txt and the tokenizer.
-        reading: how inputs are read and cleaned.
-        size: number of tokens, including special ones.
-        lowercase: False keeps case and accents.
-        keep_accents: lower-case without removing accents and marks.
-        max_word_chars: words of more characters are [UNK].
-        workers: number of processes, or a cluster.
-        overwrite: replace the output.
-        progress: where to report progress.
-
-    Raises:
-        InputError: the text is wrong, or too little for this size. Nothing is written.
-        RunError: the disk is full.
-    """
+    """Learn a WordPiece vocabulary from files and write it to a directory, as `cloze.train_vocabulary` does."""
     inputs, output = check_paths(inputs), check_path(output, "output")
     size = check_integer(size, "size", minimum=None)
     max_word_chars = check_integer(max_word_chars, "max_word_chars", maximum=MAX_WORD_LIMIT)
