@@ -219,6 +219,10 @@ OTHERS: dict[str, tuple[str, Call]] = {
     ),
     "evaluate data": ("data", lambda my, x: cloze.evaluate(my.classify, x)),
     "evaluate of": ("model", lambda my, x: cloze.evaluate(x, [("a", "x")])),
+    "glue_submission": (
+        "model",
+        lambda my, x: cloze.glue_submission(model=x, data=my.place, output=my.place / "a.zip"),
+    ),
     "describe_tasks": ("task", lambda my, x: cloze.describe_tasks(x)),
     "baseline": ("train", lambda my, x: cloze.baseline("classification", x)),
     "score_predictions": (

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cloze.api.finetuning import finetune as finetune
     from cloze.api.finetuning import score_predictions as score_predictions
     from cloze.api.labeled import describe_tasks as describe_tasks
+    from cloze.api.labeled import glue_submission as glue_submission
     from cloze.api.models import attention as attention
     from cloze.api.models import explain as explain
     from cloze.api.models import export_model as export_model
@@ -81,6 +82,7 @@ _LOCATIONS = {
     "export_model": "cloze.api.models:export_model",
     "extend_vocabulary": "cloze.api.pretraining:extend_vocabulary",
     "finetune": "cloze.api.finetuning:finetune",
+    "glue_submission": "cloze.api.labeled:glue_submission",
     "import_model": "cloze.api.models:import_model",
     "load": "cloze.inference.loading:load",
     "pretrain": "cloze.api.pretraining:pretrain",

@@ -115,7 +115,7 @@ def test_invalid_submissions_are_refused(models: dict[str, Path], glue: Path, tm
 
     everything = list(models.values())
     refused([*everything, model(tmp_path / "swag", find_task("swag")())], "is for swag, not a task of GLUE")
-    refused([*everything, model(tmp_path / "rte2", find_task("rte")())], "is for rte, as .* is.*--ensemble")
+    refused([*everything, model(tmp_path / "rte2", find_task("rte")())], "is for rte, as .* is.*`ensemble`")
     refused([*everything, models["rte"]], "is given twice")
     refused([*everything, tmp_path / "none"], "no such directory")
     (tmp_path / "empty").mkdir()

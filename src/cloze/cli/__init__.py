@@ -148,11 +148,14 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
     """
     try:
         parser = import_module("cloze.cli.parser")
-        parsed = parser.Command(load(), command, epilogue=epilogue)
+        loaded = load()
+        parsed = parser.Command(loaded, command, epilogue=epilogue)
         if {"-h", "--help"} & {*arguments}:
             parsed.print_help()
             return 0
         call: Callable[[], None] = parsed.parse(arguments)
+        if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:  # computes batches of texts
+            import_module("cloze.training.memory").configure_process_memory()
         with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings():
             call()
         sys.stdout.flush()

@@ -53,6 +53,7 @@ _SYNONYMS = {
 """Flags of other programs that share no word with ours."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """A URL as `Path` writes it, with one slash."""
+_QUOTED = re.compile(r"`(\w+)`")
 _STDIN = "\0stdin"
 """Stands for the word -, which cyclopts takes for a flag."""
 _EMPTY = inspect.Parameter.empty
@@ -358,7 +359,10 @@ class Command:
                 keywords[name] = values[name]
 
         def call() -> None:
-            result = self.function(*arguments, **keywords)
+            try:
+                result = self.function(*arguments, **keywords)
+            except InputError as error:
+                raise self._with_flags(error) from error.__cause__
             defaults = {name: p.default for name, p in inspect.signature(self.function).parameters.items()}
             known = defaults | values | {COMMON: common}
             _, *names = inspect.signature(self.verb.show).parameters
@@ -367,6 +371,19 @@ class Command:
                 common.print(*shown)
 
         return call
+
+    def _with_flags(self, error: InputError) -> InputError:
+        """Return an error about a parameter as one about its flag; texts have parameters in backticks."""
+
+        def flag(text: str | None) -> str | None:
+            return text and _QUOTED.sub(lambda match: self._flag_of(match[1]) or match[0], text)
+
+        where = self._flag_of(error.where) or error.where
+        return type(error)(flag(error.what) or "", where=where, remedy=flag(error.remedy))
+
+    def _flag_of(self, name: str | None) -> str | None:
+        parameter = self.parameters.get(name or "")
+        return None if parameter is None or parameter.is_positional else parameter.names[0]
 
     def _build(self, name: str, default: Any, values: Mapping[str, Any]) -> Any:
         """Return a dataclass with some of its fields set."""

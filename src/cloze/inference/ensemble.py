@@ -95,7 +95,9 @@ def as_predictor(
         InputError: as for `load_ensemble`; or a model that is loaded is given another task or device, or a precision.
     """
     if not isinstance(model, Predictor):
-        models = list(map(Path, check_paths(model, "model")))
+        models = check_paths(model, "model")
+        if not models:
+            raise InputError("has no model", where="model", remedy="Give one or several")
         return load_ensemble(models, task, device=device, precision=precision)
     own_device = next(model.model.parameters()).device
     is_other = {
@@ -131,7 +133,7 @@ def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict
         same_task = models.setdefault(task.name, [])
         same_task.append(directory)
         if len(same_task) > 1 and not ensemble:
-            remedy = "Give one of them, or say --ensemble to take their mean"
+            remedy = "Give one of them, or say `ensemble` to take their mean"
             raise InputError(f"is for {task.name}, as {same_task[0]} is", where=directory, remedy=remedy)
     return models
 
