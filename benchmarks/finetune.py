@@ -1,7 +1,6 @@
 """`python -m benchmarks finetune`: one encoder fine-tuned by cloze and peers, seed by seed: scores and speed."""
 
 import gc
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,15 +16,16 @@ from torch import nn
 from benchmarks.harness import Check, FinishedParts, Peers, Result, TimedBenchmark, Timing
 from benchmarks.machine import describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
+from cloze.api.settings import resolve_finetuning
 from cloze.choices import Precision
-from cloze.cli.options import Device, Flag, Model, OptionalName, Settings, TaskName, find_recipe
-from cloze.config import to_dict
+from cloze.cli.options import Device, Flag, Model, OptionalName, Settings, TaskName
+from cloze.config import read_dict, to_dict
 from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.optional_dependencies import require
 from cloze.progress import SILENT
-from cloze.tasks.config import FinetuneConfig, load_finetuning
+from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.hyperparameter_search import scores_of_report
 from cloze.tasks.run import PreparedData, precompute_features, prepare_data, train_and_score
 from cloze.training.distributed import DistributedContext
@@ -76,15 +76,9 @@ class Finetune(TimedBenchmark):
         if self.rounds < 2:
             what = f"{self.rounds} seeds have no deviation"
             raise InputError(what, where="--rounds", remedy="Choose 5, or 2 at least")
-        overrides = [
-            f"model={json.dumps(str(self.model))}",
-            f"train={json.dumps(str(self.data))}",
-            f"precision={self.dtype}",
-            f"device={self.device}",
-            *self.settings,
-        ]
-        recipe = None if self.config is None else find_recipe(self.config, "finetuning")
-        task, config = load_finetuning(self.task, recipe, overrides)
+        settings = {"model": str(self.model), "train": str(self.data), "precision": self.dtype}
+        settings |= {"device": self.device} | read_dict(overrides=self.settings)
+        task, config = resolve_finetuning(self.task, self.config, settings)
         require((*task.libraries, "scipy"), extra="tasks", where=task.name)
         _check_settings(config)
         optimizer = replace(config.optimizer, bias_correction=True, epsilon=1e-8)

@@ -45,7 +45,9 @@ def read_ablation(table: str, config: AblationConfig) -> Study:
     path = STUDIES / f"{table}.toml"
     size = config.model if config.model in SIZES else None
     device = {} if config.device is None else {"device": config.device}
-    overrides = configuration.to_overrides({"model.size": size, **device})
+    overrides = [
+        f"{key}={value}" for key, value in {"model.size": size, **device}.items() if value is not None
+    ]
     study = read_study(path, [*config.settings, *overrides])
     if config.budget_seconds is not None and _sets_steps(config):
         what = "--set steps sets the duration, too"

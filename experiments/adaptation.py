@@ -228,8 +228,7 @@ class Adaptation:
             seed=seed,
             epochs=config.epochs,
             learning_rate=config.learning_rate,
-            optimizer={"bias_correction": True},
-            best_metric="accuracy",
+            settings={"optimizer.bias_correction": True, "best_metric": "accuracy"},
             progress=self.progress,
         )
         scores = dict(evaluate(directory / "run", directory / "test.jsonl"))

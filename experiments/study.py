@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from cloze import config as configuration
 from cloze.errors import InputError
-from cloze.pretraining.config import PretrainConfig, with_size_defaults
+from cloze.pretraining.config import PretrainConfig, size_defaults
 from experiments.origins import OriginKind
 from experiments.published import Published
 from experiments.task_runs import StudyTask
@@ -61,7 +61,9 @@ class Study:
             every = steps // self.points
             checkpoints = {"every_steps": every, "keep_every_steps": every}
             configuration.merge_dicts(table, {"checkpoints": checkpoints})
-        return configuration.from_dict(PretrainConfig, with_size_defaults(table), where=where)
+        settings = size_defaults(table)
+        configuration.merge_dicts(settings, table)
+        return configuration.from_dict(PretrainConfig, settings, where=where)
 
     def origin(self, variant: str) -> tuple[OriginKind, tuple[str, ...]] | None:
         """Return the kind and sources of an encoder that is not pre-trained; None for a pre-trained variant."""

@@ -14,10 +14,11 @@ from statistics import fmean
 from typing import Any
 
 from cloze import artifacts
+from cloze.api.settings import resolve_finetuning
 from cloze.data.files import file_version
 from cloze.errors import InputError
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, load_finetuning, to_toml
+from cloze.tasks.config import FinetuneConfig, load_finetuning, to_toml
 from cloze.tasks.data import find_files, resolve_files
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.hyperparameter_search import TRIALS, extract_scores
@@ -97,7 +98,11 @@ class TaskRun:
             "seed": seed,
             "best_metric": self.task.metric,
         }
-        return finetuning_from_dict(self.task.task, table, where=f"the task {self.name}")
+        try:
+            return resolve_finetuning(self.task.task, settings=table)
+        except InputError as error:
+            error.where = f"the task {self.name}"
+            raise
 
     def check(self, encoder: Path | None, seed: int, positions: int | None = None) -> None:
         """Refuse wrong settings, and settings other than those with which the fine-tuning was started.
@@ -120,7 +125,7 @@ class TaskRun:
             if self.data is not None:
                 find_files(task, config.train, config.dev)
             return
-        started_task, started = load_finetuning(path=settings)
+        started_task, started = load_finetuning(settings)
         if self.data is not None:
             versions = tuple(map(file_version, filter(None, find_files(type(task)(), config.train, None))))
             if _data_sha256(type(task), config.train, versions) != started.data_sha256:
@@ -145,7 +150,7 @@ class TaskRun:
         """
         self.check(model, seed)
         if (settings := self.directory / artifacts.RUN_CONFIG).exists():
-            started_task, started = load_finetuning(path=settings)
+            started_task, started = load_finetuning(settings)
             train, dev = find_files(started_task, str(self.data), None)
             moved = replace(started, model=str(model), train=train, dev=dev)  # where they are now
             change_settings(self.directory, to_toml(started_task, moved))
@@ -187,7 +192,7 @@ def read_scores(points: Sequence[TaskRun]) -> TaskScores:
     scale, metric = last.task.scale, last.task.metric
     results = [point.results() for point in points]
     final = results[-1][0]
-    _, config = load_finetuning(path=last.directory / artifacts.RUN_CONFIG)
+    _, config = load_finetuning(last.directory / artifacts.RUN_CONFIG)
     train, dev = Path(config.train).name, Path(config.dev or config.train).name
     drawn = "" if config.train_examples is None else f"{config.train_examples:,} of "
     scored = f"{final['examples']:,} of {dev} (SHA-256 of both {config.data_sha256})"

@@ -4,11 +4,16 @@ import lzma
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
+
+if TYPE_CHECKING:
+    from cloze.tasks.config import FinetuneConfig
+    from cloze.tasks.task import AnyTask
 
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
 
@@ -96,3 +101,11 @@ def read_tree(directory: Path) -> dict[str, bytes]:
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
+
+
+def finetuning_of(task: str, settings: Iterable[str]) -> "tuple[AnyTask, FinetuneConfig]":
+    """Return a task and its config for settings such as "epochs=1"."""
+    from cloze.api.settings import resolve_finetuning
+    from cloze.config import read_dict
+
+    return resolve_finetuning(task, settings=read_dict(overrides=settings))

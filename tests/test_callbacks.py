@@ -53,7 +53,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def train(model: str, run: Path, *callbacks: Callback, **settings: Any) -> object:
-    arguments = {"epochs": 2, "batch_size": 8, "log_every_steps": 1, "device": "cpu", "precision": "float32"}
+    arguments = {"epochs": 2, "batch_size": 8, "device": "cpu", "precision": "float32"}
     return cloze.finetune(
         "classification",
         train=ROWS,
@@ -61,6 +61,7 @@ def train(model: str, run: Path, *callbacks: Callback, **settings: Any) -> objec
         model=model,
         output=run,
         max_seq_length=12,
+        settings={"log_every_steps": 1},
         callbacks=callbacks,
         **{**arguments, **settings},
     )
@@ -109,23 +110,22 @@ def test_pretraining_calls_them(tmp_path: Path) -> None:
     texts = [f"{a} {b} {c} .\n{c} {a} ." for a in "abcdefgh" for b in "abcdefgh" for c in "abcd"]
     cloze.train_vocabulary(texts=iter(texts), output=tmp_path / "vocab", size=14)
     model = {"num_hidden_layers": 1, "hidden_size": 12, "num_attention_heads": 2, "intermediate_size": 16}
+    cloze.build_dataset(texts=iter(texts), vocabulary=tmp_path / "vocab", output=tmp_path / "data")
     settings = {
         "phases": [{"max_seq_length": 16, "fraction": 1.0, "batch_size": 4}],
-        "device": "cpu",
-        "steps": 2,
+        "evaluation": {"times": 1, "log_every_steps": 1},
+        "model": model,
     }
     losses = cloze.pretrain(
-        texts=iter(texts),
-        vocabulary=tmp_path / "vocab",
+        data=tmp_path / "data",
         output=tmp_path / "run",
-        model=model,
-        evaluation={"times": 1, "log_every_steps": 1},
+        steps=2,
+        device="cpu",
+        settings=settings,
         callbacks=[recorder],
-        **settings,
     )
     assert [call[0] for call in recorder.calls] == ["start", "train", "train", "validation", "end"]
     assert recorder.calls[3][2]["masked_lm_loss"] == losses["masked_lm_loss"]
-    assert (tmp_path / "run-data" / "manifest.json").is_file()
 
 
 def test_texts_in_memory_and_in_a_file_give_the_same_data_set(tmp_path: Path) -> None:

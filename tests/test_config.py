@@ -58,11 +58,6 @@ def test_lone_surrogates_are_refused(value):
         config.to_toml(value)
 
 
-def test_overrides_from_values_skip_none():
-    overrides = config.to_overrides({"name": "true", "count": None, "inner.rate": 0.5})
-    assert config.load(Outer, None, overrides) == Outer(name="true", inner=Inner(rate=0.5))
-
-
 @pytest.mark.protected
 @pytest.mark.parametrize(
     ("override", "message"),

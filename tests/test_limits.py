@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from cloze import config as configuration
+from cloze.api.settings import resolve_finetuning, resolve_pretraining
 from cloze.cli.options import parse_layers
 from cloze.errors import InputError
 from cloze.parallel_map import map_ordered
 from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
 from cloze.pretraining.data import steps_per_phase
-from cloze.tasks.config import FinetuneConfig, finetuning_from_dict, with_task_settings
+from cloze.tasks.config import FinetuneConfig, with_task_settings
 from cloze.tasks.registry import find_task, tasks
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
@@ -52,12 +53,11 @@ SETTINGS = [
 
 def load(config: type[Any], override: str) -> object:
     base = PRETRAIN if config is PretrainConfig else FINETUNE
-    overrides = [*configuration.to_overrides(base), override]
+    table = configuration.nest(base)
+    configuration.merge_dicts(table, configuration.read_dict(overrides=[override]))
     if config is PretrainConfig:
-        return configuration.load(PretrainConfig, None, overrides)
-    return finetuning_from_dict(
-        "classification", configuration.read_dict(overrides=overrides), where="settings"
-    )
+        return resolve_pretraining(settings=table)
+    return resolve_finetuning("classification", settings=table)
 
 
 @pytest.mark.parametrize(("config", "key", "kind", "is_list"), SETTINGS)

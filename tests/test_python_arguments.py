@@ -210,9 +210,15 @@ OTHERS: dict[str, tuple[str, Call]] = {
         "config",
         lambda my, x: cloze.build_dataset(TEXT, my.path, my.place / "data", x),
     ),
-    "finetune": ("task", lambda my, x: cloze.finetune(x, my.config, my.place / "run")),
-    "finetune config": ("config", lambda my, x: cloze.finetune(Classification(), x, my.place / "run")),
-    "finetune to": ("output", lambda my, x: cloze.finetune(Classification(), my.config, x)),
+    "finetune": ("task", lambda my, x: cloze.finetune(x, config=my.config, output=my.place / "run")),
+    "finetune config": (
+        "config",
+        lambda my, x: cloze.finetune(Classification(), config=x, output=my.place / "run"),
+    ),
+    "plan_finetuning": ("task", lambda my, x: cloze.plan_finetuning(x, config=my.config)),
+    "validate_data": ("task", lambda my, x: cloze.validate_data(x, config=my.config)),
+    "finetuning_settings": ("task", lambda my, x: cloze.finetuning_settings(x, config=my.config)),
+    "finetune to": ("output", lambda my, x: cloze.finetune(Classification(), config=my.config, output=x)),
     "finetune train": (
         "train",
         lambda my, x: cloze.finetune("classification", train=x, model=my.path, output=my.place / "run"),
@@ -236,13 +242,17 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "push": ("name", lambda my, x: cloze.push(my.path, x)),
     "audit": ("dataset", lambda my, x: cloze.audit(x)),
     "extend_vocabulary": ("output", lambda my, x: cloze.extend_vocabulary(my.path, x, words=["ab"])),
-    "pretrain": ("config", lambda my, x: cloze.pretrain(x, my.place / "run")),
-    "pretrain to": ("output", lambda my, x: cloze.pretrain(cloze.PretrainConfig(data="d", steps=1), x)),
+    "pretrain": ("config", lambda my, x: cloze.pretrain(config=x, output=my.place / "run")),
+    "plan_pretraining": ("config", lambda my, x: cloze.plan_pretraining(config=x)),
+    "pretraining_settings": ("config", lambda my, x: cloze.pretraining_settings(config=x)),
+    "pretrain to": (
+        "output",
+        lambda my, x: cloze.pretrain(config=cloze.PretrainConfig(data="d", steps=1), output=x),
+    ),
     "pretrain texts": (
         "texts",
-        lambda my, x: cloze.pretrain(texts=x, vocabulary=my.path, output=my.place / "pre", steps=1),
+        lambda my, x: cloze.pretrain(texts=x, init=my.path, output=my.place / "pre", steps=1),
     ),
-    "resume_pretraining": ("run", lambda my, x: cloze.resume_pretraining(x)),
     "write_report": ("run", lambda my, x: cloze.write_report(x)),
 }
 CHECKERS: dict[str, tuple[str, Callable[[Any], object], set[str]]] = {

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from cloze.api.finetuning import baseline as baseline
     from cloze.api.finetuning import evaluate as evaluate
     from cloze.api.finetuning import finetune as finetune
+    from cloze.api.finetuning import finetuning_settings as finetuning_settings
+    from cloze.api.finetuning import plan_finetuning as plan_finetuning
     from cloze.api.finetuning import score_predictions as score_predictions
+    from cloze.api.finetuning import validate_data as validate_data
     from cloze.api.labeled import describe_tasks as describe_tasks
     from cloze.api.labeled import glue_submission as glue_submission
     from cloze.api.models import attention as attention
@@ -29,8 +32,9 @@ if TYPE_CHECKING:
     from cloze.api.pretraining import audit as audit
     from cloze.api.pretraining import build_dataset as build_dataset
     from cloze.api.pretraining import extend_vocabulary as extend_vocabulary
+    from cloze.api.pretraining import plan_pretraining as plan_pretraining
     from cloze.api.pretraining import pretrain as pretrain
-    from cloze.api.pretraining import resume_pretraining as resume_pretraining
+    from cloze.api.pretraining import pretraining_settings as pretraining_settings
     from cloze.callbacks import Callback as Callback
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
@@ -84,10 +88,14 @@ _LOCATIONS = {
     "finetune": "cloze.api.finetuning:finetune",
     "glue_submission": "cloze.api.labeled:glue_submission",
     "import_model": "cloze.api.models:import_model",
+    "plan_finetuning": "cloze.api.finetuning:plan_finetuning",
+    "validate_data": "cloze.api.finetuning:validate_data",
+    "finetuning_settings": "cloze.api.finetuning:finetuning_settings",
+    "plan_pretraining": "cloze.api.pretraining:plan_pretraining",
+    "pretraining_settings": "cloze.api.pretraining:pretraining_settings",
     "load": "cloze.inference.loading:load",
     "pretrain": "cloze.api.pretraining:pretrain",
     "push": "cloze.export.push:push",
-    "resume_pretraining": "cloze.api.pretraining:resume_pretraining",
     "score_predictions": "cloze.api.finetuning:score_predictions",
     "train_vocabulary": "cloze.api.data:train_vocabulary",
     "write_report": "cloze.reports.run_report:write_report",

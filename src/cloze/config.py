@@ -265,15 +265,6 @@ def _convert_items(hint: Any, value: Any, key: str, where: str) -> Any:
     }
 
 
-def to_overrides(values: Mapping[str, Any]) -> list[str]:
-    """Return overrides for dotted keys and values, without those that are None.
-
-    >>> to_overrides({"model.size": "mini", "steps": None})
-    ['model.size="mini"']
-    """
-    return [f"{key}={_toml_value(value, key)}" for key, value in values.items() if value is not None]
-
-
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings whose names may have dots as nested dictionaries, without those that are None.
 

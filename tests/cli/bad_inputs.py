@@ -522,12 +522,12 @@ CASES = {
         prepare=write_text(b"# caf\xe9\n", "mine.toml"),
     ),
     "a recipe with an unknown key": bad_recipe(
-        "stebs = 3\n", "{tmp}/mine.toml and flags: unknown key stebs", "Did you mean steps"
+        "stebs = 3\n", "{tmp}/mine.toml and settings: unknown key stebs", "Did you mean steps"
     ),
     "a recipe with a wrong type": bad_recipe(
-        'steps = "many"\n', "{tmp}/mine.toml and flags: steps must be of type int"
+        'steps = "many"\n', "{tmp}/mine.toml and settings: steps must be of type int"
     ),
-    "--model with --init": bad_init("{run} --model tiny", "--model: cannot be combined with --init"),
+    "--model with --init": bad_init("{run} --model tiny", "model.size: init takes it from the checkpoint"),
     "other layers with --init": bad_init(
         "{run} --set model.num_hidden_layers=7",
         "model.num_hidden_layers: init takes it from the checkpoint",
@@ -667,7 +667,7 @@ CASES = {
         "fill -m {run} '[MASK] " + "night " * 40 + "'", "the model takes 32", "tokens", "Give a shorter text"
     ),
     "a pair too long": case("next -m {run} '" + "night " * 40 + "' b", "the model takes 32", "tokens"),
-    "no candidates": case("fill -m {run} -k 0 'a [MASK]'", "top_k", "0"),
+    "no candidates": case("fill -m {run} -k 0 'a [MASK]'", "--top-k", "0"),
     "no such device to fill on": case("fill -m {run} --device abacus 'a [MASK]'", "device 'abacus'", "cpu"),
     "info on a text": case("info {text}", "{text}: is a file", "Give a directory"),
     "info on a missing directory": case("info {tmp}/none", "{tmp}/none: no such directory"),

@@ -276,7 +276,7 @@ REMEDIES = {
     "a recipe with an unknown key": Remedy(
         r"Did you mean (\w+)", {"": " " + shlex.join(NANO) + DRY}, replaced("mine.toml", "stebs", "{0}")
     ),
-    "--model with --init": Remedy("(Leave out) one", {"--model tiny": "", "": DRY}),
+    "--model with --init": Remedy("(Leave it out)", {"--model tiny": "", "": DRY}),
     "other layers with --init": Remedy("(Leave it out)", {"--set model.num_hidden_layers=7": "", "": DRY}),
     "another size with --init": Remedy("(Leave it out)", {"--set 'model={size=\"tiny\"}'": "", "": DRY}),
     "--append with --validation-fraction": Remedy(

@@ -237,7 +237,7 @@ CASES = {
     ),
     "no such column": Case("embed -m {run} {table} -o {out}.npy --text-column body", "no column 'body'"),
     "no such prompt": Case(EMBED + "--prompt query", "no prompt 'query'. The directory has none"),
-    "too many tokens": Case(EMBED + "--max-seq-length 33", "max_seq_length: 33 is not in 3..32"),
+    "too many tokens": Case(EMBED + "--max-seq-length 33", "--max-seq-length: 33 is not in 3..32"),
     "no workers": Case(EMBED + "--workers 0", "workers: 0 is less than 1"),
     "text that is not UTF-8": Case(
         "embed -m {run} {tmp}/a.txt -o {out}.parquet", "a.txt:2: not UTF-8", write("a.txt", b"a\ncaf\xe9\n")

@@ -65,7 +65,6 @@ def test_differences_of_a_fine_tuning_are_named(samples: Samples, tmp_path: Path
     cloze(line)  # run.toml has the file in the directory
     for flags, difference in {
         "--epochs 2": "epochs is 1, not 2",
-        "--learning-rate 0.5": "optimizer.learning_rate is 5e-05, not 0.5",
         "--text-column words": "classification.text_column is 'text', not 'words'",
         f"-m {samples.checkpoint}": "model is ",
     }.items():

@@ -9,7 +9,7 @@ import pytest
 from samples import Cloze, Samples
 
 import cloze
-from cloze.api.settings import finetuning_settings, resolve_finetuning, resolve_pretraining
+from cloze.api.settings import resolve_finetuning, resolve_pretraining
 from cloze.config import read_toml, to_toml
 from cloze.data.build import BuildConfig
 from cloze.errors import InputError
@@ -20,7 +20,7 @@ LENGTHS = ("max_seq_length", "batch_size", "epochs")
 
 
 def finetuning(task: str, config: Any = None, **settings: Any) -> Config:
-    return resolve_finetuning(task, finetuning_settings(task, config, settings)[0])[1]
+    return resolve_finetuning(task, config, settings)[1]
 
 
 def test_a_config_object_keeps_the_defaults_of_the_task() -> None:
@@ -44,7 +44,7 @@ def test_a_config_object_has_the_length_of_its_model(samples: Samples) -> None:
 def test_a_config_object_keeps_the_defaults_of_a_size() -> None:
     config = cloze.PretrainConfig(data="data", steps=9, model=ModelConfig(size="modern-tiny"))
     resolved = resolve_pretraining(config, {})
-    assert resolved == resolve_pretraining(None, {"data": "data", "steps": 9, "model": "modern-tiny"})
+    assert resolved == resolve_pretraining(None, {"data": "data", "steps": 9, "model.size": "modern-tiny"})
     assert (resolved.model.hidden_dropout_prob, resolved.pairs.next_sentence) == (0.0, False)
     by_keyword = {"data": "data", "steps": 9, "model": ModelConfig(size="modern-tiny")}
     assert resolve_pretraining(None, by_keyword) == resolved
@@ -55,7 +55,7 @@ def test_a_config_object_keeps_the_defaults_of_a_size() -> None:
 def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("budget_seconds = 60.0\n[model]\nnum_hidden_layers = 7\nhidden_dropout_prob = 0.0\n")
-    resolved = resolve_pretraining(file, {"data": "data", "steps": 9, "model": "base"})
+    resolved = resolve_pretraining(file, {"data": "data", "steps": 9, "model.size": "base"})
     assert resolved.model == ModelConfig(hidden_dropout_prob=0.0)
     for flags in ("--model base --steps 9", "--set model.size=base --set steps=9"):
         assert cloze(f"pretrain --data data -c {file} {flags} --print-config").out == to_toml(resolved)
@@ -64,7 +64,7 @@ def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> No
 @pytest.mark.parametrize(
     ("config", "settings"),
     [
-        (None, {"init": "cloze-mini", "model": "large"}),
+        (None, {"init": "cloze-mini", "model.size": "large"}),
         (None, {"init": "cloze-mini", "model": {"num_hidden_layers": 7}}),
         (None, {"init": "cloze-mini", "model": ModelConfig(size="large")}),
         ("large.toml", {}),
@@ -117,11 +117,14 @@ def test_a_fine_tuning_resumes_with_its_own_settings_alone(
         InputError, match=r"resume uses the settings of the run: seed is \d+, not 7\. Leave them out"
     ):
         cloze.finetune(
-            "classification", cloze.FinetuneConfig(model="run", train="reviews.tsv", seed=7), run, resume=True
+            "classification",
+            config=cloze.FinetuneConfig(model="run", train="reviews.tsv", seed=7),
+            output=run,
+            resume=True,
         )
     with pytest.raises(InputError, match=r"classification\.text_column is 'text', not 'note'"):
         cloze.finetune("classification", **given, text_column="note")
-    with pytest.raises(InputError, match=r"^overwrite: excludes resume"):
+    with pytest.raises(InputError, match=r"^overwrite: cannot be combined with `resume`"):
         cloze.finetune("classification", **given, overwrite=True)
     assert cloze.finetune("classification", **given, learning_rate=0.125) == result
     assert "learning_rate = 0.125\n" in (run / "run.toml").read_text()
@@ -141,7 +144,7 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(
     ):
         with pytest.raises(InputError, match=f"resume uses the settings of the run: .*{difference}"):
             cloze.pretrain(output=run, resume=True, **other)
-    assert cloze.pretrain(output=run, resume=True, license="mit") == result
+    assert cloze.pretrain(output=run, resume=True, settings={"license": "mit"}) == result
     assert 'license = "mit"\n' in (run / "run.toml").read_text()
 
 

@@ -85,7 +85,7 @@ PAGES = {
     "docs/guides/learning-rate.md": Page(inputs="examples", is_exhaustive=True),
     "docs/guides/overfitting.md": Page(
         inputs="examples",
-        replaced={"--examples 100": "--examples 8"},
+        replaced={"--train-examples 100": "--train-examples 8"},
         is_exhaustive=True,
     ),
     "docs/guides/small-model.md": Page(
@@ -121,7 +121,7 @@ PAGES = {
         inputs="MODEL=run glue",
         replaced={
             "--learning-curve 100,500,2000,all": "--learning-curve 4,8,all",
-            "--examples 500": "--examples 8",
+            "--train-examples 500": "--train-examples 8",
         },
     ),
     "docs/guides/paper-tables.md": Page(

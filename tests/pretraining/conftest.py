@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloze import config as configuration
+from cloze.api.settings import resolve_pretraining
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
@@ -70,9 +70,7 @@ def dataset(novel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nano(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> PretrainConfig:
     recipe = tmp_path_factory.mktemp("recipe") / "nano.toml"
     recipe.write_text(NANO)
-    return configuration.load(
-        PretrainConfig, recipe, configuration.to_overrides({"data": str(dataset), "steps": 24})
-    )
+    return resolve_pretraining(recipe, {"data": str(dataset), "steps": 24})
 
 
 @pytest.fixture(scope="session")

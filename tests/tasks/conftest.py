@@ -10,10 +10,11 @@ import torch
 from cloze import artifacts
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
-from cloze.tasks.config import FinetuneConfig, load_finetuning
+from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.optimizer import OptimizerConfig
+from helpers import finetuning_of
 
 TOKENS = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -81,7 +82,7 @@ def configure(nano_checkpoint: Path) -> Callable[..., tuple[AnyTask, FinetuneCon
     ) -> tuple[AnyTask, FinetuneConfig]:
         dev_settings = [] if dev is None else [f"dev={dev}"]
         overrides = [f"model={model}", f"train={train}", *dev_settings, "device=cpu", *settings.split()]
-        return load_finetuning(task, None, overrides)
+        return finetuning_of(task, overrides)
 
     return configure
 

@@ -170,9 +170,9 @@ def test_rows_left_out_are_counted() -> None:
 
 
 SETTINGS: dict[str, Any] = {
-    **{"dev_fraction": 0.2, "epochs": 2, "batch_size": 9, "max_seq_length": 16, "precision": "float32"},
-    **{"device": "cpu", "micro_batch_tokens": 400, "learning_rate": 5e-3, "log_every_steps": 1},
-    **{"text_column": "review", "label_column": "liked"},
+    **{"epochs": 2, "batch_size": 9, "max_seq_length": 16, "precision": "float32"},
+    **{"device": "cpu", "learning_rate": 5e-3, "text_column": "review", "label_column": "liked"},
+    "settings": {"micro_batch_tokens": 400, "log_every_steps": 1, "dev_fraction": 0.2},
 }
 
 
@@ -228,8 +228,9 @@ def test_a_run_of_rows_resumes_with_its_data(
 
     run = tmp_path / "run"
     arguments = {"train": review_rows, "model": nano_checkpoint, "output": run, **SETTINGS}
+    stopped = {**SETTINGS["settings"], "checkpoints.every_steps": 3}
     with pytest.raises(KeyboardInterrupt):
-        cloze.finetune("classification", callbacks=[Stop()], checkpoints={"every_steps": 3}, **arguments)
+        cloze.finetune("classification", callbacks=[Stop()], **{**arguments, "settings": stopped})
     with pytest.raises(InputError, match=r"already exists. Choose another name, continue with --resume"):
         cloze.finetune("classification", **arguments)
     with pytest.raises(InputError, match=r"^train: are not the data of the run to resume"):
@@ -262,34 +263,44 @@ def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_pat
 
 def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_path) -> None:
     with pytest.raises(InputError, match=r"settings: unknown key epoch. Did you mean epochs"):
-        cloze.finetune("classification", train=reviews, model=nano_checkpoint, output=tmp_path / "r", epoch=1)
-    with pytest.raises(InputError, match=r"^model: is missing. Give one, as in model="):
+        cloze.finetune(
+            "classification",
+            train=reviews,
+            model=nano_checkpoint,
+            output=tmp_path / "r",
+            settings={"epoch": 1},
+        )
+    with pytest.raises(InputError, match=r"^model: is missing. Give cloze-mini, a checkpoint"):
         cloze.finetune("classification", train=reviews, output=tmp_path / "r")
-    with pytest.raises(InputError, match=r"^output: is missing."):
-        cloze.finetune("classification", train=reviews, model=nano_checkpoint)
     task = find_task("classification")(text_column="review", label_column="liked")
     config = cloze.FinetuneConfig(
         model=str(nano_checkpoint), train=str(reviews), device="cpu", max_seq_length=16
     )
-    cloze.finetune(task, config, tmp_path / "one", epochs=1)
-    inner = {"optimizer": {"learning_rate": 5e-5}, "max_seq_length": 16, "device": "cpu", "epochs": 1}
-    columns = {"text_column": "review", "label_column": "liked"}
+    cloze.finetune(task, config=config, output=tmp_path / "one", epochs=1)
     cloze.finetune(
-        "classification", train=reviews, model=nano_checkpoint, output=tmp_path / "other", **inner, **columns
+        "classification",
+        train=reviews,
+        model=nano_checkpoint,
+        output=tmp_path / "other",
+        text_column="review",
+        label_column="liked",
+        max_seq_length=16,
+        epochs=1,
+        settings={"optimizer": {"learning_rate": 5e-5}, "device": "cpu"},
     )
     assert (tmp_path / "one/run.toml").read_text() == (tmp_path / "other/run.toml").read_text()
 
 
 def test_a_recipe_is_named(nano_checkpoint, review_rows, tmp_path) -> None:
-    short = {**SETTINGS, "grid": {}, "seeds": 1, "train_examples": 20}
+    short = {**SETTINGS, "seeds": 1, "train_examples": 20}
     del short["learning_rate"]
     rows = [dict(zip(("review", "liked"), row, strict=True)) for row in review_rows]
     recipe = tmp_path / "mine.toml"
     recipe.write_text("epochs = 1\n[optimizer]\nlearning_rate = 1e-3\n")
     cloze.finetune(
         "classification",
-        recipe,
-        tmp_path / "run",
+        config=recipe,
+        output=tmp_path / "run",
         train=rows,
         model=nano_checkpoint,
         **{**short, "epochs": None},

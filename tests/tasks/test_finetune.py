@@ -16,6 +16,7 @@ from torch import nn
 
 import cloze
 from cloze import artifacts, file_io
+from cloze.api.settings import resolve_finetuning
 from cloze.errors import DataWarning, InputError
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
@@ -31,6 +32,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
+from helpers import finetuning_of
 from runs import assert_same_weights, rows, weights
 
 
@@ -78,7 +80,7 @@ def test_run_learns_and_writes_scores(config, tmp_path):
     assert (run / "best").read_text() == f"checkpoints/step-{best:08}\n"
     assert (run / "environment.json").exists()
     artifacts.verify(resolve_checkpoint(run, "latest"), kind="checkpoint")
-    task, again = load_finetuning(path=run / "run.toml")
+    task, again = load_finetuning(run / "run.toml")
     assert task == replace(REVIEWS, labels=("no", "yes"))
     assert again == replace(config, data_sha256=again.data_sha256)
 
@@ -230,15 +232,13 @@ def test_settings_round_trip_through_toml(config, tmp_path):
     task = replace(REVIEWS, labels=("a", 'b"c'), pair_column="other")
     path = tmp_path / "run.toml"
     path.write_text(to_toml(task, config))
-    assert load_finetuning("classification", path) == (task, config)
-    _, changed = load_finetuning(None, path, ["optimizer.weight_decay=0"])
+    assert load_finetuning(path, "classification") == (task, config)
+    _, changed = resolve_finetuning(task, path, {"optimizer.weight_decay": 0})
     assert changed.optimizer == replace(config.optimizer, weight_decay=0.0)
 
 
 def test_defaults_are_the_papers():
-    _, config = load_finetuning(
-        "classification", None, ["model=m", "train=t", "optimizer.learning_rate=2e-5"]
-    )
+    _, config = finetuning_of("classification", ["model=m", "train=t", "optimizer.learning_rate=2e-5"])
     assert (config.epochs, config.batch_size, config.max_seq_length) == (3, 32, 128)
     assert config.optimizer == OptimizerConfig(learning_rate=2e-5, warmup_fraction=0.1)
 
@@ -267,7 +267,7 @@ BAD_SETTINGS = [
 @pytest.mark.protected
 def test_bad_settings_are_refused(task, overrides, message):
     with pytest.raises(InputError) as raised:
-        load_finetuning(task, None, ["model=m", "train=t", *overrides])
+        finetuning_of(task, ["model=m", "train=t", *overrides])
     assert message in str(raised.value)
 
 

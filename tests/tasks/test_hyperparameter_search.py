@@ -16,12 +16,13 @@ from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.reports.run_report import write_report
-from cloze.tasks.config import PAPER_GRID, GridConfig, load_finetuning
+from cloze.tasks.config import PAPER_GRID, GridConfig
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.hyperparameter_search import expand_grid
 from cloze.tasks.objective import FinetuningObjective
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
+from helpers import finetuning_of
 
 
 def _trials(run: Path) -> dict:
@@ -84,7 +85,7 @@ def test_similar_learning_rates_have_separate_runs(config):
 
 
 def test_paper_grid_has_eighteen_runs():
-    _, config = load_finetuning("classification", None, ["model=m", "train=t"])
+    _, config = finetuning_of("classification", ["model=m", "train=t"])
     trials = expand_grid(replace(config, grid=PAPER_GRID, seeds=5))
     assert len(trials) == 18
     assert all([trial.seed for trial in own] == list(range(12345, 12350)) for own in trials.values())
@@ -125,7 +126,7 @@ def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
 def test_invalid_grids_are_refused():
     for grid in ("epochs=[0]", "learning_rates=[1e-5, 1e-5]", "batch_sizes=[-4]"):
         with pytest.raises(InputError, match="must be positive and distinct"):
-            load_finetuning("classification", None, ["model=m", "train=t", f"grid.{grid}"])
+            finetuning_of("classification", ["model=m", "train=t", f"grid.{grid}"])
 
 
 def test_undefined_scores_are_null_in_files(configure, tmp_path):

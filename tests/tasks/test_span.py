@@ -16,7 +16,7 @@ from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.progress import SILENT
-from cloze.tasks.config import FinetuneConfig, load_finetuning, load_task
+from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import load_data
 from cloze.tasks.features import featurize
 from cloze.tasks.finetune import finetune
@@ -29,6 +29,7 @@ from cloze.tasks.squad import SquadV1, SquadV2
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
+from helpers import finetuning_of
 from runs import rows
 
 WORDS = Tokenizer.from_tokens(
@@ -255,7 +256,7 @@ def test_settings_must_be_positive(name):
 
 def test_defaults_are_those_of_the_paper():
     for name, batch_size, epochs in (("squad_v1", 32, 3), ("squad_v2", 48, 2)):
-        _, config = load_finetuning(name, None, ["model=m", "train=t"])
+        _, config = finetuning_of(name, ["model=m", "train=t"])
         assert (config.batch_size, config.epochs, config.max_seq_length) == (batch_size, epochs, 384)
         assert config.optimizer == OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
 

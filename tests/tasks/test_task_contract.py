@@ -28,6 +28,7 @@ from cloze.tasks.registry import TASKS, find_task, register_task, tasks
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
 from experiments.result_tables import table_columns
+from helpers import finetuning_of
 
 COUNTS = {"candidates": None, "queries": None}
 pytestmark = pytest.mark.protected
@@ -76,7 +77,7 @@ def test_description_and_run_settings(task_and_path):
         assert not text.endswith(".")
     assert task.file_names("train")
     assert task.file_names("dev")
-    _, config = load_finetuning(task.name, None, ["model=m", "train=t"])
+    _, config = finetuning_of(task.name, ["model=m", "train=t"])
     assert isinstance(config, FinetuneConfig)
 
 
@@ -84,7 +85,7 @@ def test_settings_round_trip_through_toml(task_and_examples, tmp_path):
     task, _ = task_and_examples
     config = FinetuneConfig(model="m", train="t")
     (tmp_path / "run.toml").write_text(to_toml(task, config))
-    assert load_finetuning(path=tmp_path / "run.toml") == (task, config)
+    assert load_finetuning(tmp_path / "run.toml") == (task, config)
 
 
 def test_examples_without_labels_have_the_same_features(task_and_path, tokenizer):

@@ -10,7 +10,6 @@ from families import REVIEWS
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.config_file import load_config
-from cloze.run_files import write_run_files
 from cloze.tasks.batches import stratified_mask
 from cloze.tasks.config import load_finetuning
 from cloze.tasks.custom import Classification
@@ -18,6 +17,7 @@ from cloze.tasks.feature_tagging import FeatureTagging
 from cloze.tasks.finetune import finetune, resume_finetuning
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
+from helpers import finetuning_of
 from runs import rows, weights
 
 
@@ -48,7 +48,7 @@ def test_class_weights_are_given_by_label_or_balanced():
     texts = _texts("a", "b", "b", "b", "c", "c")
 
     def fitted(*settings: str) -> tuple[float, ...]:
-        task, _ = load_finetuning("classification", None, ["model=m", "train=t", *settings])
+        task, _ = finetuning_of("classification", ["model=m", "train=t", *settings])
         return task.fit_labels(texts).class_weights
 
     assert fitted("classification.class_weights.b=3") == (1.0, 3.0, 1.0)
@@ -68,9 +68,9 @@ def test_labels_with_spaces_are_written_and_read(tmp_path: Path):
     from cloze.tasks.config import to_toml
 
     task = Classification(class_weights={"not ok": 2.0, "a.b": 1.5})
-    _, config = load_finetuning("classification", None, ["model=m", "train=t"])
+    _, config = finetuning_of("classification", ["model=m", "train=t"])
     (tmp_path / "mine.toml").write_text(to_toml(task, config))
-    assert load_finetuning(path=tmp_path / "mine.toml") == (task, config)
+    assert load_finetuning(tmp_path / "mine.toml") == (task, config)
 
 
 def test_a_run_stops_when_its_patience_is_used_up(config, tmp_path):
@@ -121,15 +121,6 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
         finetune(FeatureTagging(), replace(config, dropout=0.0), tmp_path / "features")
     with pytest.raises(ValueError, match=r"dropout 1\.0 must be"):
         replace(config, dropout=1.0)
-
-
-def test_a_run_of_an_earlier_version_keeps_its_held_out_examples(config, tmp_path):
-    run = tmp_path / "run"
-    finetune(REVIEWS, replace(config, epochs=1, stratify=False), run)
-    settings = (run / "run.toml").read_text()
-    write_run_files(run, {"run.toml": settings.replace("stratify = false\n", "")})
-    scores = rows(run, "validation")[-1]["accuracy"]
-    assert resume_finetuning(run)["accuracy"] == pytest.approx(scores)
 
 
 def test_the_card_of_a_classifier_names_license_and_base(config, tmp_path):

@@ -4,18 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from cloze import config as configuration
-from cloze.api.settings import check_resume, finetuning_settings, resolve_finetuning
-from cloze.arguments import check_path
-from cloze.callbacks import Callback
-from cloze.choices import InferencePrecision
-from cloze.data.files import file_sha256
+from cloze.api.settings import FinetuningRequest
+from cloze.api.signatures import takes_arguments_of
+from cloze.callbacks import Callback, load_writers
+from cloze.choices import InferencePrecision, LongTexts, MissingLabels, Precision, TaggingFormat
 from cloze.errors import InputError
 from cloze.inference.ensemble import as_predictor
 from cloze.inference.predictor import Predictor
-from cloze.inference.text_predictors import load_predictor
 from cloze.metrics.breakdown import Breakdown
 from cloze.optional_dependencies import require
 from cloze.parallel_map import Workers
@@ -28,26 +26,25 @@ from cloze.tasks.answer_rows import (
     wrong_answer_rows,
 )
 from cloze.tasks.baselines import ALL, BaselineScores, score_baselines
-from cloze.tasks.config import FinetuneConfig, load_finetuning, with_settings
+from cloze.tasks.config import FinetuneConfig, with_settings
 from cloze.tasks.data import find_files, find_split_file, read_examples, warn_of_training_data
-from cloze.tasks.finetune import change_finetuning, finetune_with_report, resume_finetuning
-from cloze.tasks.hyperparameter_search import scores_of_report
 from cloze.tasks.memory import as_file
 from cloze.tasks.prediction_files import write_rows
 from cloze.tasks.registry import find_task
 from cloze.tasks.run import check_trainable
 from cloze.tasks.squad import SquadV2, check_takes_na_prob
 from cloze.tasks.task import AnyTask, Split, Task
-from cloze.training.run import is_run, run_settings_file
 
-_DATA_FOLDER = "data"
-"""Folder of a run with data that were given in memory."""
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.training.plan import RunPlan
 
 
 class FinetuneResult(dict[str, float]):
     """The scores of a run on its dev data, and where its model is."""
 
     def __init__(self, path: Path, report: dict[str, Any], device: str = "auto") -> None:
+        from cloze.tasks.hyperparameter_search import scores_of_report
+
         super().__init__(scores_of_report(report))
         self.path = path
         """Directory of the run."""
@@ -65,29 +62,58 @@ class FinetuneResult(dict[str, float]):
         return dict(self)
 
     @cached_property
-    def model(self) -> Predictor:
+    def model(self) -> "Predictor":
         """The best model, loaded on first use: a `TextClassifier` or another class for its task."""
+        from cloze.inference.text_predictors import load_predictor
+
         return load_predictor(self.path, device=self._device)
 
 
 def finetune(
-    task: str | AnyTask,
-    config: FinetuneConfig | str | Path | None = None,
-    output: str | Path | None = None,
+    task: "str | AnyTask | None" = None,
     *,
+    output: str | Path,
+    model: str | Path | None = None,
     train: Any = None,
     dev: Any = None,
-    model: str | Path | None = None,
-    workers: Workers = 1,
-    overwrite: bool = False,
-    resume: bool = False,
+    teacher: str | Path | None = None,
+    student_layers: Sequence[int] | None = None,
+    unlabeled: str | Path | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    missing_labels: MissingLabels | None = None,
+    skip_bad_rows: bool | None = None,
+    format: TaggingFormat | None = None,
+    long_texts: LongTexts | None = None,
+    max_seq_length: int | None = None,
+    train_examples: int | None = None,
+    epochs: int | None = None,
+    patience: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
+    seed: int | None = None,
+    seeds: int | None = None,
+    grid: bool = False,
+    device: str | None = None,
+    precision: Precision | None = None,
+    config: "str | Path | FinetuneConfig | None" = None,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    report_to: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
+    workers: Workers = 1,
+    resume: bool = False,
+    overwrite: bool = False,
     progress: bool | Progress = False,
-    **settings: Any,
 ) -> FinetuneResult:
-    """Fine-tune a model on labeled data; under torchrun, on all of its ranks.
+    """Fine-tune a model on labeled data and keep the best epoch.
 
-    All data are read, checked and tokenized before the first step.
+    All data are read, checked and tokenized before the first step. Settings are the paper's and those of the task,
+    then those of the recipe, then `settings`, then the other arguments. With several seeds or a grid, workers train
+    several models at a time; under torchrun, all ranks train one.
+
+    Settings for rare classes: classification.class_weights=balanced, or classification.class_weights.LABEL=5. For
+    little data: freeze_layers=2 (the lowest), freeze_embeddings=true, optimizer.layer_decay=0.9 (the rate of a layer
+    relative to the one above).
 
     >>> import cloze, tempfile
     >>> notes = [("a fine film", "good"), ("a dull film", "bad")] * 8
@@ -99,22 +125,45 @@ def finetune(
     (['accuracy', 'macro_f1', 'majority_accuracy'], 2)
 
     Args:
-        task: name of the task, or the task with its settings.
-        config: settings of the run, a TOML file, or the name of a recipe such as "glue".
-        output: directory of the run. Several runs, over seeds or a grid, have their directories in its `trials`.
-        train: training data: a path or URL; or rows as tuples or dicts, a table of pandas, datasets or Arrow, or a dict
-            of columns. Tuples have the values in the order of the task's columns, as in (text, label) or
-            (text, pair, label). The run keeps a copy of rows in its folder `data`, so that it can be resumed.
-        dev: dev data, likewise; without them a share of the training data is held out.
-        model: the checkpoint or run to start from, or "cloze-mini".
-        workers: processes or a cluster for several runs; 1 makes them in this process, one after the other.
-        overwrite: replace an existing run.
-        resume: continue the run in `output` if there is one. Settings and data that are given must be its own, except
-            for those that may change on resume.
+        task: name of the task; cloze tasks lists them. Recipes and runs to resume have one. In Python also a task with
+            its settings.
+        output: directory of the run. Several runs, over seeds or a grid, have their directories in its folder trials.
+        model: model to start from: cloze-mini, a checkpoint, a run or hf://org/name.
+        train: training data: path or URL, as in s3://bucket/reviews.tsv, of a file in the task's format or of a
+            benchmark's directory. In Python also rows: tuples or dicts, a table of pandas, datasets or Arrow, or a
+            dict of columns. Tuples have the values in the order of the task's columns, as in (text, label) or
+            (text, pair, label). The run keeps a copy of rows, so that it can be resumed.
+        dev: data to score on, likewise (default: the dev file of the directory, else a tenth of the training data).
+        teacher: fine-tuned checkpoint or run whose outputs the model learns, too.
+        student_layers: layers that the model keeps, counted from 0, as in 0,2,5; without a model those of the teacher.
+        unlabeled: path or URL of more texts, for which the teacher alone says what is right.
+        text_column: column with the text (default: text).
+        label_column: column with the label (default: label).
+        missing_labels: refuse rows without a label (default), or drop and count them.
+        skip_bad_rows: leave out rows that cannot be read, and count them.
+        format: for tagging, how files are written, if name and lines do not say so.
+        long_texts: truncate texts over max_seq_length (default), or read them in windows.
+        max_seq_length: maximum number of tokens of a sequence (default: 128, or that of the task or the model).
+        train_examples: number of training examples, drawn at random as in cloze baseline (default: all).
+        epochs: number of epochs (default: 3); a grid then keeps it, as it keeps the next two.
+        patience: stop after so many evaluations without a better score (default: never).
+        batch_size: sequences per optimizer step (default: 32).
+        learning_rate: peak learning rate (default: 5e-5).
+        seed: seed of head, dropout and the order of the data (default: 12345).
+        seeds: number of runs with different seeds, reported with mean and deviation (default: 1).
+        grid: search the paper's batch sizes, learning rates and epochs: 18 runs per seed.
+        device: cpu, cuda, mps or auto (default: auto).
+        precision: number format of matrix products (default: auto, bfloat16 where it is fast).
+        config: TOML file, or name of a recipe, as in glue or mrpc-google. In Python also a config object.
+        settings: any setting by its key, as in max_seq_length=256; may be repeated.
+        report_to: service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.
         callbacks: receive what the run measures.
+        workers: number of processes for several runs, or ray for the cluster at RAY_ADDRESS; 1 makes them in this
+            process, one after the other.
+        resume: continue the run in the output, or start it if there is none. Settings and data that are given must be
+            its own, except for those that may change on resume.
+        overwrite: replace an existing run.
         progress: True shows progress on stderr, or in a notebook.
-        settings: settings of the run and of the task, as in epochs=2, learning_rate=3e-5, seeds=5 or
-            text_column="note"; inner ones as in optimizer={"weight_decay": 0.1}.
 
     Returns:
         The scores on the dev data of the best checkpoint of all runs, and its path and model.
@@ -130,60 +179,63 @@ def finetune(
     Differs:
         The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
-    if output is None:
-        raise InputError(
-            "is missing", where="output", remedy='Give the directory of the run, as in output="run"'
-        )
-    run = check_path(output, "output")
-    check_resume(resume=resume, overwrite=overwrite)
-    inputs: dict[str, Any] = {"model": model if model is None else str(model), "train": train, "dev": dev}
-    is_data = {
-        name: value
-        for name, value in inputs.items()
-        if value is not None and not isinstance(value, (str, Path))
+    arguments = locals()
+    from cloze.tasks import finetune as finetuning
+    from cloze.training.memory import configure_process_memory
+
+    configure_process_memory()
+    writers = load_writers(report_to, where="report_to")
+    if writers and workers != 1:
+        what = "several processes cannot log to one service"
+        raise InputError(what, where="report_to", remedy="Leave out `workers`")
+    request = FinetuningRequest(arguments)
+    how: dict[str, Any] = {
+        "workers": workers,
+        "callbacks": (*callbacks, *writers),
+        "progress": resolve_progress(progress),
     }
-    stand_ins = {name: str(run / _DATA_FOLDER / f"{name}.jsonl") for name in is_data}
-    paths = {name: str(value) for name, value in inputs.items() if value is not None and name not in is_data}
-    table, keywords = finetuning_settings(task, config, {**settings, **paths, **stand_ins})
-    shown = resolve_progress(progress)
-    if resume and is_run(run):
-        name = task if isinstance(task, str) else task.name
-        changes = {key: value for key, value in table.items() if key not in is_data}
-        if isinstance(task, Task):  # the run knows labels and others that this one lacks
-            different = configuration.differences(task, type(task)())
-            changes[name] = configuration.nest({key: value for key, (value, _) in different.items()})
-            configuration.merge_dicts(changes, {name: keywords.get(name, {})})
-        change_finetuning(run, name, changes, keywords)
-        _check_data(run, is_data)
-        report = resume_finetuning(run, name, workers=workers, callbacks=callbacks, progress=shown)
+    if request.continues():
+        report = finetuning.resume_finetuning(request.run, request.task_name, **how)
     else:
-        resolved, run_config = resolve_finetuning(task, table)
-        for name, data in is_data.items():
-            resolved, file = as_file(resolved, data, name, run / _DATA_FOLDER)
-            as_setting: dict[str, Any] = {name: file}
-            run_config = replace(run_config, **as_setting)
-        report = finetune_with_report(
-            resolved,
-            run_config,
-            run,
-            workers=workers,
-            overwrite=overwrite,
-            callbacks=callbacks,
-            progress=shown,
-        )
-    return FinetuneResult(run, report, table.get("device", "auto"))
+        resolved = request.resolve()
+        report = finetuning.finetune_with_report(*resolved, request.run, overwrite=overwrite, **how)
+    return FinetuneResult(request.run, report, request.table.get("device", "auto"))
 
 
-def _check_data(run: Path, data: Mapping[str, Any]) -> None:
-    """Refuse data in memory that are not those of the run to resume."""
-    file = run_settings_file(run, verb="finetune")
-    task, saved = load_finetuning(path=file)
-    for key, value in data.items():
-        path = getattr(saved, key)
-        _, in_memory = as_file(task, value, key)
-        if path is None or file_sha256(path) != in_memory.sha256:
-            remedy = "Leave them out, or start a new run in another output"
-            raise InputError("are not the data of the run to resume", where=key, remedy=remedy)
+@takes_arguments_of(finetune)
+def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
+    """Print memory and time of the run, measured in a few steps, and stop.
+
+    Takes the arguments of `finetune`, and raises its errors.
+    """
+    from cloze.tasks import finetune as finetuning
+    from cloze.training.memory import configure_process_memory
+
+    configure_process_memory()
+    progress = resolve_progress(arguments.get("progress", False))
+    return finetuning.plan_finetuning(*FinetuningRequest(arguments).resolve(), progress=progress)
+
+
+@takes_arguments_of(finetune)
+def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Read all data, report the first error, and stop.
+
+    Takes the arguments of `finetune`, and raises its errors. Returns numbers of examples and sequences, the classes
+    and the settings of the task.
+    """
+    from cloze.tasks import finetune as finetuning
+
+    progress = resolve_progress(arguments.get("progress", False))
+    return finetuning.validate(*FinetuningRequest(arguments).resolve(), progress=progress)
+
+
+@takes_arguments_of(finetune)
+def finetuning_settings(arguments: dict[str, Any]) -> str:
+    """Print the resolved settings as TOML, and stop.
+
+    Takes the arguments of `finetune`, of which model and training data may be missing.
+    """
+    return FinetuningRequest(arguments).to_toml()
 
 
 def evaluate(

@@ -1,15 +1,17 @@
 """Vocabularies, data sets and pre-training, from files of text or from texts in memory."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from cloze import artifacts, file_io
-from cloze.api.settings import check_resume, pretraining_settings, resolve_pretraining
+from cloze.api.signatures import takes_arguments_of
 from cloze.arguments import check_path
-from cloze.callbacks import Callback
+from cloze.callbacks import Callback, load_writers
+from cloze.choices import Precision
 from cloze.data import build, vocabulary_extension
 from cloze.data.audit import Audit, AuditConfig, audit_dataset
 from cloze.data.build import BuildConfig
@@ -21,11 +23,12 @@ from cloze.data.parts import BuildSummary
 from cloze.data.vocabulary_extension import Extension
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
-from cloze.pretraining import run as pretraining
-from cloze.pretraining.config import PretrainConfig
 from cloze.progress import Progress, resolve_progress
 from cloze.reports.audit_page import write_audit_page
-from cloze.training.run import is_run
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.pretraining.config import ModelConfig, PretrainConfig
+    from cloze.training.plan import RunPlan
 
 Inputs = str | Path | Iterable[str | Path]
 """One or several files, folders, globs, URLs, or - for stdin."""
@@ -189,36 +192,51 @@ def audit(
 
 
 def pretrain(
-    config: PretrainConfig | str | Path | None = None,
-    output: str | Path | None = None,
     *,
+    output: str | Path,
     data: str | Path | None = None,
     texts: Any = None,
-    vocabulary: str | Path | None = None,
-    dataset: str | Path | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
+    model: "str | ModelConfig | Mapping[str, Any] | None" = None,
+    steps: int | None = None,
+    budget: str | None = None,
+    init: str | Path | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    precision: Precision | None = None,
+    config: "str | Path | PretrainConfig | None" = None,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    report_to: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
+    resume: bool = False,
+    overwrite: bool = False,
     progress: bool | Progress = False,
-    **settings: Any,
 ) -> dict[str, float]:
-    """Pre-train an encoder with masked words and next sentence; under torchrun, on all of its ranks.
+    """Pre-train an encoder with masked LM and next sentence prediction; under torchrun, on all of its ranks.
+
+    Settings are the paper's and those of the model's size, then those of the recipe, then `settings`, then the other
+    arguments.
 
     Args:
-        config: settings of the run, a TOML file, or the name of a recipe such as "fast"; with init="cloze-mini" or
-            another model to adapt, the recipe "adapt" is the default.
         output: directory of the run.
-        data: the data set.
-        texts: instead of `data`, texts in memory, as for `build_dataset`, which are tokenized into `dataset` first.
-        vocabulary: for `texts`, a directory with a tokenizer; by default that of `init`.
-        dataset: for `texts`, directory of the data set; by default that of the run with "-data" after its name.
-        overwrite: replace an existing run, and for `texts` the data set.
-        resume: continue the run in `output` if there is one. Settings that are given must be its own, except for those
-            that may change on resume.
+        data: data set of `cloze corpus` (required for a new run).
+        texts: instead of `data`, with `init`: texts in memory, as for `build_dataset`, which are tokenized into a data
+            set called as the run with "-data" after its name.
+        model: tiny, mini, small, medium, base or large (default: base); modern-tiny to modern-base: ModernBERT.
+        steps: number of optimizer steps, unless there is a budget.
+        budget: training time, as in 30m or 8h; the learning rate schedule follows the clock.
+        init: cloze-mini, a checkpoint, a run or hf://org/name to adapt to the data, with a new optimizer.
+        seed: seed of weights, pairs, masks and dropout (default: 12345).
+        device: cpu, cuda, mps or auto (default: auto).
+        precision: number format of matrix products (default: auto, bfloat16 where it is fast).
+        config: TOML file, or name of a recipe, as in original or fast (default with init: adapt). In Python also a
+            config object.
+        settings: any setting by its key, as in optimizer.learning_rate=2e-5; may be repeated.
+        report_to: service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.
         callbacks: receive what the run measures.
+        resume: continue the run in the output, or start it if there is none. Settings that are given must be its own,
+            except for those that may change on resume.
+        overwrite: replace an existing run, and for `texts` the data set.
         progress: True shows progress on stderr, or in a notebook.
-        settings: settings of the run, as in steps=1000, budget="60m", init="cloze-mini" or model="mini"; inner ones as
-            in optimizer={"learning_rate": 1e-4}.
 
     Returns:
         The last metrics on held-out documents: losses in nats, accuracies in 0..1.
@@ -231,39 +249,50 @@ def pretrain(
     Source:
         Devlin et al. 2019, 3.1 and A.2; google-research/bert run_pretraining.py @eedf571.
     """
-    run, shown = _output(output), resolve_progress(progress)
-    if texts is not None and data is not None:
-        raise InputError("excludes texts", where="data", remedy="Give one of them")
+    arguments = locals()
+    from cloze.api.settings import PretrainingRequest
+    from cloze.pretraining import run as pretraining
+    from cloze.training.memory import configure_process_memory
+
+    configure_process_memory()
+    writers = load_writers(report_to, where="report_to")
+    request, shown = PretrainingRequest(arguments), resolve_progress(progress)
+    how: dict[str, Any] = {"callbacks": (*callbacks, *writers), "progress": shown}
+    if request.continues():
+        return pretraining.resume_pretraining(request.run, **how)
+    resolved = request.resolve()
     if texts is not None:
-        data = check_path(f"{run}-data" if dataset is None else dataset, "dataset")
-    check_resume(resume=resume, overwrite=overwrite)
-    settings["data"] = None if data is None else str(data)
-    if resume and is_run(run):
-        table, keywords = pretraining_settings(config, settings)
-        if table:
-            pretraining.change_pretraining(run, table, keywords)
-        return pretraining.resume_pretraining(run, callbacks=callbacks, progress=shown)
-    resolved = resolve_pretraining(config, settings)
-    if texts is not None:
-        artifacts.check_output_path(run, overwrite=overwrite, resume_hint=", continue with resume=True")
-        build_dataset(
-            None, vocabulary or resolved.init, data, texts=texts, overwrite=overwrite, progress=shown
+        artifacts.check_output_path(
+            request.run, overwrite=overwrite, resume_hint=", continue with resume=True"
         )
-    return pretraining.pretrain(resolved, run, overwrite=overwrite, callbacks=callbacks, progress=shown)
+        build_dataset(None, resolved.init, resolved.data, texts=texts, overwrite=overwrite, progress=shown)
+    return pretraining.pretrain(resolved, request.run, overwrite=overwrite, **how)
 
 
-def resume_pretraining(
-    run: str | Path, *, callbacks: Sequence[Callback] = (), progress: bool | Progress = False
-) -> dict[str, float]:
-    """Continue a run from its newest intact checkpoint, with the settings in its `run.toml`.
+@takes_arguments_of(pretrain)
+def plan_pretraining(arguments: dict[str, Any]) -> "RunPlan":
+    """Print memory and time of the run, measured in a few steps, and stop.
 
-    Raises:
-        InputError: `run` is not a run of `pretrain`, its data set or an immutable setting has changed, or it has
-            checkpoints, but none is intact.
+    Takes the arguments of `pretrain`, and raises its errors.
     """
-    return pretraining.resume_pretraining(
-        check_path(run, "run"), callbacks=callbacks, progress=resolve_progress(progress)
-    )
+    from cloze.api.settings import PretrainingRequest
+    from cloze.pretraining import plan
+    from cloze.training.memory import configure_process_memory
+
+    configure_process_memory()
+    progress = resolve_progress(arguments.get("progress", False))
+    return plan.plan_pretraining(PretrainingRequest(arguments).resolve(), progress=progress)
+
+
+@takes_arguments_of(pretrain)
+def pretraining_settings(arguments: dict[str, Any]) -> str:
+    """Print the resolved settings as TOML, and stop.
+
+    Takes the arguments of `pretrain`, of which data and length may be missing.
+    """
+    from cloze.api.settings import PretrainingRequest
+
+    return PretrainingRequest(arguments).to_toml()
 
 
 def _output(output: str | Path | None) -> Path:

@@ -1,26 +1,50 @@
-"""Settings from keyword arguments, recipes and config objects."""
+"""The settings of a run, resolved in one place: what was given, laid over the defaults.
 
-from collections.abc import Mapping
-from dataclasses import fields
+The layers of a fine-tuning, each over those before it: the defaults of `FinetuneConfig`, those of the task, the length
+that the model takes, the recipe (or TOML file or config object), and the arguments. Those of a pre-training: the
+defaults of `PretrainConfig`, those of the model's size, the recipe, and the arguments.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from cloze import config as configuration
-from cloze.arguments import check_type
-from cloze.config import find_recipe
-from cloze.errors import InputError
-from cloze.pretraining.config import PretrainConfig, overlay_settings, with_size_defaults
-from cloze.tasks.config import FinetuneConfig, finetuning_from_dict
+from cloze.arguments import check_path, check_type
+from cloze.data.files import file_sha256
+from cloze.errors import InputError, RunError
+from cloze.hub import parse_hub_name
+from cloze.model_paths import LOG, resolve_checkpoint
+from cloze.models.config_file import load_config
+from cloze.pretraining.config import PretrainConfig, overlay_settings, size_defaults
+from cloze.pretraining.run import change_pretraining
+from cloze.tasks.config import (
+    GRID_SETTINGS,
+    MAX_SEQ_LENGTH,
+    PAPER_GRID,
+    FinetuneConfig,
+    finetuning_from_dict,
+    load_finetuning,
+    to_toml,
+)
+from cloze.tasks.finetune import change_finetuning
+from cloze.tasks.memory import as_file
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.training.budget import parse_duration
+from cloze.training.run import is_run, run_settings_file
+
+Recipe: TypeAlias = FinetuneConfig | PretrainConfig | str | Path | None
+"""A config object, the path of a TOML file, or the name of a recipe."""
 
 
-def read_settings(config: object, kind: type, folder: str = "") -> dict[str, Any]:
-    """Return the settings that a config object, a TOML file or a recipe gives, as a dictionary.
+def read_recipe(config: Recipe, kind: type, folder: str = "") -> dict[str, Any]:
+    """Return the settings that a config object, a TOML file or a recipe gives, as nested dictionaries.
 
     Args:
-        config: an object of `kind`, a path, or the name of a recipe; None has no settings.
+        config: the recipe; None has no settings.
         kind: the class of its settings.
         folder: folder of the recipes.
 
@@ -30,78 +54,309 @@ def read_settings(config: object, kind: type, folder: str = "") -> dict[str, Any
     if config is None:
         return {}
     if isinstance(config, (str, Path)):
-        return configuration.read_dict(find_recipe(str(config), folder, where="config"))
+        path = configuration.find_recipe(str(config), folder, where="config")
+        assert path is not None
+        return configuration.read_toml(path)
     check_type(config, kind, "config", remedy=f"Give a cloze.{kind.__name__}, a TOML file or a recipe")
-    assert isinstance(config, configuration.Settings)
     return config.explicit()
 
 
-def finetuning_settings(
-    task: str | AnyTask, config: FinetuneConfig | str | Path | None, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of a run with those of its task under the task's name: all, and the keyword arguments alone.
+def source_of(config: Recipe) -> str:
+    """Return where the settings of a run come from, for messages."""
+    return f"{config} and settings" if isinstance(config, (str, Path)) else "settings"
+
+
+def overlay(
+    keywords: Mapping[str, Any], settings: Mapping[str, Any], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return keywords, over settings by their dotted keys, as nested dictionaries.
 
     Args:
-        task: a task or its name.
-        config: a config object, a TOML file or a recipe.
-        settings: keyword arguments: settings of the run and of the task, `learning_rate` for
-            `optimizer.learning_rate`.
+        keywords: of a function; those that are None are not given.
+        settings: of its argument `settings`.
+        names: the settings of keywords that are called otherwise.
     """
-    task_class = type(task) if isinstance(task, Task) else find_task(task)
-    of_task = {field.name for field in fields(task_class)} - {field.name for field in fields(FinetuneConfig)}
-    renamed = {"learning_rate": "optimizer.learning_rate"} | {
-        name: f"{task_class.name}.{name}" for name in of_task
-    }
-    keywords = configuration.nest({renamed.get(name, name): value for name, value in settings.items()})
-    table = read_settings(config, FinetuneConfig, "finetuning")
-    if isinstance(task, Task):
-        table[task.name] = configuration.to_dict(task)
-    configuration.merge_dicts(table, keywords)
-    return table, keywords
+    table = configuration.nest(settings)
+    configuration.merge_dicts(
+        table, configuration.nest({names.get(name, name): v for name, v in keywords.items()})
+    )
+    return table
 
 
-def resolve_finetuning(task: str | AnyTask, table: Mapping[str, Any]) -> tuple[AnyTask, FinetuneConfig]:
-    """Return the task and the config of a run.
+class FinetuningRequest:
+    """What `finetune` is asked for: a task, its run, and the settings given, with data in memory in place of files."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        """Read the arguments of `finetune` by name; None is not given.
+
+        Raises:
+            InputError: no task is named, or it has no such setting; both a run to resume and to overwrite are wanted.
+        """
+        values = {name: value for name, value in arguments.items() if value is not None}
+        self.run = check_path(values["output"], "output") if "output" in values else Path()
+        self.resume: bool = values.get("resume", False)
+        check_resume(resume=self.resume, overwrite=values.get("overwrite", False))
+        self.config: Recipe = values.get("config")
+        recipe = read_recipe(self.config, FinetuneConfig, "finetuning")
+        self.has_data = bool({"model", "train"} & values.keys())
+        self.task: AnyTask | str = values.get("task") or self._task_of(recipe)
+        if not isinstance(self.task, str):
+            check_type(self.task, Task, "task", remedy="Give its name, or a task")
+        self.task_name: str = self.task if isinstance(self.task, str) else self.task.name
+        self.in_memory = {
+            name: values[name]
+            for name in ("train", "dev")
+            if not isinstance(values.get(name, ""), (str, Path))
+        }
+        for name in self.in_memory:
+            values[name] = self.run / _DATA_FOLDER / f"{name}.jsonl"
+        if "student_layers" in values:
+            values.setdefault("model", values.get("teacher"))
+        self.explicit = overlay(self._keywords(values), values.get("settings", {}), _NAMES)
+        self.table = lay_over_recipe(recipe, self.task, self.explicit, grid=values.get("grid", False))
+
+    def _task_of(self, recipe: Mapping[str, Any]) -> str:
+        task = recipe.get("task")
+        if task is None and self.resume and is_run(self.run):
+            task = configuration.read_toml(run_settings_file(self.run, verb="finetune")).get("task")
+        if not isinstance(task, str):
+            if self.resume and not recipe and not self.has_data:
+                run_settings_file(self.run, verb="finetune")  # says that there is no run to resume
+            where = self.config if isinstance(self.config, (str, Path)) else None
+            remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"
+            raise InputError("no task is named", where=where, remedy=remedy)
+        return task
+
+    def _keywords(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that are settings, by their dotted keys."""
+        of_task = {field.name for field in fields(find_task(self.task_name))}
+        keywords = {}
+        for name in _OF_TASK:
+            if name in values:
+                if name not in of_task:
+                    what = f"the task {self.task_name} has no such setting"
+                    raise InputError(what, where=name, remedy="Leave it out")
+                keywords[f"{self.task_name}.{name}"] = values[name]
+        paths = {name: str(values[name]) for name in _PATHS if name in values}
+        return keywords | {name: values[name] for name in _OF_RUN if name in values} | paths
+
+    def continues(self) -> bool:
+        """Return whether the run is resumed, after changing the settings that may change and do.
+
+        Raises:
+            InputError: other settings or data differ, or there is no run to resume.
+        """
+        is_free = not self.run.exists() or (self.run.is_dir() and not any(self.run.iterdir()))
+        if not self.resume or (is_free and self.table):
+            return False
+        file = run_settings_file(self.run, verb="finetune")
+        changes = {key: value for key, value in self.table.items() if key not in self.in_memory}
+        if isinstance(self.task, Task):  # the run knows labels and others that this one lacks
+            different = configuration.differences(self.task, type(self.task)())
+            changes[self.task_name] = configuration.nest(
+                {key: value for key, (value, _) in different.items()}
+            )
+            configuration.merge_dicts(changes, {self.task_name: self.explicit.get(self.task_name, {})})
+        if changes:
+            change_finetuning(self.run, self.task_name, changes, self.explicit)
+        task, saved = load_finetuning(file)
+        for key, value in self.in_memory.items():
+            path = getattr(saved, key)
+            _, data = as_file(task, value, key)
+            if path is None or file_sha256(path) != data.sha256:
+                remedy = "Leave them out, or start a new run in another output"
+                raise InputError("are not the data of the run to resume", where=key, remedy=remedy)
+        return True
+
+    def resolve(self, *, downloads: bool = True) -> tuple[AnyTask, FinetuneConfig]:
+        """Return the task and the config of a new run.
+
+        Args:
+            downloads: whether a model of the Hub may be downloaded for the length that it takes.
+
+        Raises:
+            InputError: an unknown or missing setting, a wrong type, or a value out of range.
+        """
+        missing = {name: "" for name in _REQUIRED if name not in self.table}
+        if "max_seq_length" not in self.table and (
+            downloads or parse_hub_name(self.table.get("model", "")) is None
+        ):
+            self.table |= _length_of_model(self.task_name, self.table)
+        task, config = finetuning_from_dict(
+            self.task_name, self.table | missing, where=source_of(self.config)
+        )
+        for name in missing:
+            raise InputError("is missing", where=name, remedy=_REQUIRED[name])
+        for name, data in self.in_memory.items():
+            task, file = as_file(task, data, name, self.run / _DATA_FOLDER)
+            as_setting: dict[str, Any] = {name: file}
+            config = replace(config, **as_setting)
+        return task, config
+
+    def to_toml(self) -> str:
+        """Return all settings as TOML, of which model and training data may be missing."""
+        missing = [name for name in _REQUIRED if name not in self.table]
+        self.table |= dict.fromkeys(missing, "")
+        return without_settings(to_toml(*self.resolve(downloads=False)), missing)
+
+
+_DATA_FOLDER = "data"
+"""Folder of a run with data that were given in memory."""
+_NAMES = {
+    "learning_rate": "optimizer.learning_rate",
+    "teacher": "distillation.teacher",
+    "student_layers": "distillation.student_layers",
+    "unlabeled": "distillation.unlabeled",
+}
+"""The settings of arguments that are called otherwise."""
+_REQUIRED = {
+    "model": "Give cloze-mini, a checkpoint, a run or hf://org/name",
+    "train": "Give a file, the directory of a benchmark, or rows in memory",
+}
+_PATHS = ("model", "train", "dev", "teacher", "unlabeled")
+_OF_RUN = (
+    "student_layers", "max_seq_length", "train_examples", "epochs", "patience", "batch_size", "learning_rate", "seed",
+    "seeds", "device", "precision",
+)  # fmt: skip
+_OF_TASK = ("text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "long_texts")
+
+
+def resolve_finetuning(
+    task: str | AnyTask, config: Recipe = None, settings: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[AnyTask, FinetuneConfig]:
+    """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys.
 
     Raises:
-        InputError: an unknown or missing setting, a wrong type, or a value out of range.
+        InputError: as for `FinetuningRequest.resolve`.
     """
-    for name, remedy in (
-        ("model", 'Give one, as in model="cloze-mini"'),
-        ("train", "Give rows or the path of a file"),
-    ):
-        if name not in table:
-            raise InputError("is missing", where=name, remedy=remedy)
-    return finetuning_from_dict(task if isinstance(task, str) else task.name, dict(table), where="settings")
+    return FinetuningRequest({"task": task, "config": config, "settings": settings}).resolve()
 
 
-def pretraining_settings(
-    config: PretrainConfig | str | Path | None, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of a config object, TOML file or recipe with keyword arguments over them, and these alone."""
-    settings = dict(settings)
-    if isinstance(model := settings.get("model"), str):
-        settings["model"] = {"size": model}
-    if (budget := settings.pop("budget", None)) is not None:
-        settings["budget_seconds"] = parse_duration(str(budget))
-    keywords = configuration.nest(settings)
-    return overlay_settings(read_settings(config, PretrainConfig), keywords), keywords
+def lay_over_recipe(
+    recipe: dict[str, Any], task: str | AnyTask, explicit: Mapping[str, Any], *, grid: bool
+) -> dict[str, Any]:
+    """Return all settings that a fine-tuning is given: those of a task and the explicit ones over those of a recipe.
+
+    Args:
+        recipe: its settings.
+        task: a task or its name.
+        explicit: settings of arguments, as nested dictionaries.
+        grid: whether the paper's grid is searched. No grid searches a setting that is explicit.
+    """
+    table = dict(recipe)
+    if isinstance(task, Task):
+        table[task.name] = configuration.to_dict(task)
+    if grid:
+        table["grid"] = configuration.to_dict(PAPER_GRID)
+    configuration.merge_dicts(table, explicit)
+    keys = configuration.differences(explicit, {}).keys()
+    for setting, values in GRID_SETTINGS.items():
+        if setting in keys and values not in keys:
+            configuration.merge_dicts(table, configuration.nest({values: []}))
+    return table
+
+
+def without_settings(toml: str, names: Collection[str]) -> str:
+    """Return TOML without the lines of top-level settings that are still to be given."""
+    lines = toml.splitlines(keepends=True)
+    return "".join(line for line in lines if line.partition(" = ")[0] not in names)
+
+
+def _length_of_model(task: str, table: Mapping[str, Any]) -> dict[str, int]:
+    """Return the maximum length as a setting if the model takes fewer tokens than the default."""
+    defaults = configuration.read_dict(overrides=find_task(task).defaults)
+    default = defaults.get("max_seq_length", MAX_SEQ_LENGTH)
+    try:
+        checkpoint = resolve_checkpoint(str(table.get("model", "")), commit=table.get("model_commit"))
+        positions = load_config(checkpoint).max_position_embeddings
+    except (InputError, RunError, OSError):  # reported when the run starts
+        return {}
+    if not 8 <= positions < default:
+        return {}
+    LOG.info("max_seq_length %d: %s takes no more tokens", positions, table["model"])
+    return {"max_seq_length": positions}
+
+
+class PretrainingRequest:
+    """What `pretrain` is asked for: a run, and the settings given."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        """Read the arguments of `pretrain` by name; None is not given.
+
+        Raises:
+            InputError: there is no such recipe, or settings contradict each other.
+        """
+        values = {name: value for name, value in arguments.items() if value is not None}
+        self.run = check_path(values["output"], "output") if "output" in values else Path()
+        self.resume: bool = values.get("resume", False)
+        check_resume(resume=self.resume, overwrite=values.get("overwrite", False))
+        if "texts" in values:
+            if "data" in values:
+                raise InputError("excludes texts", where="data", remedy="Give one of them")
+            values["data"] = f"{self.run}-data"
+        if "budget" in values:
+            values["budget"] = parse_duration(str(values["budget"]))
+        self.config: Recipe = values.get("config")
+        keywords: dict[str, Any] = {
+            name: values.get(name) for name in ("steps", "budget", "seed", "device", "precision")
+        }
+        keywords |= {name: str(values[name]) for name in ("data", "init") if name in values}
+        model = values.get("model")
+        keywords["model.size" if isinstance(model, str) else "model"] = model
+        self.explicit = overlay(keywords, values.get("settings", {}), {"budget": "budget_seconds"})
+        self.is_adaptation = self.config is None and "init" in self.explicit and not self._continues()
+        recipe = "adapt" if self.is_adaptation else self.config
+        if self.is_adaptation:
+            LOG.info("settings: the recipe adapt, for init; config chooses others")
+        self.table = overlay_settings(read_recipe(recipe, PretrainConfig), self.explicit)
+
+    def _continues(self) -> bool:
+        is_free = not self.run.exists() or (self.run.is_dir() and not any(self.run.iterdir()))
+        return self.resume and not is_free
+
+    def continues(self) -> bool:
+        """Return whether the run is resumed, after changing the settings that may change and do.
+
+        Raises:
+            InputError: other settings differ, or there is no run to resume.
+        """
+        if not self.resume or (self.table and not self._continues()):
+            return False
+        run_settings_file(self.run, verb="pretrain")
+        if self.table:
+            change_pretraining(self.run, self.table, self.explicit)
+        return True
+
+    def resolve(self) -> PretrainConfig:
+        """Return the config of a new run.
+
+        Raises:
+            InputError: an unknown or missing setting, a wrong type, or a value out of range.
+        """
+        if "data" not in self.table:
+            raise InputError("is missing", where="data", remedy="Give a data set, as cloze corpus writes it")
+        table = size_defaults(self.table)
+        configuration.merge_dicts(table, self.table)
+        return configuration.from_dict(PretrainConfig, table, where=source_of(self.config))
+
+    def to_toml(self) -> str:
+        """Return all settings as TOML, of which data and length may be missing."""
+        missing = [] if "data" in self.table else ["data"]
+        if "steps" not in self.table and "budget_seconds" not in self.table:
+            missing.append("steps")
+        self.table |= {name: {"data": "", "steps": 1}[name] for name in missing}
+        return without_settings(configuration.to_toml(self.resolve()), missing)
 
 
 def resolve_pretraining(
-    config: PretrainConfig | str | Path | None, settings: Mapping[str, Any]
+    config: Recipe = None, settings: Mapping[str, Any] = MappingProxyType({})
 ) -> PretrainConfig:
-    """Return the config of a run; the recipe adapt is the default for a checkpoint to start from.
+    """Return the config of a pre-training, of a recipe with settings by their dotted keys.
 
     Raises:
-        InputError: as for `resolve_finetuning`.
+        InputError: as for `PretrainingRequest.resolve`.
     """
-    if config is None and settings.get("init") is not None:
-        config = "adapt"
-    table, _ = pretraining_settings(config, settings)
-    if "data" not in table:
-        raise InputError("is missing", where="data", remedy="Give a data set, or texts in memory as texts")
-    return configuration.from_dict(PretrainConfig, with_size_defaults(table), where="settings")
+    return PretrainingRequest({"config": config, "settings": settings}).resolve()
 
 
 def check_resume(*, resume: bool, overwrite: bool) -> None:
@@ -111,4 +366,6 @@ def check_resume(*, resume: bool, overwrite: bool) -> None:
         InputError: both are asked for.
     """
     if resume and overwrite:
-        raise InputError("excludes resume", where="overwrite", remedy="Leave out one of them")
+        raise InputError(
+            "cannot be combined with `resume`", where="overwrite", remedy="Leave out one of them"
+        )

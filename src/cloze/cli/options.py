@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
@@ -250,32 +250,6 @@ def required(value: Value | None, flag: str, *, verb: str) -> Value:
     if value is None or value == ():
         raise InputError(f"the flag {flag} is missing", remedy=f"See cloze {verb} --help")
     return value
-
-
-def run_to_resume(
-    output: Path | None, others: Mapping[str, bool], *, verb: str, has_settings: bool
-) -> Path | None:
-    """Return the run that `--resume` continues, or None if the settings given start one in its place.
-
-    Args:
-        output: value of `--output`.
-        others: whether each flag that cannot be combined with `--resume` is set.
-        verb: the verb, for errors.
-        has_settings: whether settings are given.
-
-    Raises:
-        InputError: another flag is set, or the output is missing.
-    """
-    refuse_together("--resume", others)
-    run = required(output, "--output", verb=verb)
-    is_free = not run.exists() or (run.is_dir() and not any(run.iterdir()))
-    return None if is_free and has_settings else run
-
-
-def print_settings(toml: str, placeholders: Collection[str]) -> None:
-    """Print the result of `--print-config`, without the settings that are still to be given."""
-    lines = toml.splitlines(keepends=True)
-    print("".join(line for line in lines if line.partition(" = ")[0] not in placeholders), end="")
 
 
 def read_texts(texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:

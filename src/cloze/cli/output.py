@@ -78,13 +78,18 @@ def format_trials(summary: Mapping[str, Any]) -> list[str]:
     return [*lines, f"  on {summary['examples']:,} examples: {summary['data']}"]
 
 
-def print_plan(plan: "RunPlan", flags: options.CommonOptions) -> None:
-    """Print the result of `--dry-run`: memory and time of a run."""
+def show_settings(toml: str) -> None:
+    """Print the result of `--print-config`."""
+    print(toml, end="")
+
+
+def show_plan(plan: "RunPlan") -> tuple[dict[str, Any], str]:
+    """Return the result of `--dry-run`: memory and time of a run."""
     table = asdict(plan)
     table["phases"] = [asdict(phase) | {"seconds": phase.seconds} for phase in plan.phases]
     table["seconds"] = plan.seconds
     lines = ["dry run: nothing was written", *_format_memory(plan), *_format_time(plan)]
-    flags.print(table, "\n".join(lines))
+    return table, "\n".join(lines)
 
 
 def _format_memory(plan: "RunPlan") -> list[str]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import cyclopts
 from cyclopts import exceptions
@@ -46,8 +46,9 @@ _SYNONYMS = {
     "eval-file": "dev",
     "gpu": "device",
     "no-cuda": "device",
-    "train-file": "data",
-    "train": "data",
+    "data": "train",
+    "examples": "train-examples",
+    "train-file": "train",
     "validation-file": "dev",
 }
 """Flags of other programs that share no word with ours."""
@@ -56,6 +57,8 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
 _QUOTED = re.compile(r"`(\w+)`")
 _STDIN = "\0stdin"
 """Stands for the word -, which cyclopts takes for a flag."""
+_ONLY_PYTHON = " In Python"
+"""Starts the end of a description that the help of the shell leaves out."""
 _EMPTY = inspect.Parameter.empty
 
 
@@ -92,7 +95,7 @@ class Parameter:
         names = {int: "INT", float: "FLOAT", Path: "PATH"}
         return names.get(self.kind, self.name.rstrip("_").rpartition("_")[2].upper())
 
-    def to_signature(self) -> inspect.Parameter:
+    def to_signature(self, *, is_required: bool) -> inspect.Parameter:
         """Return the parameter as cyclopts reads it."""
         is_shown = self.default not in (None, False, (), _EMPTY) and self.shape != "table"
         options = cyclopts.Parameter(
@@ -111,7 +114,7 @@ class Parameter:
             )
         shape: Any = word if self.shape == "one" else types.GenericAlias(tuple, (word, ...))
         kind = inspect.Parameter.POSITIONAL_ONLY if self.is_positional else inspect.Parameter.KEYWORD_ONLY
-        if self.default is _EMPTY:
+        if is_required:
             return inspect.Parameter(self.name, kind, annotation=Annotated[shape, options])
         return inspect.Parameter(self.name, kind, default=None, annotation=Annotated[shape | None, options])
 
@@ -247,11 +250,15 @@ def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
     """Return the text on each parameter of a docstring, or below each field of a dataclass."""
     sources = reversed(function.__mro__[:-1]) if inspect.isclass(function) else [function]
     texts = (entry for source in sources for entry in parse_from_object(source).params)
-    return {entry.arg_name: _one_line(entry.description) for entry in texts}
+    return {entry.arg_name: _one_line(entry.description).partition(_ONLY_PYTHON)[0] for entry in texts}
 
 
 def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+Show: TypeAlias = Callable[..., "tuple[Any, str] | None"]
+"""Prints the result of a function, or returns it for `--json` and as text; takes arguments of the function by name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,13 +266,14 @@ class Verb:
     """A public function, and how the command line prints what it returns."""
 
     function: Callable[..., Any]
-    show: Callable[..., tuple[Any, str] | None]
-    """Takes the result, and arguments of the function by name; returns it for `--json` and as text, or prints it."""
+    show: Show
+    modes: Mapping[str, "Verb"] = dataclasses.field(default_factory=dict)
+    """By their flags, functions that are called instead, with those of its arguments that they take."""
 
 
-def verb(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Verb]:
+def verb(function: Callable[..., Any], **modes: Verb) -> Callable[[Show], Verb]:
     """Make a function that prints results the verb of a public function."""
-    return lambda show: Verb(function, show)
+    return lambda show: Verb(function, show, modes)
 
 
 class Command:
@@ -294,6 +302,8 @@ class Command:
         if COMMON not in inspect.signature(function).parameters:
             common = _fields_of(CommonOptions, COMMON, CommonOptions())
             self.parameters |= {parameter.name: parameter for parameter in common}
+        for name, mode in self.verb.modes.items():
+            self.parameters[name] = _mode_flag(name, mode)
         for name in choices.keys() & self.parameters.keys():
             self.parameters[name] = dataclasses.replace(self.parameters[name], kind=choices[name])
         self.app = cyclopts.App(
@@ -316,12 +326,23 @@ class Command:
 
         def stand_in(*_: object, **__: object) -> None: ...
 
-        signature = [parameter.to_signature() for parameter in self.parameters.values()]
+        signature = [
+            parameter.to_signature(is_required=self._is_required(parameter))
+            for parameter in self.parameters.values()
+        ]
         ordered = sorted(signature, key=lambda parameter: parameter.kind)
         stand_in.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         stand_in.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
         stand_in.__doc__ = self.function.__doc__
         return stand_in
+
+    def _is_required(self, parameter: Parameter) -> bool:
+        """Return whether a parameter is required in all modes."""
+        signatures = [inspect.signature(mode.function).parameters for mode in self.verb.modes.values()]
+        return parameter.default is _EMPTY and all(
+            parameter.name in signature and signature[parameter.name].default is _EMPTY
+            for signature in signatures
+        )
 
     def parse(self, words: Sequence[str]) -> Callable[[], Any]:
         """Return the call that words ask for.
@@ -340,33 +361,42 @@ class Command:
                 owner[name] = parameter.convert(bound.arguments[name], see=self._see)
             elif parameter.shape == "many" and parameter.default is _EMPTY:
                 owner[name] = ()  # the function says what is missing
-        return self._bind(values, CommonOptions(**values.pop(COMMON, {})))
+        common = CommonOptions(**values.pop(COMMON, {}))
+        active = [name for name in self.verb.modes if values.pop(name, False)]
+        others = [*active[1:], *(["resume"] if active and values.get("resume") else [])]
+        if others:
+            flags = [self.parameters[name].names[0] for name in (active[0], others[0])]
+            what = f"cannot be combined with {flags[1]}"
+            raise InputError(what, where=flags[0], remedy="Leave out one of them")
+        return self._bind(self.verb.modes[active[0]] if active else self.verb, values, common)
 
-    def _bind(self, values: dict[str, Any], common: CommonOptions) -> Callable[[], None]:
-        """Return the call of the function with the arguments of the command line, which prints the result."""
+    def _bind(self, verb: Verb, values: dict[str, Any], common: CommonOptions) -> Callable[[], None]:
+        """Return the call of a function with the arguments of the command line, which prints the result."""
+        signature = inspect.signature(verb.function).parameters
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
-        for name, parameter in inspect.signature(self.function).parameters.items():
+        for name, parameter in signature.items():
             if name == COMMON:
                 values[name] = common
             elif name == "progress":
                 values[name] = common.progress
             elif name in values and name not in self.parameters:
                 values[name] = self._build(name, parameter.default, values[name])
+            elif name not in values and parameter.default is _EMPTY:
+                raise self._missing(self.parameters[name].names[0])
             if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
                 arguments.append(values.get(name, parameter.default))
             elif name in values:
                 keywords[name] = values[name]
+        known = {name: parameter.default for name, parameter in signature.items()} | values | {COMMON: common}
+        shown_with = [*inspect.signature(verb.show).parameters][1:]
 
         def call() -> None:
             try:
-                result = self.function(*arguments, **keywords)
+                result = verb.function(*arguments, **keywords)
             except InputError as error:
                 raise self._with_flags(error) from error.__cause__
-            defaults = {name: p.default for name, p in inspect.signature(self.function).parameters.items()}
-            known = defaults | values | {COMMON: common}
-            _, *names = inspect.signature(self.verb.show).parameters
-            shown = self.verb.show(result, **{name: known[name] for name in names})
+            shown = verb.show(result, **{name: known[name] for name in shown_with})
             if shown is not None:
                 common.print(*shown)
 
@@ -469,6 +499,14 @@ class Command:
         return next((names[similar[0]] for similar in matches if similar), None)
 
 
+def _mode_flag(name: str, mode: Verb) -> Parameter:
+    """Return the switch that calls another function."""
+    text = _paragraphs(mode.function).partition("\n")[0]
+    return Parameter(
+        name=name, kind=bool, shape="one", default=False, help=text, flag=Flag(), is_positional=False
+    )
+
+
 def _setting_names(config: type) -> Iterator[str]:
     """Yield the dotted keys of a settings class."""
     for field in dataclasses.fields(config):
@@ -484,7 +522,7 @@ def _paragraphs(function: Callable[..., Any]) -> str:
     """Return the description of a docstring, a line for each paragraph."""
     text = parse_from_object(function)
     parts = [text.short_description, *(text.long_description or "").split("\n\n")]
-    return "\n\n".join(line for line in map(_one_line, parts) if line)
+    return "\n\n".join(line for line in map(_one_line, parts) if line and not line.startswith(">>>"))
 
 
 def _without_stand_in(word: Any) -> Any:

@@ -71,11 +71,12 @@ def configure(
     Raises:
         InputError: as for `with_task_settings`, or the task has no setting for a flag.
     """
-    from cloze import config as configuration
-    from cloze.tasks.config import with_task_settings
+    from cloze.config import nest
+    from cloze.tasks.config import with_settings, with_task_settings
 
-    overrides = [*settings, *configuration.to_overrides(task_settings(task.name, **by_flag))]
-    return with_task_settings(task, overrides, is_trained=is_trained)
+    table = nest(task_settings(task.name, **by_flag)).get(task.name, {})
+    configured = with_task_settings(task, settings, is_trained=is_trained)
+    return with_settings(configured, table, is_trained=is_trained)
 
 
 def task_settings(task: str, **by_flag: str | bool | None) -> dict[str, str | bool | None]:

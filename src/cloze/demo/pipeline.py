@@ -10,12 +10,12 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import groupby
 from pathlib import Path
 
 from cloze import artifacts, file_io
-from cloze import config as configuration
+from cloze.api.finetuning import finetune
+from cloze.api.pretraining import pretrain
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
@@ -23,13 +23,8 @@ from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.text_predictors import TextClassifier
-from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.run import pretrain
 from cloze.progress import SILENT, Progress, format_duration
 from cloze.reports.run_report import write_report
-from cloze.tasks.config import load_finetuning
-from cloze.tasks.custom import Classification
-from cloze.tasks.finetune import finetune
 from cloze.tasks.texts import LabeledText
 
 BUNDLED_MODEL = "cloze-mini"
@@ -228,10 +223,9 @@ class _Stages:
             "another.",
             ["pretrain", "--data", corpus, "-o", run, "--config", "demo", "--steps", steps],
         )
-        overrides = configuration.to_overrides({"data": str(corpus), "steps": steps})
-        with resources.as_file(resources.files("cloze") / "recipes" / "demo.toml") as recipe:
-            config = configuration.load(PretrainConfig, recipe, overrides)
-        return pretrain(config, run, overwrite=True, progress=self.progress)
+        return pretrain(
+            data=corpus, output=run, config="demo", steps=steps, overwrite=True, progress=self.progress
+        )
 
     def finetune(self) -> dict[str, float]:
         train, test = self._at("passages/learned.tsv"), self._at("passages/tested.tsv")
@@ -249,16 +243,19 @@ class _Stages:
                 *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
             ],
         )
-        settings |= {
-            "model": BUNDLED_MODEL,
-            "train": str(train),
-            "dev": str(test),
-            "classification.text_column": "passage",
-            "classification.label_column": "novelist",
-            "optimizer.learning_rate": _LEARNING_RATE,
-        }
-        task, config = load_finetuning(Classification.name, overrides=configuration.to_overrides(settings))
-        return finetune(task, config, run, overwrite=True, progress=self.progress)
+        return finetune(
+            "classification",
+            output=run,
+            model=BUNDLED_MODEL,
+            train=train,
+            dev=test,
+            text_column="passage",
+            label_column="novelist",
+            learning_rate=_LEARNING_RATE,
+            settings=settings,
+            overwrite=True,
+            progress=self.progress,
+        )
 
     def answer(self, pretraining: dict[str, float], scores: dict[str, float]) -> DemoResult:
         encoder, classifier = self._at("pretrained"), self._at("novelist")

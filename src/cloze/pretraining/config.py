@@ -288,15 +288,12 @@ def overlay_settings(table: Mapping[str, Any], explicit: Mapping[str, Any]) -> d
     return merged
 
 
-def with_size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run with the defaults of its model's size, where these differ from BERT's.
+def size_defaults(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the model's size, where these differ from BERT's.
 
     ModernBERT is trained on masked words alone, without dropout, and reads up to 8,192 tokens.
     """
     model = table.get("model")
     size = model.get("size") if isinstance(model, Mapping) else None
-    merged: dict[str, Any] = {}
-    if isinstance(size, str) and size in MODERN_SIZES:
-        merge_dicts(merged, {name: dict(values) for name, values in _MODERN_DEFAULTS.items()})
-    merge_dicts(merged, table)
-    return merged
+    is_modern = isinstance(size, str) and size in MODERN_SIZES
+    return {name: dict(values) for name, values in _MODERN_DEFAULTS.items()} if is_modern else {}

@@ -123,7 +123,7 @@ def change_pretraining(run: Path, settings: Mapping[str, Any], explicit: Mapping
     Args:
         run: the run.
         settings: all that are given, also in a TOML file.
-        explicit: settings of `--set` or keywords, which may change a setting.
+        explicit: settings of arguments, not of a recipe, which may change a setting.
 
     Raises:
         InputError: other settings differ; the message names them.

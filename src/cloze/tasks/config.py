@@ -12,7 +12,7 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,11 +20,8 @@ from torch import nn
 
 from cloze import config as configuration
 from cloze.choices import Precision
-from cloze.errors import InputError, RunError
-from cloze.hub import parse_hub_name
-from cloze.model_paths import LOG, resolve_checkpoint
+from cloze.errors import InputError
 from cloze.models.checkpoint import TASK_FILE, save_model
-from cloze.models.config_file import load_config
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
@@ -36,6 +33,7 @@ from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 
 DEV_FRACTION = 0.1
+MAX_SEQ_LENGTH = 128
 _MAX_EPOCHS, _MAX_RUNS = 100_000, 10_000
 
 Config = TypeVar("Config")
@@ -110,7 +108,7 @@ class FinetuneConfig(configuration.Settings):
     """Maximum training time: if the epochs take longer, the schedule follows the clock."""
     batch_size: int = 32
     """Sequences per optimizer step; each window of a text is one."""
-    max_seq_length: int = 128
+    max_seq_length: int = MAX_SEQ_LENGTH
     """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""
     license: str = UNKNOWN_LICENSE
     """License of the weights for the model card: an identifier such as apache-2.0."""
@@ -197,34 +195,23 @@ class TaskSettings:
     max_seq_length: int
 
 
-def load_finetuning(
-    task: str | None = None,
-    path: Path | None = None,
-    overrides: Iterable[str] = (),
-    *,
-    downloads: bool = True,
-) -> tuple[AnyTask, FinetuneConfig]:
-    """Return a task and the settings of its run from defaults, then a TOML file, then overrides.
+def load_finetuning(path: Path, task: str | None = None) -> tuple[AnyTask, FinetuneConfig]:
+    """Return the task and the settings in a TOML file, such as a run's `run.toml`.
 
     Args:
+        path: the file.
         task: name of the task; None takes it from the file.
-        path: a TOML file, such as a run's `run.toml`.
-        overrides: `key=value`; settings of the task are named as in `classification.text_column`.
-        downloads: whether a model of the Hub may be downloaded, whose positions limit the default length.
 
     Raises:
         InputError: no such task, an unknown key, a wrong type, a value out of range.
     """
-    overrides = list(overrides)
-    where = configuration.describe_source(path, overrides)
-    table = configuration.read_dict(path, overrides)
-    return finetuning_from_dict(task, table, where=where, downloads=downloads)
+    return finetuning_from_dict(task, configuration.read_toml(path), where=str(path))
 
 
 def finetuning_from_dict(
-    task: str | None, settings: dict[str, Any], *, where: str, downloads: bool = True
+    task: str | None, settings: dict[str, Any], *, where: str
 ) -> tuple[AnyTask, FinetuneConfig]:
-    """Return a task and the settings of its run from defaults and a dictionary.
+    """Return a task and the settings of its run: those of a dictionary over the defaults.
 
     Raises:
         InputError: as for `load_finetuning`.
@@ -232,24 +219,7 @@ def finetuning_from_dict(
     task_class = _find_task(settings, task, where)
     table = configuration.read_dict(overrides=task_class.defaults)
     configuration.merge_dicts(table, settings)
-    task_settings, config = _build(task_class, FinetuneConfig, table, where)
-    if "max_seq_length" in settings or (not downloads and parse_hub_name(config.model) is not None):
-        return task_settings, config
-    return task_settings, _with_fitting_length(config)
-
-
-def _with_fitting_length(config: FinetuneConfig) -> FinetuneConfig:
-    """Return the settings with the default length, or that of the model if it takes fewer tokens."""
-    try:
-        positions = load_config(
-            resolve_checkpoint(config.model, commit=config.model_commit)
-        ).max_position_embeddings
-    except (InputError, RunError, OSError):  # reported when the run starts
-        return config
-    if not 8 <= positions < config.max_seq_length:
-        return config
-    LOG.info("max_seq_length %d: %s takes no more tokens", positions, config.model)
-    return replace(config, max_seq_length=positions)
+    return _build(task_class, FinetuneConfig, table, where)
 
 
 def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:

@@ -127,7 +127,7 @@ def finetune_with_report(
             lambda: _is_run_of(task, config, run)
         )
         if is_restart:
-            task, config = load_finetuning(path=run_settings_file(run, verb="finetune"))
+            task, config = load_finetuning(run_settings_file(run, verb="finetune"))
         else:
             files = [file for file in (config.train, config.dev) if not isinstance(file, MemoryFile)]
             distillation = config.distillation
@@ -162,9 +162,7 @@ def resume_finetuning(
     """
     run = Path(run)
     file = run_settings_file(run, verb="finetune")
-    # runs of earlier versions did not stratify their held-out examples
-    before = [] if "stratify" in read_toml(file) else ["stratify=false"]
-    task, config = load_finetuning(task_name, file, before)
+    task, config = load_finetuning(file, task_name)
     placement = _place_runs(config, workers, callbacks)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
@@ -180,7 +178,7 @@ def change_finetuning(
         run: the run.
         task_name: name of the task.
         settings: all that are given, also in a TOML file.
-        explicit: settings of `--set` or keywords, which may change a setting of a single run.
+        explicit: settings of arguments, not of a recipe, which may change a setting of a single run.
 
     Raises:
         InputError: other settings differ; the message names them.
@@ -248,7 +246,7 @@ def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
     """Return whether a run has these settings: after a failure torchrun repeats the command, which then resumes."""
     if not is_run(run):
         return False
-    saved_task, saved = load_finetuning(path=run / artifacts.RUN_CONFIG)
+    saved_task, saved = load_finetuning(run / artifacts.RUN_CONFIG)
     train, dev = find_files(task, config.train, config.dev)
     config = replace(
         config,

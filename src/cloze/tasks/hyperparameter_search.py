@@ -144,7 +144,7 @@ def _run_trial_in_worker(prepared: LoadedPerWorker[PreparedData], trial: _Trial)
 
 def _prepare_in_worker(run: Path, device: str) -> PreparedData:
     configure_process_memory()
-    task, config = load_finetuning(path=run / artifacts.RUN_CONFIG)
+    task, config = load_finetuning(run / artifacts.RUN_CONFIG)
     context = DistributedContext(resolve_device(device))
     prepared = with_teacher_outputs(prepare_data(task, config, context, SILENT), None, run, SILENT)
     return precompute_features(prepared, SILENT)

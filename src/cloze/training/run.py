@@ -242,7 +242,7 @@ def settings_to_change(
     Args:
         run: the run.
         differences: the value in the run and the new one, by setting.
-        explicit: settings of `--set` or keywords, which may change a setting.
+        explicit: settings of arguments, not of a recipe, which may change a setting.
 
     Raises:
         InputError: other settings differ; the message names them.

@@ -1,0 +1,31 @@
+"""Functions that take the arguments of another, such as those that only plan or check what it would do."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def takes_arguments_of(
+    function: Callable[Arguments, Any],
+) -> Callable[[Callable[[dict[str, Any]], Result]], Callable[Arguments, Result]]:
+    """Turn a function of arguments by name into one with the signature of another, of which none is required."""
+    signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(default=None) if parameter.default is parameter.empty else parameter
+        for parameter in signature.parameters.values()
+    ]
+
+    def wrap(inner: Callable[[dict[str, Any]], Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(inner)
+        def outer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return inner(signature.bind_partial(*args, **kwargs).arguments)
+
+        outer.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        outer.__annotations__ = {**function.__annotations__, "return": inner.__annotations__["return"]}
+        return outer
+
+    return wrap
