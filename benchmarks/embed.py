@@ -35,7 +35,6 @@ from benchmarks.sentence_peers import (
 from cloze.cli.options import Device, Flag, Model
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.embedding_files import read_texts
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertConfig
@@ -73,7 +72,7 @@ class _VectorBenchmark(TimedBenchmark):
     def load(self) -> tuple[Path, torch.device, Embedder]:
         """Return the model's directory, which the peers read too, the device, and cloze's model."""
         model, device = resolve_checkpoint(self.model), resolve_device(self.device)
-        return model, device, Embedder.load(model, EmbeddingConfig(precision=self.dtype), device=self.device)
+        return model, device, Embedder.load(model, precision=self.dtype, device=self.device)
 
     def settings(self, texts: Sequence[str], **more: Any) -> dict[str, Any]:
         """Return the settings of the record."""

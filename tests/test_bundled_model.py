@@ -99,7 +99,7 @@ def test_commands_accept_the_name(command, tmp_path, monkeypatch):
 def test_text_arguments_are_checked():
     with pytest.raises(InputError, match="texts: is a dict"):
         cloze.Embedder.load("cloze-mini")({"text": "A film"})  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"text\[1\] is None"):
+    with pytest.raises(InputError, match=r"texts\[1\] is None"):
         cloze.FillMask.load("cloze-mini")(["A [MASK]", None])  # type: ignore[list-item]
 
 
@@ -122,7 +122,7 @@ def test_transformers_gives_the_same_probabilities():
 
 
 def test_sentence_encoder_shares_the_first_weights_and_has_no_heads():
-    base, own = cloze.load("cloze-mini")[0], cloze.load("cloze-mini-sentences")[0]
+    base, own = cloze.load_encoder("cloze-mini"), cloze.load_encoder("cloze-mini-sentences")
     for (name, one), other in zip(base.named_parameters(), own.parameters(), strict=True):
         is_shared = name.startswith(("embeddings.", "layers.0.", "pooler."))
         assert torch.equal(one, other) == is_shared, name
@@ -160,7 +160,7 @@ def test_an_imported_copy_is_read_by_other_programs(model, tmp_path):
     bundled = transformers.AutoTokenizer.from_pretrained(model)
     assert json.loads(bundled.backend_tokenizer.to_str()) == json.loads(library.to_str())
     text = "Café-Crème, naïve [MASK] in Æsop's 中国 \u200b; 1,000 ﬁelds"
-    ids = cloze.load(model)[1].encode(text).input_ids
+    ids = cloze.Tokenizer.load(model).encode(text).input_ids
     assert library.encode(text).ids == bundled(text)["input_ids"] == ids
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "copy")(text)["input_ids"] == ids
     if model == SENTENCES:

@@ -109,7 +109,7 @@ def test_a_name_works_in_shell_and_python_and_downloads_what_is_read(hub, commit
     before = len(hub.downloads())
     fill_mask = cloze.FillMask.load(Path(URL))
     assert repr(fill_mask).startswith(f"FillMask({NAME!r}")
-    encoder, _ = cloze.load(f"{URL}@{commit}")
+    encoder = cloze.load_encoder(f"{URL}@{commit}")
     assert torch.equal(
         encoder.embeddings.word_embeddings.weight,
         load_file(written / "model.safetensors")["bert.embeddings.word_embeddings.weight"],

@@ -165,15 +165,18 @@ ONE_TEXT: dict[str, tuple[str, Call]] = {
 }
 OTHERS: dict[str, tuple[str, Call]] = {
     **{
-        f"{name}.load": ("directory", lambda my, x, name=name: getattr(cloze, name).load(x))
+        f"{name}.load": ("model", lambda my, x, name=name: getattr(cloze, name).load(x))
         for name in (
-            *("Embedder", "EntityTagger", "FillMask", "NextSentence"),
-            *("Predictor", "QuestionAnswerer", "SentenceScorer", "TextClassifier", "Tokenizer"),
+            *("ChoiceAnswerer", "Embedder", "EntityTagger", "FillMask", "MultiLabelClassifier"),
+            *("NextSentence", "QuestionAnswerer", "SentenceScorer", "TextClassifier", "TextRanker"),
+            "TextRegressor",
         )
     },
-    "load": ("directory", lambda my, x: cloze.load(x)),
+    "Tokenizer.load": ("directory", lambda my, x: cloze.Tokenizer.load(x)),
+    "load": ("model", lambda my, x: cloze.load(x)),
+    "load_encoder": ("model", lambda my, x: cloze.load_encoder(x)),
     "Tokenizer.save": ("directory", lambda my, x: my.tokenizer.save(x)),
-    "word_masking": ("word_masking", lambda my, x: cloze.SentenceScorer.load(my.path, word_masking=x)),
+    "word_masking": ("word_masking", lambda my, x: my.score("a", word_masking=x)),
     "device": ("device", lambda my, x: cloze.Embedder.load(my.path, device=x)),
     "top_k": ("top_k", lambda my, x: my.fill("a [MASK]", top_k=x)),
     "decode": ("ids", lambda my, x: my.tokenizer.decode(x)),
@@ -187,10 +190,12 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "stream": ("examples", lambda my, x: list(my.classify.stream(x))),
     "evaluate": ("examples", lambda my, x: my.classify.evaluate(x)),
     "features": ("example", lambda my, x: my.classify.features(x)),
-    "Embedder config": ("config", lambda my, x: cloze.Embedder.load(my.path, x, device="cpu")),
+    **{
+        f"Embedder {name}": (name, lambda my, x, name=name: cloze.Embedder.load(my.path, **{name: x}))
+        for name in ("pooling", "layers", "combine", "normalize", "max_seq_length", "long_texts", "prompt")
+    },
     "Bert": ("config", lambda my, x: cloze.Bert(x)),
     "BertConfig": ("hidden_size", lambda my, x: cloze.BertConfig(hidden_size=x)),
-    "EmbeddingConfig": ("layers", lambda my, x: cloze.EmbeddingConfig(layers=x)),
     "PretrainConfig": ("data", lambda my, x: cloze.PretrainConfig(data=x, steps=1)),
     "FinetuneConfig": ("epochs", lambda my, x: cloze.FinetuneConfig(model="m", train="t", epochs=x)),
     "train_vocabulary": ("inputs", lambda my, x: cloze.train_vocabulary(x, output=my.place / "vocabulary")),

@@ -124,7 +124,7 @@ def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: 
     assert not np.allclose(weighted, vectors)
     with pytest.raises(InputError, match=r"^X\[1\] is None"):
         fitted.transform(["a", None])
-    with pytest.raises(InputError, match="layers must be a list, not -1"):
+    with pytest.raises(InputError, match="layers: is -1, an int"):
         clone(embedder).set_params(layers=-1).fit(TEXTS)
 
 

@@ -40,15 +40,18 @@ if TYPE_CHECKING:
     from cloze.errors import RunError as RunError
     from cloze.export.push import push as push
     from cloze.inference.embedder import Embedder as Embedder
-    from cloze.inference.embedding_config import EmbeddingConfig as EmbeddingConfig
     from cloze.inference.fill_mask import FillMask as FillMask
-    from cloze.inference.loading import load as load
+    from cloze.inference.load import load as load
+    from cloze.inference.loading import load_encoder as load_encoder
     from cloze.inference.next_sentence import NextSentence as NextSentence
-    from cloze.inference.predictor import Predictor as Predictor
     from cloze.inference.sentence_scorer import SentenceScorer as SentenceScorer
+    from cloze.inference.text_predictors import ChoiceAnswerer as ChoiceAnswerer
     from cloze.inference.text_predictors import EntityTagger as EntityTagger
+    from cloze.inference.text_predictors import MultiLabelClassifier as MultiLabelClassifier
     from cloze.inference.text_predictors import QuestionAnswerer as QuestionAnswerer
     from cloze.inference.text_predictors import TextClassifier as TextClassifier
+    from cloze.inference.text_predictors import TextRanker as TextRanker
+    from cloze.inference.text_predictors import TextRegressor as TextRegressor
     from cloze.models.bert import BertConfig as BertConfig
     from cloze.models.bert import BertModel as Bert  # noqa: F401 (its public name)
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
@@ -62,19 +65,21 @@ _LOCATIONS = {
     "Bert": "cloze.models.bert:BertModel",
     "BertConfig": "cloze.models.bert:BertConfig",
     "Callback": "cloze.callbacks:Callback",
+    "ChoiceAnswerer": "cloze.inference.text_predictors:ChoiceAnswerer",
     "Embedder": "cloze.inference.embedder:Embedder",
-    "EmbeddingConfig": "cloze.inference.embedding_config:EmbeddingConfig",
     "EntityTagger": "cloze.inference.text_predictors:EntityTagger",
     "FillMask": "cloze.inference.fill_mask:FillMask",
     "FinetuneConfig": "cloze.tasks.config:FinetuneConfig",
     "InputError": "cloze.errors:InputError",
+    "MultiLabelClassifier": "cloze.inference.text_predictors:MultiLabelClassifier",
     "NextSentence": "cloze.inference.next_sentence:NextSentence",
-    "Predictor": "cloze.inference.predictor:Predictor",
     "PretrainConfig": "cloze.pretraining.config:PretrainConfig",
     "QuestionAnswerer": "cloze.inference.text_predictors:QuestionAnswerer",
     "RunError": "cloze.errors:RunError",
     "SentenceScorer": "cloze.inference.sentence_scorer:SentenceScorer",
     "TextClassifier": "cloze.inference.text_predictors:TextClassifier",
+    "TextRanker": "cloze.inference.text_predictors:TextRanker",
+    "TextRegressor": "cloze.inference.text_predictors:TextRegressor",
     "Tokenizer": "cloze.tokenization.tokenizer:Tokenizer",
     "attention": "cloze.api.models:attention",
     "audit": "cloze.api.pretraining:audit",
@@ -93,7 +98,8 @@ _LOCATIONS = {
     "finetuning_settings": "cloze.api.finetuning:finetuning_settings",
     "plan_pretraining": "cloze.api.pretraining:plan_pretraining",
     "pretraining_settings": "cloze.api.pretraining:pretraining_settings",
-    "load": "cloze.inference.loading:load",
+    "load": "cloze.inference.load:load",
+    "load_encoder": "cloze.inference.loading:load_encoder",
     "pretrain": "cloze.api.pretraining:pretrain",
     "push": "cloze.export.push:push",
     "score_predictions": "cloze.api.finetuning:score_predictions",

@@ -5,7 +5,7 @@ Ordered collections and iterators are taken as lists. Everything else is refused
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from numbers import Number
 from operator import index
 from pathlib import Path
@@ -52,6 +52,40 @@ def iterate_texts(texts: object, name: str = "texts") -> Iterator[str]:
     """Yield what `check_texts` returns, one at a time."""
     for number, text in enumerate(iterate(texts, name, "text")):
         yield text if type(text) is str else check_text(text, f"{name}[{number}]")
+
+
+def check_pairs(
+    first: Any, second: Any = None, names: tuple[str, str] = ("texts", "pairs"), *, required: bool = False
+) -> tuple[list[tuple[str, Any]], bool]:
+    """Return the two texts of every input, and whether there is one input instead of a list.
+
+    Args:
+        first: a text, a tuple of two, or a list of either.
+        second: the second text of each, if `first` has no tuples.
+        names: the names of both arguments.
+        required: whether every input has two texts; else the second is None where none is given.
+
+    Raises:
+        InputError: a text is of another kind or is missing, or the lengths differ.
+    """
+    is_pair = second is None and _is_pair(first)
+    if is_pair or isinstance(first, str):
+        if is_pair:
+            names, (first, second) = (f"{names[0]}[0]", f"{names[0]}[1]"), first
+        has_second = is_pair or required or second is not None
+        return [(check_text(first, names[0]), check_text(second, names[1]) if has_second else None)], True
+    if second is None:
+        first = list(iterate(first, names[0], "text"))
+        if first and all(map(_is_pair, first)):
+            first, second = map(list, zip(*first, strict=True))
+    first = check_texts(first, names[0])
+    if second is None and not (required and first):
+        return [(text, None) for text in first], False
+    return list(zip(first, check_texts(second, names[1], paired_with=first), strict=True)), False
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2
 
 
 def check_path(path: object, name: str) -> Path:
@@ -108,6 +142,17 @@ def check_integers(values: object, name: str, *, minimum: int, maximum: int) -> 
         check_integer(value, f"{name}[{number}]", minimum=minimum, maximum=maximum)
         for number, value in enumerate(iterate(values, name, "number"))
     ]
+
+
+def check_choice(value: object, choices: Sequence[object], name: str) -> None:
+    """Refuse a value that is not one of several; None is left out of the remedy.
+
+    Raises:
+        InputError: it is another.
+    """
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        remedy = f"Choose from {', '.join(str(choice) for choice in choices if choice is not None)}"
+        raise InputError(f"no {name} {value!r}", where=name, remedy=remedy)
 
 
 def check_type(value: object, kind: type, name: str, *, remedy: str) -> None:

@@ -10,7 +10,7 @@ Texts are a list or column of strings; a pair of texts is a tuple.
 """
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from cloze.api.finetuning import finetune
 from cloze.arguments import check_texts, iterate
-from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig, EmbeddingPooling
-from cloze.inference.text_predictors import load_predictor
+from cloze.inference.embedder import Embedder, EmbeddingPooling
+from cloze.inference.load import load
 from cloze.optional_dependencies import require
 
 require(["sklearn"], extra="sklearn", where="cloze.sklearn")
@@ -77,13 +76,7 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Load the encoder and check the texts; with the pooling idf_mean, count their words."""
         texts = check_texts(X, "X")
-        config = EmbeddingConfig(
-            pooling=self.pooling,
-            layers=tuple(self.layers) if isinstance(self.layers, Iterable) else self.layers,
-            normalize=self.normalize,
-            max_seq_length=self.max_seq_length,
-        )
-        self.embedder_ = Embedder.load(self.model, config, device=self.device)
+        self.embedder_ = Embedder.load(**self.get_params(deep=False))
         if self.pooling == "idf_mean":
             self.embedder_ = self.embedder_.with_idf(texts)
         self._n_features_out = self.embedder_.width
@@ -140,13 +133,14 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         check_classification_targets(labels)
         self.classes_, indices = np.unique(labels, return_inverse=True)
         names = _class_names(self.classes_)
-        arguments = {**self.get_params(deep=False), "labels": names}
-        seed, settings = arguments.pop("random_state"), arguments.pop("settings")
-        arguments |= {"seed": seed, **(settings or {})}
+        arguments = self.get_params(deep=False)
+        of_task = {"classification.labels": names, "classification.balanced": arguments.pop("balanced")}
+        arguments["seed"] = arguments.pop("random_state")
+        arguments["settings"] = of_task | dict(self.settings or {})
         rows = [(text, names[index]) for text, index in zip(texts, indices, strict=True)]
         with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
             run = finetune("classification", train=rows, output=Path(directory) / "run", **arguments)
-            self.classifier_ = load_predictor(run.path, device=self.device)
+            self.classifier_ = load(run.path, device=self.device)
         return self
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803

@@ -17,7 +17,6 @@ from samples import Cloze, Samples
 
 from cloze.cli.options import parse_layers
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 
 LINES = [f"It was night number {number}" + " and the rain fell" * (number % 5) for number in range(40)]
 LINES[7] = ""
@@ -32,7 +31,7 @@ def lines(tmp_path: Path) -> Path:
 
 
 def embedder(samples: Samples, **settings: object) -> Embedder:
-    return Embedder.load(samples.run, EmbeddingConfig(**settings), device="cpu")
+    return Embedder.load(samples.run, device="cpu", **settings)
 
 
 def test_every_format_has_the_same_vectors_in_the_order_of_the_lines(

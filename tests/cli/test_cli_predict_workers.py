@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from samples import Cloze, Samples
 
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.embedding_files import EmbeddingFileConfig, embed_file
 from cloze.inference.ensemble import load_ensemble, stream_predictions
 from cloze.ray_cluster import RayCluster
@@ -90,5 +89,5 @@ def test_a_cluster_predicts_what_one_process_does_when_a_machine_is_lost(
     assert predict("--executor ray") == in_process
     for name, workers in (("alone", 1), ("cluster", RayCluster())):
         config = EmbeddingFileConfig(workers=workers, device="cpu", texts_per_part=8)
-        embed_file(samples.run, "texts.txt", f"{name}.npy", EmbeddingConfig(), config)
+        embed_file(samples.run, "texts.txt", f"{name}.npy", {}, config)
     assert Path("cluster.npy").read_bytes() == Path("alone.npy").read_bytes()

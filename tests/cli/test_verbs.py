@@ -17,7 +17,7 @@ from cloze.cli import VERBS, load_verb, main, module_name, split_verb
 from cloze.cli.parser import Command
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
-from cloze.inference.loading import load
+from cloze.inference.loading import load_encoder
 from cloze.inference.next_sentence import NextSentence
 from cloze.run_files import write_run_files
 from cloze.serving.served_model import ServedModel
@@ -144,10 +144,10 @@ def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: P
     run = Path(shutil.copytree(samples.run, tmp_path / "run"))
     write_run_files(run, {"best": "checkpoints/step-00000002\n"})
     name = "embeddings.word_embeddings.weight"
-    expected = load(run / "checkpoints/step-00000002")[0].state_dict()[name]
-    assert not torch.equal(expected, load(run / "checkpoints/step-00000004")[0].state_dict()[name])
-    encoders = [load(run)[0], Embedder.load(run).model]
-    encoders += [cls.load(run).model.bert for cls in (FillMask, NextSentence)]
+    expected = load_encoder(run / "checkpoints/step-00000002").state_dict()[name]
+    assert not torch.equal(expected, load_encoder(run / "checkpoints/step-00000004").state_dict()[name])
+    encoders = [load_encoder(run), Embedder.load(run).encoder]
+    encoders += [cls.load(run).encoder for cls in (FillMask, NextSentence)]
     encoders.append(ServedModel.load("run", run).encoder)
     assert all(torch.equal(encoder.state_dict()[name].cpu(), expected) for encoder in encoders)
 

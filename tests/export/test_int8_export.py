@@ -10,7 +10,6 @@ import cloze
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.models.quantization import INT8_KIND
 from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.tasks.registry import find_task
@@ -36,7 +35,7 @@ def test_a_directory_has_at_most_three_tenths_of_the_size(int8_minilm: Path, min
 @pytest.mark.protected
 def test_a_directory_has_the_bits_of_a_model_quantized_when_loaded(int8_minilm: Path, minilm: Path):
     stored = Embedder.load(int8_minilm, device="cpu")(TEXTS)
-    loaded = Embedder.load(minilm, EmbeddingConfig(precision="int8"), device="cpu")(TEXTS)
+    loaded = Embedder.load(minilm, device="cpu", precision="int8")(TEXTS)
     np.testing.assert_array_equal(stored, loaded)
 
 

@@ -11,7 +11,6 @@ import torch
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.importing import import_model
@@ -37,7 +36,7 @@ def embedder(minilm: Path) -> Embedder:
 
 
 def load(minilm: Path, **settings: object) -> Embedder:
-    return Embedder.load(minilm, EmbeddingConfig(**settings), device="cpu")
+    return Embedder.load(minilm, device="cpu", **settings)
 
 
 def with_prompts(minilm: Path, directory: Path, **pooling: object) -> Path:
@@ -235,7 +234,7 @@ def test_vector_tasks_prepend_the_prompt(minilm: Path, tmp_path: Path) -> None:
     directory = with_prompts(minilm, tmp_path / "prompted")
     texts = ["A dog runs.", "Stocks fell."]
     for given in (directory, minilm):
-        predictor = Predictor.load(given, "stsb-vectors", device="cpu")
+        predictor = Predictor.load(given, task="stsb-vectors", device="cpu")
         [cosine], _ = predictor.predict([LabeledText(*texts)])
         first, second = load(given)(texts)
         assert cosine == pytest.approx(first @ second, abs=1e-5)
@@ -244,7 +243,7 @@ def test_vector_tasks_prepend_the_prompt(minilm: Path, tmp_path: Path) -> None:
 def test_prompts_excluded_from_pooling_are_refused(minilm: Path, tmp_path: Path) -> None:
     directory = with_prompts(minilm, tmp_path / "prompted", include_prompt=False)
     with pytest.raises(InputError, match="include_prompt is false"):
-        Predictor.load(directory, "stsb-vectors", device="cpu")
+        Predictor.load(directory, task="stsb-vectors", device="cpu")
     with pytest.raises(InputError, match="include_prompt is false"):
         load(directory)
     assert load(directory, prompt="passage").prompt == ""

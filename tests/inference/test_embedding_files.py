@@ -11,7 +11,6 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.embedding_files import (
     EmbeddingFileConfig,
     EmbeddingFileSummary,
@@ -42,10 +41,10 @@ def lines(tmp_path: Path) -> Path:
 
 
 def embed(
-    model: Path, source: Path, output: Path, config: EmbeddingConfig | None = None, **file: object
+    model: Path, source: Path, output: Path, vectors: dict[str, object] | None = None, **file: object
 ) -> EmbeddingFileSummary:
     settings = EmbeddingFileConfig(device="cpu", **file)  # type: ignore[arg-type]
-    return embed_file(model, source, output, config or EmbeddingConfig(), settings)
+    return embed_file(model, source, output, vectors or {}, settings)
 
 
 def read(path: Path) -> tuple[list[str], np.ndarray]:  # type: ignore[type-arg]
@@ -74,8 +73,8 @@ def test_parts_without_words_are_written_as_all_others(model: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_several_processes_write_the_same(model: Path, lines: Path, tmp_path: Path) -> None:
     for workers in (1, 2):
-        config = EmbeddingConfig(pooling="idf_mean")
-        embed(model, lines, tmp_path / f"{workers}.npy", config, workers=workers, texts_per_part=6)
+        vectors = {"pooling": "idf_mean"}
+        embed(model, lines, tmp_path / f"{workers}.npy", vectors, workers=workers, texts_per_part=6)
     one, two = (np.load(tmp_path / f"{workers}.npy") for workers in (1, 2))
     np.testing.assert_allclose(one, two, atol=1e-5)
 

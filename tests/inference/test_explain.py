@@ -32,7 +32,7 @@ def predictor_of(task: AnyTask, num_labels: int = 3, *, max_seq_length: int = 16
     generator = torch.Generator().manual_seed(7)
     bert = BertModel(config, generator=generator)
     model = BertForSequenceClassification(bert, num_labels=num_labels, generator=generator).eval()
-    return Predictor(model, Tokenizer.from_tokens(PIECES), task, max_seq_length)
+    return Predictor(model, Tokenizer.from_tokens(PIECES), task=task, max_seq_length=max_seq_length)
 
 
 @pytest.fixture(scope="module")

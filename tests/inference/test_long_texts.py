@@ -10,7 +10,6 @@ import torch
 from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.fill_mask import FillMask
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
@@ -30,7 +29,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(directory: Path, **settings: object) -> Embedder:
-    return Embedder.load(directory, EmbeddingConfig(**settings), device="cpu")  # type: ignore[arg-type]
+    return Embedder.load(directory, device="cpu", **settings)  # type: ignore[arg-type]
 
 
 TEXT = " ".join(WORDS[:18])  # windows of words 0 to 7, 4 to 11, 8 to 15, 12 to 17

@@ -16,7 +16,7 @@ from cloze.cli import main
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
-from cloze.inference.loading import load
+from cloze.inference.loading import load_encoder
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.predictor import Predictor
 from cloze.inference.span_scores import span_scores
@@ -24,6 +24,7 @@ from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.conll import Sentence, TaggedText
+from cloze.tokenization.tokenizer import Tokenizer
 from tiny_models import SPECIAL
 
 WORDS = ("a", "good", "fine", "bad", "poor", "day", "film", "was", "it", "the", ".", "##s")
@@ -130,7 +131,7 @@ def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
     mask = batch.attention_mask[..., None]
     expected = (hidden * mask).sum(1) / mask.sum(1)
     np.testing.assert_allclose(Embedder.load(directory, device="cpu")(TEXTS), expected, atol=1e-5)
-    encoder, ours = load(directory, device="cpu")
+    encoder, ours = load_encoder(directory, device="cpu"), Tokenizer.load(directory)
     assert type(encoder).__name__ == type(model.base_model).__name__
     assert ours.encode(TEXTS[0]).input_ids == tokenizer(TEXTS[0]).input_ids
 
@@ -247,7 +248,7 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
             assert list(scores.offsets) == without_space
             assert scores.start_logits == pytest.approx(expected.start_logits[0, of_text].tolist(), abs=1e-5)
         else:
-            tagger = Predictor.load(tmp_path / name, "tagging", device="cpu")
+            tagger = Predictor.load(tmp_path / name, task="tagging", device="cpu")
             words = TEXTS[0].removesuffix(".").split()
             [feature] = tagger.features(TaggedText((Sentence(tuple(words)),)))
             # every word is tokenized as after a space

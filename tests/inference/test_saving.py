@@ -62,10 +62,9 @@ def test_a_saved_model_gives_the_same_answers(name: str, tmp_path: Path) -> None
 
 
 def test_changed_settings_are_saved(tmp_path: Path) -> None:
-    predictor = cloze.Predictor.load(write_model("TextClassifier", tmp_path / "model"), device="cpu")
-    assert repr(predictor) == "Predictor('model', classification, 3 classes, 1.9k parameters)"
+    predictor = cloze.load(write_model("TextClassifier", tmp_path / "model"), device="cpu")
     replace(predictor, task=replace(predictor.task, long_texts="windows")).save(tmp_path / "again")
-    assert cloze.Predictor.load(tmp_path / "again", device="cpu").task.long_texts == "windows"
+    assert cloze.load(tmp_path / "again", device="cpu").task.long_texts == "windows"
 
 
 def test_the_name_is_that_of_the_run(tmp_path: Path) -> None:
@@ -76,13 +75,9 @@ def test_the_name_is_that_of_the_run(tmp_path: Path) -> None:
 
 def test_vectors_of_other_layers_and_ensembles_are_refused(tmp_path: Path) -> None:
     path = write_model("Embedder", tmp_path / "model")
-    for config in (
-        cloze.EmbeddingConfig(layers=(0,)),
-        cloze.EmbeddingConfig(pooling="idf_mean"),
-        cloze.EmbeddingConfig(precision="bfloat16"),
-    ):
+    for settings in ({"layers": (0,)}, {"pooling": "idf_mean"}, {"precision": "bfloat16"}):
         with pytest.raises(InputError, match="only the last layer"):
-            cloze.Embedder.load(path, config, device="cpu").save(tmp_path / "again")
+            cloze.Embedder.load(path, device="cpu", **settings).save(tmp_path / "again")
     models = [
         write_finetuned(tmp_path / str(seed), TASKS["TextClassifier"], TOKENS, seed=seed) for seed in (1, 2)
     ]
@@ -93,8 +88,8 @@ def test_vectors_of_other_layers_and_ensembles_are_refused(tmp_path: Path) -> No
 
 def test_sentence_transformers_reads_a_saved_embedder(tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
-    config = cloze.EmbeddingConfig(pooling="max", normalize=True, max_seq_length=9)
-    embedder = cloze.Embedder.load(write_model("Embedder", tmp_path / "model"), config, device="cpu")
+    path = write_model("Embedder", tmp_path / "model")
+    embedder = cloze.Embedder.load(path, device="cpu", pooling="max", normalize=True, max_seq_length=9)
     embedder.save(tmp_path / "again")
     theirs = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
     texts = ["a b", "c d e " * 9]

@@ -37,8 +37,7 @@ def score_plainly(scorer: SentenceScorer, text: str, masking: WordMasking) -> li
 @pytest.mark.parametrize("masking", ["later", "none"])
 @pytest.mark.slow
 def test_scores_equal_a_plain_loop(scorer: SentenceScorer, masking: WordMasking) -> None:
-    ours = SentenceScorer(scorer.model, scorer.tokenizer, masking)
-    for text, score in zip(SENTENCES, ours(SENTENCES), strict=True):
+    for text, score in zip(SENTENCES, scorer(SENTENCES, word_masking=masking), strict=True):
         plain = score_plainly(scorer, text, masking)
         assert [token.log_probability for token in score.tokens] == pytest.approx(plain, abs=1e-4)
         assert score.score == pytest.approx(math.fsum(plain), abs=1e-4)
@@ -47,9 +46,9 @@ def test_scores_equal_a_plain_loop(scorer: SentenceScorer, masking: WordMasking)
 def test_later_tokens_of_a_word_are_hidden(scorer: SentenceScorer) -> None:
     text = "unfathomably"
     assert len(scorer.tokenizer.encode(text)) > 3
-    other = SentenceScorer(scorer.model, scorer.tokenizer, "none")
-    assert scorer(text).score != other(text).score
-    assert scorer(text).tokens[-1] == other(text).tokens[-1]
+    later, none = scorer(text), scorer(text, word_masking="none")
+    assert later.score != none.score
+    assert later.tokens[-1] == none.tokens[-1]
 
 
 def test_one_sentence_and_a_list_of_one_have_the_same_score(scorer: SentenceScorer) -> None:

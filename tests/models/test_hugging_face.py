@@ -111,7 +111,7 @@ def test_next_sentence_with_and_without_a_masked_lm_head(write, head):
         ids, types = torch.tensor([[2, 6, 3, 7, 8, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1]])
         output = theirs(ids, token_type_ids=types)
     logits = output.logits if head == "BertForNextSentencePrediction" else output.seq_relationship_logits
-    assert ours == pytest.approx(logits.softmax(-1)[0, 0].item(), abs=1e-6)
+    assert ours.probability == pytest.approx(logits.softmax(-1)[0, 0].item(), abs=1e-6)
 
 
 @pytest.mark.protected

@@ -12,7 +12,6 @@ from torch import nn
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.fill_mask import FillMask
 from cloze.models.quantization import (
     QuantizedLinear,
@@ -105,7 +104,7 @@ def test_not_a_number_is_not_hidden():
 
 @pytest.mark.slow
 def test_int8_vectors_are_near_those_of_float32(minilm: Path):
-    int8 = Embedder.load(minilm, EmbeddingConfig(precision="int8"), device="cpu")
+    int8 = Embedder.load(minilm, device="cpu", precision="int8")
     assert is_quantized(int8.model)
     vectors, exact = int8(TEXTS), Embedder.load(minilm, device="cpu")(TEXTS)
     assert 0.98 < (vectors * exact).sum(1).min() < 0.99999
@@ -131,5 +130,5 @@ def test_an_int8_weight_without_scales_is_refused():
 
 
 def test_another_precision_is_refused():
-    with pytest.raises(InputError, match="precision: is 'int4'"):
+    with pytest.raises(InputError, match="precision: no precision 'int4'"):
         FillMask.load("cloze-mini", precision="int4")  # type: ignore[arg-type]

@@ -465,7 +465,7 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any) -> None:
         page.goto(f"{at}/#pairs")
         pair = [page.get_by_label(f"Sentence {side}").input_value() for side in "AB"]
         row = page.get_by_role("table", name="Next sentence").locator("tr").first
-        expect(row).to_have_text(f"B follows A{percent(follows(*pair))}")
+        expect(row).to_have_text(f"B follows A{percent(follows(*pair).probability)}")
         page = visited.open("inside")
         pair = [
             page.get_by_label("Text", exact=True).input_value(),

@@ -119,7 +119,7 @@ def test_the_way_of_a_token_is_that_of_the_encoder(
         [c.probability / expected[0].probability for c in expected], rel=1e-3
     )
     assert served.next_sentence is not None
-    is_next = served.next_sentence(request["text"], request["pair"])
+    is_next = served.next_sentence(request["text"], request["pair"]).probability
     assert trace["pooler"]["is_next"] == pytest.approx(is_next, abs=1e-5)
 
 

@@ -70,8 +70,8 @@ def test_the_last_layer_is_right(example: dict[str, str], fill_mask: cloze.FillM
 
 @named("next_sentence")
 def test_the_next_sentence_is_told(example: dict[str, Any]) -> None:
-    share = cloze.NextSentence.load("cloze-mini")(example["a"], example["b"])
-    assert (share > 0.5) == example["follows"]
+    prediction = cloze.NextSentence.load("cloze-mini")(example["a"], example["b"])
+    assert prediction.is_next == example["follows"]
 
 
 def test_the_meanings_of_bank_separate(fill_mask: cloze.FillMask) -> None:

@@ -139,11 +139,10 @@ def test_span_overlap(write):
     known = baselines_of(task, examples)
     assert set(known) == {"idf_sentence", "idf_span"}
     (sentence,) = known["idf_sentence"](task, examples, examples[:1])
-    assert sentence.answer.text == "In the garden of the house lived Marie Curie."
+    assert sentence.text == "In the garden of the house lived Marie Curie."
     (span,) = known["idf_span"](task, examples, examples[:1])
-    assert span.answer.text == "Marie Curie"
-    excerpt = span.answer.excerpt
-    assert examples[0].paragraph.text[excerpt.start : excerpt.end] == excerpt.text
+    assert span.text == "Marie Curie"
+    assert examples[0].paragraph.text[span.start : span.end] == span.text
 
 
 def test_no_answer_baseline(write):

@@ -64,14 +64,16 @@ def test_sentence_transformers_gives_the_same_vectors(pooling, normalize, config
         ours = torch.nn.functional.normalize(ours, dim=-1)
     torch.testing.assert_close(torch.tensor(theirs.encode(texts)), ours, atol=1e-5, rtol=0)
     assert transformers.AutoModel.from_pretrained(best).config.hidden_size == 20
-    predictor = Predictor.load(best, "stsb-vectors", device="cpu")  # a task with other data, the same head
+    predictor = Predictor.load(
+        best, task="stsb-vectors", device="cpu"
+    )  # a task with other data, the same head
     assert predictor.task.pooling == pooling
     (cosine,), _ = predictor.predict([LabeledText(texts[0], texts[1])])
     assert cosine == pytest.approx(torch.cosine_similarity(ours[0], ours[1], dim=0).item(), abs=1e-5)
 
 
 def test_any_encoder_predicts_with_its_own_pooling(minilm, nano_checkpoint):
-    predictor = Predictor.load(minilm, "stsb-vectors", device="cpu")
+    predictor = Predictor.load(minilm, task="stsb-vectors", device="cpu")
     assert (predictor.task.pooling, predictor.task.normalize) == ("mean", True)
     (near, far), _ = predictor.predict(
         [LabeledText("A dog runs.", "A puppy is running."), LabeledText("A dog runs.", "Stocks fell.")]
@@ -79,7 +81,7 @@ def test_any_encoder_predicts_with_its_own_pooling(minilm, nano_checkpoint):
     assert near > 0.6 > 0.3 > far
     other = with_task_settings(predictor.task, ["stsb-vectors.pooling=cls"])
     assert other.pooling == "cls"
-    assert Predictor.load(nano_checkpoint, "stsb-vectors", device="cpu").task.pooling == "mean"
+    assert Predictor.load(nano_checkpoint, task="stsb-vectors", device="cpu").task.pooling == "mean"
 
 
 UNSUPPORTED = [

@@ -180,7 +180,7 @@ def test_null_threshold_decides():
     for threshold, text in ((1.9, ""), (2.0, "b c"), (2.1, "b c")):
         prediction = SquadV2(null_threshold=threshold).decode(example, features, outputs)
         assert prediction.null_odds == 2
-        assert prediction.answer.text == text
+        assert prediction.text == text
         assert prediction.best is not None
         assert prediction.best.text == "b c"
 
@@ -192,12 +192,12 @@ def test_answer_is_empty_if_every_candidate_is():
     logits = np.zeros((7, 2), np.float32)
     logits[[0, 1]] = 9
     prediction = task.decode(example, features, [logits])
-    assert prediction.answer.text == ""
+    assert prediction.text == ""
     assert json.loads(json.dumps(task.to_json(example, prediction)))["answer"] == ""
-    assert SquadV1(n_best_size=2).decode(example, features, [logits]).answer.text == ""
+    assert SquadV1(n_best_size=2).decode(example, features, [logits]).text == ""
     empty = _question("\u200e")
     features = task.features(empty, WORDS, max_seq_length=20)  # an empty paragraph has a window, too
-    assert task.decode(empty, features, [np.zeros((4, 2), np.float32)]).answer.text == ""
+    assert task.decode(empty, features, [np.zeros((4, 2), np.float32)]).text == ""
 
 
 def test_no_answer_is_no_collapse_if_no_question_has_one():
@@ -207,8 +207,8 @@ def test_no_answer_is_no_collapse_if_no_question_has_one():
 
 
 def _predicted(text: str, odds: float) -> SpanPrediction:
-    answer = Answer(Excerpt(text, 0, len(text)))
-    return SpanPrediction(answer, (answer,), null_odds=odds)
+    answer = Answer(text, 0, len(text))
+    return SpanPrediction.choose(answer, [answer], null_odds=odds)
 
 
 def test_threshold_is_tuned_for_f1():
@@ -282,9 +282,9 @@ def test_model_learns_answers_in_windows(build_encoder, tokenizer, original):
         task.loss(model(batch), batch)[0].backward()
         optimizer.step()
     predictions = predict(task, model, examples, features, max_tokens=100)
-    assert [prediction.answer.text for prediction in predictions] == ["very good", "awful", "fine", ""]
+    assert [prediction.text for prediction in predictions] == ["very good", "awful", "fine", ""]
     assert task.score(examples, predictions)["f1"] == 100
-    starts = [prediction.answer.excerpt and prediction.answer.excerpt.start for prediction in predictions]
+    starts = [prediction.start for prediction in predictions]
     assert starts == [13, 40, 48, None]
 
 

@@ -160,15 +160,15 @@ def _decoded(
 
 def test_answers(golden, version, tokenizer):
     decoded = _decoded(golden, golden.task(version, original=True), tokenizer)
-    assert {key: prediction.answer.text for key, (_, prediction) in decoded.items()} == golden.predictions
+    assert {key: prediction.text for key, (_, prediction) in decoded.items()} == golden.predictions
     for key, (example, prediction) in decoded.items():
         theirs = golden.nbest_predictions[key]
         assert [answer.text for answer in prediction.candidates] == [row["text"] for row in theirs]
         for answer, row in zip(prediction.candidates, theirs, strict=True):
             assert (answer.start_logit, answer.end_logit) == (row["start_logit"], row["end_logit"])
             assert answer.probability == pytest.approx(row["probability"], rel=1e-12)
-            if answer.excerpt is not None:
-                place = example.paragraph.text[answer.excerpt.start : answer.excerpt.end]
+            if answer.text:
+                place = example.paragraph.text[answer.start : answer.end]
                 assert " ".join(place.split()) == answer.text
         assert prediction.null_odds == golden.null_odds.get(key)
 
@@ -184,6 +184,6 @@ def test_few_answers_differ_by_offsets(golden, version, tokenizer):
     assert len(differing) <= 0.01 * sum(len(prediction.candidates) for _, prediction in decoded.values())
     for key, (example, prediction) in decoded.items():
         for answer in prediction.candidates:
-            if answer.excerpt is not None:
-                assert answer.text == example.paragraph.text[answer.excerpt.start : answer.excerpt.end]
+            if answer.text:
+                assert answer.text == example.paragraph.text[answer.start : answer.end]
         assert prediction.null_odds == golden.null_odds.get(key)

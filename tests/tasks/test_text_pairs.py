@@ -250,7 +250,7 @@ def test_pooling_and_length_are_read_from_the_checkpoint(configure, nano_checkpo
     assert poolings == [("max", True), ("max", True), ("cls", True)]
     (first / "task.toml").unlink()  # as if sentence-transformers had written it
     (first / "manifest.json").unlink()
-    assert Predictor.load(first, "stsb-vectors", device="cpu").max_seq_length == 17
+    assert Predictor.load(first, task="stsb-vectors", device="cpu").max_seq_length == 17
     (first / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 512}))
-    assert Predictor.load(first, "stsb-vectors", device="cpu").max_seq_length == 40
+    assert Predictor.load(first, task="stsb-vectors", device="cpu").max_seq_length == 40
     assert load_model(first).config.hidden_size == 20

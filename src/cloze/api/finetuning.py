@@ -62,11 +62,11 @@ class FinetuneResult(dict[str, float]):
         return dict(self)
 
     @cached_property
-    def model(self) -> "Predictor":
+    def model(self) -> Any:
         """The best model, loaded on first use: a `TextClassifier` or another class for its task."""
-        from cloze.inference.text_predictors import load_predictor
+        from cloze.inference.load import load
 
-        return load_predictor(self.path, device=self._device)
+        return load(self.path, device=self._device)
 
 
 def finetune(

@@ -15,8 +15,8 @@ from cloze.inference import explain as explanations
 from cloze.inference.encoder_internals import AttentionMap
 from cloze.inference.ensemble import as_predictor
 from cloze.inference.explain import ExplainConfig, Explanation, check_explainable
-from cloze.inference.loading import load
-from cloze.inference.predictor import Predictor, is_empty
+from cloze.inference.loading import Checkpoint
+from cloze.inference.predictor import Predictor
 from cloze.models import importing
 from cloze.models.external_weights import ExternalModel
 from cloze.models.heads import BertForFeatureExtraction
@@ -61,7 +61,7 @@ def explain(
     )
     check_explainable(predictor)
     is_one = isinstance(texts, (str, tuple))
-    if not is_one and is_empty(texts):
+    if not is_one and hasattr(texts, "__len__") and not len(texts):
         return []
     task, file = as_file(predictor.task, [texts] if is_one else texts, "texts", labeled=False)
     examples = list(task.examples(file, labeled=False))
@@ -120,9 +120,10 @@ def attention(
     """
     if output is not None:
         artifacts.check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
-    head, tokenizer = load(model, BertForFeatureExtraction, device=device)
+    checkpoint = Checkpoint.open(model)
+    encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
     second = None if pair is None else check_text(pair, "pair")
-    attention = encoder_internals.attention_map(head.bert, tokenizer, check_text(text), second)
+    attention = encoder_internals.attention_map(encoder, checkpoint.tokenizer, check_text(text), second)
     if output is not None:
         write_text(Path(output), attention_page(attention, model=str(model)))
     return attention

@@ -3,7 +3,6 @@
 from typing import Annotated, Literal
 
 from cloze.cli import options
-from cloze.errors import InputError
 
 
 def run(
@@ -30,10 +29,8 @@ def run(
     fill_mask = FillMask.load(model, device=device, precision=precision)
     unknown = NONE_UNKNOWN
     for text, where in options.read_texts(texts):
-        try:
-            masks = fill_mask.fill(text, top_k=top_k, long_texts=long_texts)
-        except InputError as error:
-            raise InputError(error.what, where=where or error.where, remedy=error.remedy) from error
+        masked = fill_mask.mask(text, long_texts=long_texts, where=where or "text")
+        (masks,) = fill_mask.fill([masked], top_k=top_k)
         unknown += count_unknown(fill_mask.tokenizer, [text])
         result = [[{"token": c.token, "probability": c.probability} for c in mask] for mask in masks]
         lines = [

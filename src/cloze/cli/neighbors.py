@@ -1,6 +1,6 @@
 """`cloze neighbors`: find the nearest texts or words by their vectors."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated
 
 from cloze.cli import options
@@ -49,7 +49,7 @@ def run(
         if vectors != options.VectorOptions():
             what = "flags of vectors do not apply to word embeddings"
             raise InputError(what, remedy="Leave them out, or give --among")
-        embedder = Embedder.load(model, replace(vectors.config, layers=(0,)), device=device)
+        embedder = Embedder.load(model, device=device, layers=(0,))
         neighbors = neighbors_in_table(embedder, query, plus=plus, minus=minus, top_k=top_k)
     else:
         if idf_from is not None and vectors.pooling != "idf_mean":
@@ -58,7 +58,7 @@ def run(
         if file.is_of_words and vectors.pooling != "stored":
             what = "the file holds vectors of words, each the mean of its tokens"
             raise InputError(what, where="--pooling", remedy="Leave it out")
-        embedder = Embedder.load(model, vectors.config, device=device)
+        embedder = Embedder.load(model, device=device, **vectors.config)
         neighbors = neighbors_in_file(
             embedder, file, query, plus=plus, minus=minus, top_k=top_k, idf_source=idf_from
         )

@@ -23,5 +23,7 @@ def run(
     """
     from cloze.inference.next_sentence import NextSentence
 
-    probability = NextSentence.load(model, device=device, precision=precision)(sentence_a, sentence_b)
+    probability = NextSentence.load(model, device=device, precision=precision)(
+        sentence_a, sentence_b
+    ).probability
     flags.print({"is_next": probability}, f"B follows A with probability {probability:.3f}")

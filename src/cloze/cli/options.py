@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from cloze.config import find_recipe as find_recipe
 from cloze.errors import InputError
@@ -15,7 +15,6 @@ from cloze.progress import Progress, is_torchrun
 from cloze.tables import fit_terminal
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.inference.embedding_config import EmbeddingConfig
     from cloze.parallel_map import Workers
 
 
@@ -191,26 +190,24 @@ class VectorOptions:
     precision: Precision = None
 
     @property
-    def config(self) -> "EmbeddingConfig":
-        """Settings of the embedder.
+    def config(self) -> dict[str, Any]:
+        """Keywords of `Embedder.load`.
 
         Raises:
             InputError: the flags contradict each other or name no layers.
         """
-        from cloze.inference.embedding_config import EmbeddingConfig
-
         if self.normalize and self.no_normalize:
             raise InputError("contradicts --normalize", where="--no-normalize")
-        return EmbeddingConfig(
-            pooling=None if self.pooling == "stored" else cast("Any", self.pooling),  # checked there
-            layers=parse_layers(self.layers),
-            combine=self.combine,
-            normalize=True if self.normalize else False if self.no_normalize else None,
-            max_seq_length=self.max_seq_length,
-            long_texts=self.long_texts,
-            prompt=self.prompt,
-            precision=self.precision,
-        )
+        return {
+            "pooling": None if self.pooling == "stored" else self.pooling,
+            "layers": parse_layers(self.layers),
+            "combine": self.combine,
+            "normalize": True if self.normalize else False if self.no_normalize else None,
+            "max_seq_length": self.max_seq_length,
+            "long_texts": self.long_texts,
+            "prompt": self.prompt,
+            "precision": self.precision,
+        }
 
 
 VectorFlags: TypeAlias = Annotated[VectorOptions, Flag(name="")]

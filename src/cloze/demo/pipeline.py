@@ -285,7 +285,11 @@ class _Stages:
         ]
         return DemoResult(
             tuple(masks),
-            tuple((a, b, name, predict(a, b)) for a, b in PAIRS for name, predict in next_sentence.items()),
+            tuple(
+                (a, b, name, predict(a, b).probability)
+                for a, b in PAIRS
+                for name, predict in next_sentence.items()
+            ),
             tuple(novelists),
             pretraining,
             scores,

@@ -4,27 +4,20 @@ Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.arguments import check_texts, check_type, iterate, iterate_texts
-from cloze.choices import LongTexts
+from cloze.arguments import check_choice, check_integer, check_text, check_texts, iterate, iterate_texts
+from cloze.choices import InferencePrecision, LongTexts
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.embedding_config import (
-    Combine,
-    EmbeddingConfig,
-    EmbeddingPooling,
-    resolve_layers,
-    resolve_length,
-)
 from cloze.inference.loading import Checkpoint, LoadedModel
 from cloze.inference.long_texts import join_tokens
 from cloze.inference.word_vectors import Vectors, Word, WordVectors, pool_words
@@ -32,7 +25,7 @@ from cloze.models.batch import to_device
 from cloze.models.checkpoint import save_model
 from cloze.models.encoder import Encoder, EncoderOutput
 from cloze.models.heads import BertForFeatureExtraction
-from cloze.models.pooling import check_pooling, pool, pool_weighted
+from cloze.models.pooling import POOLINGS, Pooling, check_pooling, pool, pool_weighted
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
@@ -40,11 +33,13 @@ from cloze.models.sentence_transformers import (
 )
 from cloze.tasks.batches import batch_by_length, inference_batch_tokens
 from cloze.tasks.features import half_overlapping
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
+EmbeddingPooling: TypeAlias = Pooling | Literal["idf_mean"]
+"""How token vectors become one; `idf_mean` weights each token by its inverse document frequency."""
+Combine: TypeAlias = Literal["sum", "concat"]
 
 _TEXTS_PER_COUNT = 4096
 
@@ -72,7 +67,7 @@ class Embedder(LoadedModel):
     """
 
     model: Encoder
-    tokenizer: Tokenizer
+    _: KW_ONLY
     pooling: EmbeddingPooling
     layers: tuple[int, ...]
     """From 0, the word-embedding table, to the last."""
@@ -89,50 +84,75 @@ class Embedder(LoadedModel):
     """Number of dimensions kept of the vector of a text, after it is normalized; None keeps all."""
     stored: SentenceEncoderConfig | None = None
     """The settings of sentence-transformers in the checkpoint."""
-    directory: Path | None = None
 
     @classmethod
-    def load(
+    def load(  # noqa: PLR0913 (each is a setting of the vectors)
         cls,
-        directory: Path | str | Checkpoint,
-        config: EmbeddingConfig | None = None,
+        model: Path | str | Checkpoint,
         *,
         device: str = "auto",
-    ) -> "Embedder":
-        """Load the encoder of a checkpoint, or of the best checkpoint of a run.
+        precision: InferencePrecision | None = None,
+        pooling: EmbeddingPooling | None = None,
+        layers: Sequence[int] = (-1,),
+        combine: Combine = "sum",
+        normalize: bool | None = None,
+        max_seq_length: int | None = None,
+        long_texts: LongTexts = "truncate",
+        prompt: str | None = None,
+    ) -> Self:
+        """Load the encoder of a checkpoint, with or without a head. None is as the files of sentence-transformers say.
 
         Args:
-            directory: a checkpoint of cloze, Hugging Face or sentence-transformers, with or without a head.
-            config: which vectors to return; by default those that the checkpoint defines.
+            model: a checkpoint, a run (its best checkpoint), "cloze-mini-sentences", or hf://org/name.
             device: cpu, cuda, mps or auto.
+            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
+                the directory of an int8 model.
+            pooling: how the vectors of all tokens, [CLS] and [SEP] included, become one; by default the mean.
+            layers: layers, 1 being the first and -1 the last; 0 is the rows of the word-embedding table, without
+                position or context.
+            combine: how several layers are combined, token by token.
+            normalize: whether vectors are scaled to length 1; by default they are not.
+            max_seq_length: maximum number of tokens of a text; by default the positions of the model.
+            long_texts: truncate a longer text, or read it in windows that overlap by half and take the mean of their
+                vectors.
+            prompt: name of a prompt of the checkpoint that is prepended to each text.
 
         Raises:
-            InputError: there is no such model, layer or prompt.
+            InputError: there is no such model, layer or prompt, or a setting is of another kind.
         """
-        config = EmbeddingConfig() if config is None else config
-        check_type(config, EmbeddingConfig, "config", remedy="Give a cloze.EmbeddingConfig")
-        checkpoint = Checkpoint.open(directory, precision=config.precision)
+        check_choice(pooling, (*POOLINGS, "idf_mean", None), "pooling")
+        check_choice(combine, get_args(Combine), "combine")
+        check_choice(long_texts, get_args(LongTexts), "long_texts")
+        check_choice(normalize, (True, False, None), "normalize")
+        checkpoint = Checkpoint.open(model, precision=precision)
         path = checkpoint.directory
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         # this head does not use the pooler, which many checkpoints lack
-        model: Encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
-        tokenizer = checkpoint.tokenizer
-        if tokenizer.vocab_size > model.config.vocab_size:
-            what = f"{tokenizer.vocab_size:,} tokens, the model has {model.config.vocab_size:,} embeddings"
+        encoder: Encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
+        tokenizer, config = checkpoint.tokenizer, encoder.config
+        if tokenizer.vocab_size > config.vocab_size:
+            what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
             raise InputError(what, where=path, remedy="The files belong to different models")
-        pooling = config.pooling or stored.pooling
-        check_pooling(pooling, model)
+        check_pooling(pooling or stored.pooling, encoder)
+        positions = config.max_position_embeddings
+        if (
+            max_seq_length is not None
+            and not 3 <= check_integer(max_seq_length, "max_seq_length") <= positions
+        ):
+            what = f"{max_seq_length} is not in 3..{positions}, the positions of the model"
+            raise InputError(what, where="max_seq_length")
+        resolved = _resolve_layers(layers, config.num_hidden_layers)
         return cls(
-            model=model,
-            tokenizer=tokenizer,
-            pooling=pooling,
-            layers=resolve_layers(config.layers, model.config.num_hidden_layers),
-            combine=config.combine,
-            normalize=stored.normalize if config.normalize is None else config.normalize,
-            max_seq_length=resolve_length(config, stored, model.config.max_position_embeddings),
-            prompt=stored.prompt(config.prompt, where=path),
-            long_texts=config.long_texts,
-            truncate_dim=stored.truncate_dim if config.layers == (-1,) else None,
+            encoder,
+            tokenizer,
+            pooling=pooling or stored.pooling,
+            layers=resolved,
+            combine=combine,
+            normalize=stored.normalize if normalize is None else normalize,
+            max_seq_length=min(max_seq_length or stored.max_seq_length or positions, positions),
+            prompt=stored.prompt(prompt if prompt is None else check_text(prompt, "prompt"), where=path),
+            long_texts=long_texts,
+            truncate_dim=stored.truncate_dim if resolved == (config.num_hidden_layers,) else None,
             stored=stored,
             directory=path,
         )
@@ -374,3 +394,24 @@ class Embedder(LoadedModel):
 
     def _normalize(self, vectors: Tensor) -> Tensor:
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
+
+
+def _resolve_layers(layers: Sequence[int], num_layers: int) -> tuple[int, ...]:
+    """Return non-negative numbers of layers.
+
+    Raises:
+        InputError: a layer does not exist or is repeated, or `layers` is empty.
+    """
+    numbers = [
+        check_integer(layer, f"layers[{number}]", minimum=None)
+        for number, layer in enumerate(iterate(layers, "layers", "number"))
+    ]
+    for layer in numbers:
+        if not -num_layers <= layer <= num_layers:
+            what = f"no layer {layer}: there are 1 to {num_layers}, and -1 to -{num_layers} from the last"
+            raise InputError(what, where="layers", remedy="0 is the table of word embeddings")
+    resolved = tuple(layer if layer >= 0 else num_layers + 1 + layer for layer in numbers)
+    if not resolved or len(set(resolved)) < len(resolved):
+        what = "a layer is repeated" if resolved else "no layer is given"
+        raise InputError(what, where="layers")
+    return resolved

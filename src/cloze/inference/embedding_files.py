@@ -27,7 +27,6 @@ from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
 from cloze.file_io import read_file, sha256_of_file
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.word_vectors import Vectors
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
@@ -106,7 +105,7 @@ def embed_file(
     model: Path | str,
     source: PathOrUrl,
     output: PathOrUrl,
-    config: EmbeddingConfig,
+    vectors: Mapping[str, Any],
     file: EmbeddingFileConfig,
     *,
     overwrite: bool = False,
@@ -118,7 +117,7 @@ def embed_file(
         model: a checkpoint, a run or a name.
         source: path or URL of a text file with a text per line, empty lines included, or of a table; - is stdin.
         output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
-        config: which vectors to write.
+        vectors: keywords of `Embedder.load`: which vectors to write.
         file: how to read, process and write.
         overwrite: replace an existing output.
         progress: of the texts.
@@ -130,13 +129,13 @@ def embed_file(
     check_output_file(output, overwrite=overwrite, source=source)
     write = _find_writer(output, file.of)
     placement = place_workers(file.workers, file.device)
-    embedder = Embedder.load(model, config, device=placement.local_device)
-    if config.pooling == "idf_mean":
+    embedder = Embedder.load(model, device=placement.local_device, **vectors)
+    if embedder.pooling == "idf_mean":
         if file.idf_source is None and str(source) == STDIN:
             what = "stdin can be read only once, and idf_mean counts tokens first"
             raise InputError(what, where="pooling", remedy="Name a text to count in with --idf-from")
         embedder = embedder.with_idf(read_texts(file.idf_source or source, file.text_column))
-    load = partial(Embedder.load, model, config, device=placement.device)
+    load = partial(Embedder.load, model, device=placement.device, **vectors)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, embedder.idf, file.of)
     parts = _split(read_texts(source, file.text_column), file.texts_per_part, _MAX_CHARACTERS[file.of])
@@ -165,8 +164,8 @@ def embed_file(
         with write_file_to(checksum_path(output)) as temporary:
             temporary.write_bytes(f"{checksum}  ".encode() + os.fsencode(Path(str(output)).name) + b"\n")
     unknown.warn("texts", where=source)
-    texts, vectors, truncated, empty = counts.tolist()
-    return EmbeddingFileSummary(texts, vectors, embedder.width, truncated, empty, unknown.unknown)
+    num_texts, num_vectors, truncated, empty = counts.tolist()
+    return EmbeddingFileSummary(num_texts, num_vectors, embedder.width, truncated, empty, unknown.unknown)
 
 
 def checksum_path(vectors: PathOrUrl) -> str:

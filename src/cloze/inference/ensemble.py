@@ -63,7 +63,7 @@ def load_ensemble(
     """
     check_distinct(directories)
     first, *others = [
-        Predictor.load(directory, task, device=device, precision=precision) for directory in directories
+        Predictor.load(directory, device=device, precision=precision, task=task) for directory in directories
     ]
     if not others:
         return first

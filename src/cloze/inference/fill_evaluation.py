@@ -1,6 +1,7 @@
 """Score masked-word prediction on a table of sentences, each with one [MASK] and its answer."""
 
 from collections import Counter
+from itertools import islice
 
 from cloze.data.table_files import count_rows
 from cloze.data.tables import read_rows
@@ -11,6 +12,7 @@ from cloze.remote_files import PathOrUrl
 from cloze.tokenization.unknown import NONE_UNKNOWN, count_unknown
 
 _TOP = 5
+_ROWS_AT_ONCE = 256
 
 
 def evaluate_fill(
@@ -29,25 +31,28 @@ def evaluate_fill(
     ranks: list[int | None] = []
     answers: Counter[tuple[int, ...]] = Counter()
     unknown = NONE_UNKNOWN
+    rows = read_rows(path, ["text", "answer"])
     with progress.bar("filling in", total=count_rows(path), unit="texts") as bar:
-        for row in read_rows(path, ["text", "answer"]):
-            text = row.required("text")
-            if text.count(mask) != 1:
-                what = f"{text.count(mask)} times {mask} in {text!r}"
-                raise InputError(what, where=row.where, remedy=f"Write {mask} once, in place of the answer")
-            answer = tokenizer.word_ids([row.required("answer")])[0].tolist()
-            answers[tuple(answer)] += 1
-            unknown += count_unknown(tokenizer, [text])
-            try:
-                probabilities_V = fill_mask.probabilities(text)[0]
-            except InputError as error:
-                raise InputError(error.what, where=row.where, remedy=error.remedy) from error
-            if len(answer) == 1 and answer[0] != tokenizer.unk_id:
-                # among equal probabilities the answer ranks last: a uniform model knows nothing
-                ranks.append(int((probabilities_V >= probabilities_V[answer[0]]).sum()) - 1)
-            else:
-                ranks.append(None)
-            bar.advance(1)
+        while part := list(islice(rows, _ROWS_AT_ONCE)):
+            for row in part:
+                if (count := row.required("text").count(mask)) != 1:
+                    what = f"{count} times {mask} in {row.required('text')!r}"
+                    raise InputError(
+                        what, where=row.where, remedy=f"Write {mask} once, in place of the answer"
+                    )
+            ids = [tokenizer.word_ids([row.required("answer")])[0].tolist() for row in part]
+            answers.update(map(tuple, ids))
+            texts = [row.required("text") for row in part]
+            unknown += count_unknown(tokenizer, texts)
+            masked = [fill_mask.mask(text, where=row.where)[0] for text, row in zip(texts, part, strict=True)]
+            of_row: dict[int, int | None] = {}
+            for indices, logits_PV in fill_mask.logits(masked):
+                for index, logits_V in zip(indices.tolist(), logits_PV, strict=True):
+                    is_token = len(ids[index]) == 1 and ids[index][0] != tokenizer.unk_id
+                    # among equal logits the answer ranks last: a uniform model knows nothing
+                    of_row[index] = int((logits_V >= logits_V[ids[index][0]]).sum()) - 1 if is_token else None
+            ranks += [of_row[index] for index in range(len(part))]
+            bar.advance(len(part))
     unknown.warn("texts")
     count = len(ranks)
     scores = {

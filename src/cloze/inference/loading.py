@@ -1,16 +1,16 @@
 """Load a model and its tokenizer from a checkpoint, and make a batch of texts that must fit the model."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import copyfile
-from typing import Any, TypeVar, get_args, overload
+from typing import Self, TypeVar, get_args
 
 from torch import Tensor, nn
 
 from cloze import artifacts
-from cloze.arguments import check_path
+from cloze.arguments import check_choice, check_path
 from cloze.choices import InferencePrecision
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
@@ -42,23 +42,21 @@ class Checkpoint:
 
     @classmethod
     def open(
-        cls, directory: "Path | str | Checkpoint", *, precision: InferencePrecision | None = None
+        cls, model: "Path | str | Checkpoint", *, precision: InferencePrecision | None = None
     ) -> "Checkpoint":
-        """Return the checkpoint in a directory, or the best one of a run.
+        """Return the checkpoint of a model, or the best one of a run.
 
         Args:
-            directory: the directory, or the checkpoint itself.
+            model: a directory, the name of a model, or the checkpoint itself.
             precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
 
         Raises:
             InputError: no model or bundled model has that name, a run has no checkpoint, or there is no such precision.
         """
-        if precision is not None and precision not in get_args(InferencePrecision):
-            remedy = f"Choose from {', '.join(get_args(InferencePrecision))}"
-            raise InputError(f"is {precision!r}", where="precision", remedy=remedy)
-        if isinstance(directory, Checkpoint):
-            return directory if precision is None else replace(directory, precision=precision)
-        path = resolve_checkpoint(check_path(directory, "directory"))
+        check_choice(precision, (*get_args(InferencePrecision), None), "precision")
+        if isinstance(model, Checkpoint):
+            return model if precision is None else replace(model, precision=precision)
+        path = resolve_checkpoint(check_path(model, "model"))
         return cls(path, precision or stored_precision(path))
 
     @cached_property
@@ -83,21 +81,70 @@ class Checkpoint:
         return Tokenizer.load(self.directory)
 
     def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
-        """Return a model in evaluation mode; models on the CPU share their weights."""
-        model = load_model(self.directory, head, verify=False, weights=self.weights)
+        """Return a model in evaluation mode; models on the CPU share their weights.
+
+        Args:
+            head: builds the head on an encoder, such as `BertForPreTraining`.
+            device: cpu, cuda, mps or auto.
+
+        Raises:
+            InputError: it is damaged, or was fine-tuned for another task.
+        """
+        try:
+            model = load_model(self.directory, head, verify=False, weights=self.weights)
+        except MissingWeightsError as error:
+            finetuned = load_task(self.directory)
+            if finetuned is None:
+                raise
+            what = f"a model for the task {finetuned[0].name!r}: {error.what}"
+            raise InputError(what, where=self.directory, remedy="Give a pre-trained model") from error
         model = model.to(resolve_device(device))
         prepare_for_inference(model, self.precision)
         return model
 
 
+@dataclass(frozen=True, repr=False)
 class LoadedModel:
-    """Mixin of the classes that answer with a model: a short repr, and a method that writes it."""
+    """Base of the classes that answer with a model."""
 
-    __slots__ = ()
     model: nn.Module
     tokenizer: Tokenizer
-    directory: Path | None
+    _: KW_ONLY
+    directory: Path | None = None
     """The checkpoint that the model was loaded from; None for one that was built in memory."""
+
+    @classmethod
+    def load(
+        cls,
+        model: Path | str | Checkpoint,
+        *,
+        device: str = "auto",
+        precision: InferencePrecision | None = None,
+    ) -> Self:
+        """Load a model and its tokenizer.
+
+        Args:
+            model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
+            device: cpu, cuda, mps or auto.
+            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
+                the directory of an int8 model.
+
+        Raises:
+            InputError: there is no such model, it is damaged, or its head is another one.
+        """
+        checkpoint = Checkpoint.open(model, precision=precision)
+        loaded = checkpoint.load_model(cls._find_head(checkpoint), device=device)
+        return cls(loaded, checkpoint.tokenizer, directory=checkpoint.directory)
+
+    @classmethod
+    def _find_head(cls, checkpoint: Checkpoint) -> Callable[[Encoder], nn.Module]:
+        """Return the head of the class, if a checkpoint can have it."""
+        raise NotImplementedError
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder below the head, a module for tensors."""
+        return get_encoder(self.model)
 
     def __repr__(self) -> str:
         """Return class, name, main facts and the number of parameters."""
@@ -146,50 +193,14 @@ def _model_name(checkpoint: Path) -> str:
     return path.name
 
 
-@overload
-def load(
-    directory: Path | str,
-    head: None = None,
-    *,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
-) -> tuple[Encoder, Tokenizer]: ...
-@overload
-def load(
-    directory: Path | str | Checkpoint,
-    head: Callable[[Encoder], Model],
-    *,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
-) -> tuple[Model, Tokenizer]: ...
-def load(
-    directory: Path | str | Checkpoint,
-    head: Callable[[Encoder], Any] | None = None,
-    *,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
-) -> tuple[Any, Tokenizer]:
-    """Load a model and its tokenizer from a checkpoint, or from the best checkpoint of a run.
+def load_encoder(
+    model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
+) -> Encoder:
+    """Return the encoder of a model, a `torch.nn.Module`; `cloze.Tokenizer.load` reads its tokenizer.
 
-    Args:
-        directory: a checkpoint of cloze or Hugging Face, or a run.
-        head: builds the head on an encoder, such as `BertForPreTraining`; None loads the encoder alone.
-        device: cpu, cuda, mps or auto.
-        precision: number format of matrix products: float32, bfloat16, int8 or auto; models in bfloat16 and int8 are
-            for inference alone. None is float32, or int8 for the directory of an int8 model.
-
-    Raises:
-        InputError: there is no such model, it is damaged, or it was fine-tuned for another task.
+    Args, raises: as for the classes that answer.
     """
-    checkpoint = Checkpoint.open(directory, precision=precision)
-    try:
-        return checkpoint.load_model(head or (lambda encoder: encoder), device=device), checkpoint.tokenizer
-    except MissingWeightsError as error:
-        finetuned = load_task(checkpoint.directory)
-        if finetuned is None:
-            raise
-        what = f"a model for the task {finetuned[0].name!r}: {error.what}"
-        raise InputError(what, where=checkpoint.directory, remedy="Give a pre-trained model") from error
+    return Checkpoint.open(model, precision=precision).load_model(lambda encoder: encoder, device=device)
 
 
 def encode_untruncated(
@@ -201,11 +212,20 @@ def encode_untruncated(
         InputError: the text is no str, or has more tokens than the model takes.
     """
     encoding = tokenizer.encode(text, pair)
-    limit = get_encoder(model).config.max_position_embeddings
-    if len(encoding) > limit:
-        what = f"{len(encoding):,} tokens, the model takes {limit}"
-        raise InputError(what, where="text", remedy="Give a shorter text")
+    check_length(encoding.input_ids, get_encoder(model).config.max_position_embeddings)
     return encoding, batch_of(model, encoding)
+
+
+def check_length(
+    input_ids: Sequence[int], limit: int, *, where: str = "text", remedy: str = "Give a shorter text"
+) -> None:
+    """Refuse a text with more tokens than the model takes.
+
+    Raises:
+        InputError: it has more than `limit`.
+    """
+    if len(input_ids) > limit:
+        raise InputError(f"{len(input_ids):,} tokens, the model takes {limit}", where=where, remedy=remedy)
 
 
 def batch_of(model: nn.Module, *encodings: Encoding) -> PackedBatch:

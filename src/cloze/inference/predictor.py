@@ -3,12 +3,10 @@
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
-
-from torch import nn
 
 from cloze.arguments import check_text, describe, iterate
 from cloze.choices import InferencePrecision
@@ -25,13 +23,11 @@ from cloze.progress import SILENT, Progress
 from cloze.tasks.batches import inference_batch_tokens
 from cloze.tasks.config import load_task, save_finetuned
 from cloze.tasks.features import Losses, count_losses, featurize
-from cloze.tasks.memory import as_file
 from cloze.tasks.predict import compute_outputs, predict, top_k_limiter
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Tokenizer
 
 _TASK_OF_HEAD = {
     "ForSequenceClassification": "classification",
@@ -40,6 +36,8 @@ _TASK_OF_HEAD = {
     "ForMultipleChoice": "multiple-choice",
 }
 """The task of a model that another program fine-tuned, by the end of its architecture's name."""
+_MAY_RANK = {"classification", "regression", "multi-label"}
+"""The tasks of heads that a ranker of another program may have: its files do not say that it ranks."""
 _SETFIT_HEAD = "model_head.pkl"
 EXAMPLES_PER_PART = 256
 """Examples that are predicted at once, each with all its windows."""
@@ -58,11 +56,9 @@ class Evaluation:
 class Predictor(LoadedModel):
     """A fine-tuned model, its tokenizer, and the task that defines inputs and outputs."""
 
-    model: nn.Module
-    tokenizer: Tokenizer
+    _: KW_ONLY
     task: AnyTask
     max_seq_length: int
-    directory: Path | None = None
     reads_pairs: bool | None = None
     """Whether the model was fine-tuned on pairs of texts or on single ones; None if nothing says which."""
     family: ClassVar[type] = Task
@@ -73,41 +69,45 @@ class Predictor(LoadedModel):
     @classmethod
     def load(
         cls,
-        directory: Path | str | Checkpoint,
-        task: str | None = None,
+        model: Path | str | Checkpoint,
         *,
         device: str = "auto",
         precision: InferencePrecision | None = None,
+        task: str | None = None,
     ) -> Self:
-        """Load a fine-tuned checkpoint of cloze or transformers, or the best one of a run.
+        """Load a fine-tuned model of cloze or transformers, and its tokenizer.
 
         Args:
-            directory: the checkpoint or run.
+            model: a checkpoint, a run (its best checkpoint), or hf://org/name.
+            device: cpu, cuda, mps or auto.
+            precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
+                the directory of an int8 model.
             task: the name of its task; by default the one it was fine-tuned for. For a model of another program that is
                 the one of its architecture, or else of the class.
-            device: cpu, cuda, mps or auto.
-            precision: number format of matrix products; None is float32, or int8 for the directory of an int8 model.
 
         Raises:
             InputError: the model is damaged, not fine-tuned, or fine-tuned for another task.
         """
-        checkpoint = Checkpoint.open(directory, precision=precision)
+        checkpoint = Checkpoint.open(model, precision=precision)
         name = None if task is None else check_text(task, "task")
         loaded_task, max_seq_length, reads_pairs = _load_task(checkpoint.directory, name, cls.default_task)
         if not isinstance(loaded_task, cls.family):
             what = f"a model for the task {loaded_task.name!r}, which {cls.__name__} cannot use"
-            remedy = f"Load it with Predictor, or give a model for the task {cls.default_task}"
+            remedy = f"Load it with cloze.load, or give a model for the task {cls.default_task}"
             raise InputError(what, where=checkpoint.directory, remedy=remedy)
-        model = checkpoint.load_model(loaded_task.head, device=device)
+        loaded = checkpoint.load_model(loaded_task.head, device=device)
         positions = load_config(checkpoint.directory).max_position_embeddings
-        max_seq_length = positions if max_seq_length is None else min(max_seq_length, positions)
         return cls(
-            model, checkpoint.tokenizer, loaded_task, max_seq_length, checkpoint.directory, reads_pairs
+            loaded,
+            checkpoint.tokenizer,
+            task=loaded_task,
+            max_seq_length=positions if max_seq_length is None else min(max_seq_length, positions),
+            directory=checkpoint.directory,
+            reads_pairs=reads_pairs,
         )
 
     def _facts(self) -> list[str]:
-        task = [self.task.name] if type(self) is Predictor else []
-        return [*task, *([f"{len(self.labels)} classes"] if self.labels else [])]
+        return [f"{len(self.labels)} classes"] if self.labels else []
 
     def _write(self, directory: Path) -> None:
         if find_encoder(self.model) is None:
@@ -123,34 +123,16 @@ class Predictor(LoadedModel):
         """The classes or tags of the model, in the order of its logits."""
         return tuple(self.task.class_names)
 
-    def __call__(self, inputs: Any, *, top_k: int | None = None) -> Any:
-        """Return the prediction for one text or a tuple of the task's texts, or that of each in a list or table.
-
-        Args:
-            inputs: examples without labels: texts; tuples such as (query, passage); dicts by column; or a table of
-                pandas, datasets or Arrow.
-            top_k: number of classes or candidates to return, the best first; by default all.
-
-        Raises:
-            InputError: an input is wrong for the task, or `top_k` is not positive.
-        """
-        limit = top_k_limiter(self.task, top_k)
-        is_one = isinstance(inputs, (str, tuple))
-        if not is_one and is_empty(inputs):
-            return []
-        task, file = as_file(self.task, [inputs] if is_one else inputs, "inputs", labeled=False)
-        predictions = list(map(limit, self._predict_all(list(task.examples(file, labeled=False)), "inputs")))
-        return predictions[0] if is_one else predictions
-
-    def _predict_all(self, examples: Sequence[Any], name: str) -> list[Any]:
+    def _predict_all(self, examples: Sequence[Any], name: str, *, top_k: int | None = None) -> list[Any]:
         """Return a prediction for each example; warn if any were truncated or have unknown words."""
+        limit = top_k_limiter(self.task, top_k)
         predictions, losses = self.predict(examples)
         if losses.truncated:
             truncated = f"{losses.truncated:,} of {len(examples):,} {name}"
             what = self.task.describe_truncation(truncated, self.max_seq_length)
             warnings.warn(f"{what}: truncated", stacklevel=3)
         losses.unknown.warn(name, stacklevel=3)
-        return predictions
+        return list(map(limit, predictions))
 
     def predict(self, examples: Sequence[Any]) -> tuple[list[Any], Losses]:
         """Return a prediction for each example, and what was lost of the examples."""
@@ -250,11 +232,6 @@ class Predictor(LoadedModel):
         return Evaluation(scores, answers)
 
 
-def is_empty(inputs: Any) -> bool:
-    """Return whether inputs are a list, a dict or a table without rows."""
-    return hasattr(inputs, "__len__") and not len(inputs)
-
-
 def read_ahead(examples: Iterable[Any], limit: int = 20_000) -> tuple[Iterator[Any], int | None]:
     """Read up to `limit` examples, so that an invalid one is reported before the first prediction.
 
@@ -290,7 +267,10 @@ def _load_task(checkpoint: Path, name: str | None, default: str) -> tuple[AnyTas
     """Return the task of a checkpoint, or the one called `name`; its length and whether it reads pairs, if known."""
     stored = load_task(checkpoint)
     if stored is None:
-        task_class = find_task(name or find_task_name(checkpoint) or default)
+        of_head = find_task_name(checkpoint)
+        if default == "ranking" and of_head in _MAY_RANK:
+            of_head = default
+        task_class = find_task(name or of_head or default)
         return *_load_external_task(task_class, checkpoint), None
     task, settings = stored
     if name in (None, task.name):

@@ -1,32 +1,34 @@
 """Predict from texts with fine-tuned models: a class for each family of tasks."""
 
 from collections.abc import Sequence
-from dataclasses import fields
-from pathlib import Path
-from typing import Any, overload
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
 
-from cloze.arguments import check_text, check_texts, iterate
-from cloze.choices import InferencePrecision
-from cloze.inference.loading import Checkpoint
-from cloze.inference.predictor import Predictor, is_empty
+from cloze.arguments import check_integer, check_pairs, check_text, check_texts, iterate
+from cloze.errors import InputError
+from cloze.inference.predictor import Predictor
+from cloze.results import Result
+from cloze.tasks.multi_label import LabelSetPrediction, MultiLabel
+from cloze.tasks.multiple_choice import ChoicePrediction, ChoiceQuestion, MultipleChoice
 from cloze.tasks.paragraphs import Paragraph
-from cloze.tasks.predict import top_k_limiter
+from cloze.tasks.passage_ranking import PassageRanking
 from cloze.tasks.sequence_classification import ClassPrediction, SequenceClassification
 from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
 from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.tagging import Tagging
+from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
 
+PredictionT = TypeVar("PredictionT")
 
-class TextClassifier(Predictor):
-    """Predicts the label of a text, and the probability of each label."""
 
-    family = SequenceClassification
+class _TextPredictor(Predictor, Generic[PredictionT]):
+    """A model of single texts or of pairs."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
-        self, texts: str, pairs: str | None = None, *, top_k: int | None = None
-    ) -> ClassPrediction: ...
+        self, texts: str | tuple[str, str], pairs: str | None = None, *, top_k: int | None = None
+    ) -> PredictionT: ...
     @overload
     def __call__(
         self,
@@ -34,23 +36,9 @@ class TextClassifier(Predictor):
         pairs: Sequence[str] | None = None,
         *,
         top_k: int | None = None,
-    ) -> list[ClassPrediction]: ...
-    def __call__(
-        self, texts: Any, pairs: Any = None, *, top_k: int | None = None
-    ) -> ClassPrediction | list[ClassPrediction]:
+    ) -> list[PredictionT]: ...
+    def __call__(self, texts: Any, pairs: Any = None, *, top_k: int | None = None) -> Any:
         """Return the prediction for one text, or that of each in a list; warn if any were truncated.
-
-        >>> import cloze, tempfile
-        >>> notes = [("a fine film", "good"), ("a dull film", "bad")] * 8
-        >>> run = cloze.finetune(
-        ...     "classification", train=notes, dev=notes, model="cloze-mini", learning_rate=3e-4, epochs=5,
-        ...     batch_size=4, output=f"{tempfile.mkdtemp()}/run"
-        ... )
-        >>> classifier = cloze.TextClassifier.load(run.path)
-        >>> classifier("a fine film").label
-        'good'
-        >>> [answer.label for answer in classifier(["a fine film", "a dull film"])]
-        ['good', 'bad']
 
         Args:
             texts: one text, or a list of any number; of a model that was fine-tuned on pairs, tuples of two texts.
@@ -61,22 +49,143 @@ class TextClassifier(Predictor):
             InputError: a text is of another kind, or single where the model reads pairs; `pairs` has another length;
                 `top_k` is not positive.
         """
-        if isinstance(texts, str) or _is_pair(texts):
-            is_pair = not isinstance(texts, str)
-            first, second = texts if is_pair else (texts, pairs)
-            seconds: list[Any] | None = (
-                None if second is None else [check_text(second, "texts[1]" if is_pair else "pairs")]
-            )
-            return self([check_text(first)], seconds, top_k=top_k)[0]
-        limit = top_k_limiter(self.task, top_k)
-        items = list(iterate(texts, "texts", "text"))
-        if pairs is None and items and all(map(_is_pair, items)):
-            items, pairs = map(list, zip(*items, strict=True))
-        texts = check_texts(items)
-        of_texts: list[Any] = (
-            [None] * len(texts) if pairs is None else check_texts(pairs, "pairs", paired_with=texts)
-        )
-        return list(map(limit, self._predict_all(list(map(LabeledText, texts, of_texts)), "texts")))
+        predictions, is_one = self._predict_texts(texts, pairs, top_k=top_k)
+        return predictions[0] if is_one else predictions
+
+    def _predict_texts(self, texts: Any, pairs: Any, *, top_k: int | None = None) -> tuple[list[Any], bool]:
+        """Return the predictions, and whether `texts` is one input."""
+        inputs, is_one = check_pairs(texts, pairs)
+        examples = [LabeledText(text, pair) for text, pair in inputs]
+        return self._predict_all(examples, "texts", top_k=top_k), is_one
+
+
+class TextClassifier(_TextPredictor[ClassPrediction]):
+    """Predicts the label of a text, and the probability of each label.
+
+    >>> import cloze, tempfile
+    >>> notes = [("a fine film", "good"), ("a dull film", "bad")] * 8
+    >>> run = cloze.finetune(
+    ...     "classification", train=notes, dev=notes, model="cloze-mini", learning_rate=3e-4, epochs=5,
+    ...     batch_size=4, output=f"{tempfile.mkdtemp()}/run"
+    ... )
+    >>> classifier = cloze.TextClassifier.load(run.path)
+    >>> classifier("a fine film").label
+    'good'
+    >>> [answer.label for answer in classifier(["a fine film", "a dull film"])]
+    ['good', 'bad']
+    """
+
+    family = SequenceClassification
+
+
+class MultiLabelClassifier(_TextPredictor[LabelSetPrediction]):
+    """Predicts any number of labels for a text, and the probability of each label."""
+
+    family = MultiLabel
+    default_task = "multi-label"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScorePrediction(Result):
+    """A score of a text or a pair."""
+
+    score: float
+
+
+class TextRegressor(_TextPredictor[ScorePrediction]):
+    """Predicts a number for a text or a pair."""
+
+    family = TextRegression
+    default_task = "regression"
+
+    def _predict_texts(self, texts: Any, pairs: Any, *, top_k: int | None = None) -> tuple[list[Any], bool]:
+        scores, is_one = super()._predict_texts(texts, pairs, top_k=top_k)
+        return list(map(ScorePrediction, scores)), is_one
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RankedPassage(Result):
+    """A passage, and the probability that it is relevant to the query."""
+
+    index: int
+    """Its place in the list that was ranked, from 0."""
+    text: str
+    score: float
+
+
+class TextRanker(Predictor):
+    """Orders passages by their relevance to a query."""
+
+    family = PassageRanking
+    default_task = "ranking"
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, queries: str, passages: Sequence[str], *, top_k: int | None = None
+    ) -> list[RankedPassage]: ...
+    @overload
+    def __call__(
+        self, queries: Sequence[str], passages: Sequence[Sequence[str]], *, top_k: int | None = None
+    ) -> list[list[RankedPassage]]: ...
+    def __call__(self, queries: Any, passages: Any, *, top_k: int | None = None) -> Any:
+        """Return the passages of one query, the most relevant first, or those of each query in a list.
+
+        Args:
+            queries: one query, or any number.
+            passages: the passages to rank for it, or a list of them for each query.
+            top_k: number of passages to return; by default all.
+
+        Raises:
+            InputError: a query or passage is of another kind, the lengths differ, or `top_k` is not positive.
+        """
+        texts, of_query, is_one = _check_lists(queries, passages, ("queries", "passages"))
+        count = None if top_k is None else check_integer(top_k, "top_k")
+        examples = [
+            LabeledText(text, passage) for text, its in zip(texts, of_query, strict=True) for passage in its
+        ]
+        scores = iter(self._predict_all(examples, "passages"))
+        ranked = []
+        for its in of_query:
+            candidates = [RankedPassage(index, text, next(scores)) for index, text in enumerate(its)]
+            ranked.append(sorted(candidates, key=lambda passage: -passage.score)[:count])
+        return ranked[0] if is_one else ranked
+
+
+class ChoiceAnswerer(Predictor):
+    """Chooses the most probable continuation of a prompt."""
+
+    family = MultipleChoice
+    default_task = "multiple-choice"
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
+        self, prompts: str, choices: Sequence[str]
+    ) -> ChoicePrediction: ...
+    @overload
+    def __call__(
+        self, prompts: Sequence[str], choices: Sequence[Sequence[str]]
+    ) -> list[ChoicePrediction]: ...
+    def __call__(self, prompts: Any, choices: Any) -> Any:
+        """Return the choice for one prompt, or that for each in a list.
+
+        Args:
+            prompts: one prompt, or any number.
+            choices: two or more continuations of it, or a list of them for each prompt.
+
+        Raises:
+            InputError: a prompt or choice is of another kind, there are fewer than two choices, or the lengths differ.
+        """
+        texts, of_prompt, is_one = _check_lists(prompts, choices, ("prompts", "choices"))
+        for number, its in enumerate(of_prompt):
+            if len(its) < 2:
+                place = "choices" if is_one else f"choices[{number}]"
+                raise InputError(f"{place} has {len(its)} texts", remedy="Give two or more")
+        examples = [
+            ChoiceQuestion(text, tuple(its), None, "prompts")
+            for text, its in zip(texts, of_prompt, strict=True)
+        ]
+        predictions = self._predict_all(examples, "prompts")
+        return predictions[0] if is_one else predictions
 
 
 class EntityTagger(Predictor):
@@ -85,7 +194,7 @@ class EntityTagger(Predictor):
     family = Tagging
     default_task = "tagging"
 
-    @overload  # type: ignore[override]  # no top_k: entities have no candidates
+    @overload
     def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
         self, texts: str
     ) -> list[PredictedEntity]: ...
@@ -124,9 +233,7 @@ class QuestionAnswerer(Predictor):
     def __call__(
         self, questions: Sequence[tuple[str, str]], *, top_k: int | None = None
     ) -> list[SpanPrediction]: ...
-    def __call__(
-        self, questions: Any, contexts: Any = None, *, top_k: int | None = None
-    ) -> SpanPrediction | list[SpanPrediction]:
+    def __call__(self, questions: Any, contexts: Any = None, *, top_k: int | None = None) -> Any:
         """Return the prediction for one question, or that for each in a list.
 
         Args:
@@ -137,48 +244,25 @@ class QuestionAnswerer(Predictor):
         Raises:
             InputError: a question or text is of another kind, or the lengths differ.
         """
-        if isinstance(questions, str) or (contexts is None and _is_pair(questions)):
-            question, context = (questions, contexts) if isinstance(questions, str) else questions
-            return self([check_text(question, "questions")], [check_text(context, "contexts")], top_k=top_k)[
-                0
-            ]
-        if contexts is None:
-            if is_empty(questions):
-                return []
-            items = list(iterate(questions, "questions", "question"))
-            if items and all(map(_is_pair, items)):
-                questions, contexts = map(list, zip(*items, strict=True))
-            else:
-                questions = items
-        questions = check_texts(questions, "questions")
-        contexts = check_texts(contexts, "contexts", paired_with=questions)
-        paragraphs = {context: Paragraph(context) for context in contexts}
+        inputs, is_one = check_pairs(questions, contexts, ("questions", "contexts"), required=True)
+        paragraphs = {context: Paragraph(context) for _, context in inputs}
         examples = [
             SpanQuestion(str(number), question, paragraphs[context])
-            for number, (question, context) in enumerate(zip(questions, contexts, strict=True))
+            for number, (question, context) in enumerate(inputs)
         ]
-        predictions = self._predict_all(examples, "inputs")
-        return list(map(top_k_limiter(self.task, top_k), predictions))
+        predictions = self._predict_all(examples, "inputs", top_k=top_k)
+        return predictions[0] if is_one else predictions
 
 
-def _is_pair(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == 2
-
-
-def load_predictor(
-    directory: Path | str | Checkpoint,
-    *,
-    device: str = "auto",
-    precision: InferencePrecision | None = None,
-) -> Predictor:
-    """Load a fine-tuned model as the class of its task's family, which takes texts; else as `Predictor`.
-
-    Raises:
-        InputError: as for `Predictor.load`.
-    """
-    predictor = Predictor.load(directory, device=device, precision=precision)
-    for kind in (TextClassifier, EntityTagger, QuestionAnswerer):
-        if isinstance(predictor.task, kind.family):
-            values = {field.name: getattr(predictor, field.name) for field in fields(predictor)}
-            return kind(**values)
-    return predictor
+def _check_lists(texts: Any, lists: Any, names: tuple[str, str]) -> tuple[list[str], list[list[str]], bool]:
+    """Return texts, the list of texts that belongs to each, and whether there is one text instead of a list."""
+    if isinstance(texts, str):
+        return [check_text(texts, names[0])], [check_texts(lists, names[1])], True
+    checked = check_texts(texts, names[0])
+    of_text = [
+        check_texts(item, f"{names[1]}[{number}]")
+        for number, item in enumerate(iterate(lists, names[1], "list"))
+    ]
+    if len(of_text) != len(checked):
+        raise InputError(f"{len(of_text)} lists, expected {len(checked)}", where=names[1])
+    return checked, of_text, False

@@ -14,7 +14,6 @@ import torch
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_config import EmbeddingConfig
 from cloze.inference.explain import check_explainable
 from cloze.inference.fill_mask import Candidate, FillMask
 from cloze.inference.loading import Checkpoint
@@ -92,8 +91,9 @@ class ServedModel:
     ) -> "ServedModel":
         """Load a checkpoint, or the best checkpoint of a run."""
         checkpoint = Checkpoint.open(directory, precision=precision)
-        unnormalized = EmbeddingConfig(normalize=False)  # each request says whether to normalize
-        embedder = Embedder.load(checkpoint, unnormalized, device=device)
+        embedder = Embedder.load(
+            checkpoint, device=device, normalize=False
+        )  # each request says whether to normalize
         fill_mask = next_sentence = None
         is_bidirectional = embedder.model.config.attends_to == "all"  # else its head predicts the next token
         if is_bidirectional and checkpoint.has_weight("masked_lm.bias"):
@@ -217,10 +217,10 @@ class ServedModel:
     def fill(self, inputs: list[tuple[str, int, Literal["windows"] | None]]) -> list[list[list[Candidate]]]:
         """Return the `top_k` candidates for each [MASK] of each (text, top_k, long_texts)."""
         assert self.fill_mask is not None
-        return [
-            self.fill_mask.fill(text, top_k=top_k, long_texts=long_texts)
-            for text, top_k, long_texts in inputs
-        ]
+        masked = [self.fill_mask.mask(text, long_texts=long_texts) for text, _, long_texts in inputs]
+        counts = [top_k for _, top_k, _ in inputs]
+        answers = self.fill_mask.fill(masked, top_k=max(counts))
+        return [[mask[:top_k] for mask in masks] for masks, top_k in zip(answers, counts, strict=True)]
 
     @property
     def sentence_scorer(self) -> SentenceScorer:
@@ -231,7 +231,7 @@ class ServedModel:
     def next_sentence_probabilities(self, pairs: list[tuple[str, str]]) -> list[float]:
         """Return the probability that the second sentence of each pair follows the first."""
         assert self.next_sentence is not None
-        return [self.next_sentence.probability(*pair) for pair in pairs]
+        return self.next_sentence.probabilities(pairs)
 
     def check_example_lengths(self, examples: Sequence[LabeledText]) -> None:
         """Raise InputError if prediction would truncate an example; those read in windows never are."""
@@ -360,4 +360,4 @@ def _load_predictor(checkpoint: Checkpoint, *, device: str) -> Predictor | None:
     except InputError as error:  # no task reads such a head
         warnings.warn(f"{checkpoint.directory}: served without its head: {error.what}", stacklevel=2)
         return None
-    return Predictor.load(checkpoint, task, device=device)
+    return Predictor.load(checkpoint, device=device, task=task)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from cloze.errors import InputError
 from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
 from cloze.inference.fill_mask import Candidate
-from cloze.inference.sentence_scorer import TokenScore
+from cloze.inference.sentence_scorer import SentenceScore
 from cloze.serving.batcher import Batcher
 from cloze.serving.limits import MAX_CANDIDATES, MAX_INPUTS
 from cloze.serving.routes import Route, as_list, estimate_tokens, predict_examples, text_examples
@@ -42,20 +42,12 @@ async def fill(served: ServedModel, request: FillRequest, batcher: Batcher) -> l
     return await batcher.run_batched(served.fill, inputs, tokens=[estimate_tokens(text) for text in texts])
 
 
-class ScoredSentence(BaseModel):
-    """The pseudo-log-likelihood of a sentence, in nats, and that of each token."""
-
-    score: float
-    tokens: list[TokenScore]
-
-
-async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[dict[str, Any]]:
+async def likelihood(served: ServedModel, request: TextsRequest, batcher: Batcher) -> list[SentenceScore]:
     """Return how probable each sentence is: the sum of the log probabilities of its tokens, each masked in turn."""
     texts = as_list(request.inputs)
     tokens = [estimate_tokens(text) ** 2 for text in texts]  # a copy of the sentence for each token
     computation = WindowedSentenceScores(served.sentence_scorer)
-    scores = await batcher.run_windowed(computation, list(enumerate(texts)), tokens=tokens)
-    return [{"score": result.score, "tokens": result.tokens} for result in scores]
+    return await batcher.run_windowed(computation, list(enumerate(texts)), tokens=tokens)
 
 
 Pair = Annotated[list[NonBlankText], Field(min_length=2, max_length=2)]
@@ -135,7 +127,7 @@ async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) 
     threshold = getattr(served.task, "null_threshold", None)
     answers = []
     for prediction in predictions:
-        best = _candidate_to_json(prediction.answer)
+        best = _candidate_to_json(prediction)
         candidates = [_candidate_to_json(candidate) for candidate in prediction.candidates[: request.n_best]]
         answers.append(
             {
@@ -150,9 +142,7 @@ async def answer(served: ServedModel, request: AnswerRequest, batcher: Batcher) 
 
 
 def _candidate_to_json(candidate: Answer) -> dict[str, Any]:
-    place = candidate.excerpt
-    start, end = (None, None) if place is None else (place.start, place.end)
-    return {"text": candidate.text, "start": start, "end": end, "probability": candidate.probability}
+    return {name: getattr(candidate, name) for name in ("text", "start", "end", "probability")}
 
 
 class ChoiceInput(StrictModel):
@@ -226,7 +216,7 @@ async def _explain_one(
 
 ROUTES = (
     Route("/fill", "fill", fill, FillRequest, list[list[list[Candidate]]]),
-    Route("/likelihood", "fill", likelihood, TextsRequest, list[ScoredSentence]),
+    Route("/likelihood", "fill", likelihood, TextsRequest, list[SentenceScore]),
     Route("/next-sentence", "next-sentence", next_sentence, NextSentenceRequest, list[float]),
     Route("/tag", "tag", tag, TextsRequest, list[list[PredictedEntity]]),
     Route("/answer", "answer", answer, AnswerRequest, list[AnsweredQuestion]),

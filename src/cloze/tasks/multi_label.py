@@ -23,6 +23,7 @@ from cloze.errors import DataWarning, InputError
 from cloze.memory_file import source_of
 from cloze.metrics.breakdown import Breakdown, label_breakdown
 from cloze.metrics.classification import multilabel_scores
+from cloze.results import Result
 from cloze.tasks.distillation import sigmoid_divergence
 from cloze.tasks.features import Target, TextFeature
 from cloze.tasks.labels import PLACEHOLDERS, stands_for_none, warn_of_similar_classes
@@ -37,8 +38,8 @@ _SEPARATORS = frozenset(";|,")
 _FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSetPrediction:
+@dataclass(frozen=True, slots=True, repr=False)
+class LabelSetPrediction(Result):
     """The labels above the threshold, and the probabilities of all."""
 
     labels: tuple[str, ...]

@@ -22,6 +22,7 @@ from cloze.metrics.classification import accuracy, majority_accuracy
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMultipleChoice
 from cloze.remote_files import PathOrUrl
+from cloze.results import Result
 from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import TextFeature, encode_choices, pack
 from cloze.tasks.labels import stands_for_none
@@ -51,8 +52,8 @@ class ChoiceQuestion:
     """Row of the table, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChoicePrediction:
+@dataclass(frozen=True, slots=True, repr=False)
+class ChoicePrediction(Result):
     """The index of the most probable choice, and the probabilities of all."""
 
     choice: int

@@ -20,6 +20,7 @@ from cloze.memory_file import place_of, source_of
 from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.metrics.classification import METRICS, majority_accuracy
 from cloze.remote_files import PathOrUrl
+from cloze.results import Result
 from cloze.tasks.distillation import softmax_divergence
 from cloze.tasks.features import TextFeature
 from cloze.tasks.labels import find_class, merge_labels, warn_of_similar_classes
@@ -32,8 +33,8 @@ from cloze.training.metric_sums import MetricSums
 _MANY_CLASSES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ClassPrediction:
+@dataclass(frozen=True, slots=True, repr=False)
+class ClassPrediction(Result):
     """The most probable label, and the probabilities of all."""
 
     label: str

@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -74,15 +74,22 @@ class SpanFeature:
         return self.num_tokens - window_length - 1
 
 
-@dataclass(frozen=True, slots=True)
-class SpanPrediction:
+@dataclass(frozen=True, slots=True, repr=False)
+class SpanPrediction(Answer):
     """The answer, and the n best answers."""
 
-    answer: Answer
-    candidates: tuple[Answer, ...]
+    candidates: tuple[Answer, ...] = ()
     """The best first, "no answer" among them if it is possible."""
     null_odds: float | None = None
     """Score of "no answer" minus that of the best answer."""
+
+    @classmethod
+    def choose(
+        cls, answer: Answer, candidates: Sequence[Answer], *, null_odds: float | None = None
+    ) -> "SpanPrediction":
+        """Return the prediction of one of the candidates."""
+        values = {field.name: getattr(answer, field.name) for field in fields(Answer)}
+        return cls(**values, candidates=tuple(candidates), null_odds=null_odds)
 
     @property
     def best(self) -> Answer | None:
@@ -301,17 +308,16 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
             max_answer_length=self.max_answer_length,
             allows_no_answer=self.allows_no_answer,
         )
-        return SpanPrediction(candidates[0], tuple(candidates))
+        return SpanPrediction.choose(candidates[0], candidates)
 
     def wrong_answers(self, example: SpanQuestion, prediction: SpanPrediction) -> list[WrongAnswer]:
         """Return the accepted answers and the predicted one if it is not among them; "" is "no answer"."""
         accepted = list(dict.fromkeys(answer.text for answer in example.answers)) or [""]
-        answer = prediction.answer
-        if exact_score(accepted, answer.text):
+        if exact_score(accepted, prediction.text):
             return []
-        confidence = None if math.isnan(answer.probability) else answer.probability
+        confidence = None if math.isnan(prediction.probability) else prediction.probability
         context = {"context": example.paragraph.text}
-        return [WrongAnswer(" | ".join(accepted), answer.text, confidence, context)]
+        return [WrongAnswer(" | ".join(accepted), prediction.text, confidence, context)]
 
     def input_values(self, example: SpanQuestion) -> dict[str, Any]:
         """Return the id and the question."""
@@ -321,15 +327,14 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         """Return the answer with its characters in the paragraph, and the other candidates."""
         odds = {} if prediction.null_odds is None else {"null_odds": prediction.null_odds}
         candidates = [_answer_to_json(answer) for answer in prediction.candidates]
-        return {"id": example.id, **_answer_to_json(prediction.answer), **odds, "candidates": candidates}
+        return {"id": example.id, **_answer_to_json(prediction), **odds, "candidates": candidates}
 
     def from_json(self, values: Mapping[str, Any]) -> SpanPrediction:
         """Read the answer."""
         text = values["answer"]
         if not isinstance(text, str):
             raise TypeError(f"answer {text!r} is not a text")
-        excerpt = Excerpt(text, 0, len(text)) if text else None
-        return SpanPrediction(Answer(excerpt, probability=values.get("probability", math.nan)), ())
+        return SpanPrediction(text, probability=values.get("probability", math.nan))
 
 
 def gold_answers(examples: Sequence[SpanQuestion]) -> dict[str, list[str]]:
@@ -349,5 +354,5 @@ def _target(answers: Sequence[tuple[int, int]], window: slice, first_token: int)
 
 
 def _answer_to_json(answer: Answer) -> dict[str, Any]:
-    start, end = (None, None) if answer.excerpt is None else (answer.excerpt.start, answer.excerpt.end)
-    return {"answer": answer.text, "start": start, "end": end, "probability": answer.probability}
+    place = {"start": answer.start, "end": answer.end}
+    return {"answer": answer.text, **place, "probability": answer.probability}

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from cloze.tasks.conll import Sentence
-from cloze.tasks.paragraphs import Excerpt, Paragraph
+from cloze.tasks.paragraphs import Paragraph
 from cloze.tasks.running_text import split_text
 from cloze.tasks.span import SpanPrediction, SpanQuestion, SpanTask
 from cloze.tasks.span_decoding import Answer
@@ -24,8 +24,7 @@ _MAX_RARE_SHARE = 0.1
 
 def no_answer(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
     """Predict "no answer"."""
-    none = Answer(None)
-    return [SpanPrediction(none, (none,))] * len(dev)
+    return [SpanPrediction(candidates=(Answer(),))] * len(dev)
 
 
 def sentence_of_overlap(task: SpanTask, train: Questions, dev: Questions) -> list[SpanPrediction]:
@@ -94,8 +93,8 @@ def _best_sentences(dev: Questions, weights: _WordWeights) -> Iterator[tuple[Spa
 def _prediction(paragraph: Paragraph, first: int, last: int, sentence: Sentence) -> SpanPrediction:
     assert sentence.offsets is not None
     start, end = sentence.offsets[first][0], sentence.offsets[last][1]
-    answer = Answer(Excerpt(paragraph.text[start:end], start, end))
-    return SpanPrediction(answer, (answer,))
+    answer = Answer(paragraph.text[start:end], start, end)
+    return SpanPrediction.choose(answer, [answer])
 
 
 BASELINES = MappingProxyType(

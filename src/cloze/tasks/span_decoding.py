@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from cloze.results import Result
 from cloze.tasks.losses import softmax
 from cloze.tasks.paragraphs import Context, Excerpt
 
@@ -19,20 +20,24 @@ Logits = npt.NDArray[np.float64]
 _CLS = 0  # in training, [CLS] is the answer of a window without one
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer; without an excerpt it says that the paragraph has no answer."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer(Result):
+    """An answer; "" without characters says that the paragraph has no answer."""
 
-    excerpt: Excerpt | None
-    start_logit: float = 0.0
-    end_logit: float = 0.0
+    text: str = ""
+    start: int | None = None
+    """First character in the paragraph."""
+    end: int | None = None
+    """The character after the last."""
     probability: float = 1.0
     """A softmax over the n best answers."""
+    start_logit: float = 0.0
+    end_logit: float = 0.0
 
-    @property
-    def text(self) -> str:
-        """The words of the answer, or ""."""
-        return "" if self.excerpt is None else self.excerpt.text
+    @classmethod
+    def of(cls, excerpt: Excerpt) -> "Answer":
+        """Return an excerpt of the paragraph as an answer."""
+        return cls(excerpt.text, excerpt.start, excerpt.end)
 
     @property
     def score(self) -> float:
@@ -57,11 +62,10 @@ class ScoredWindow:
     def answer(self, first: int, last: int) -> Answer:
         """Return the answer from one token of the sequence to another; [CLS] alone means no answer."""
         shift = self.start - self.first_token
-        return Answer(
-            None if first == last == _CLS else self.context.excerpt(first + shift, last + shift),
-            float(self.start_logits[first]),
-            float(self.end_logits[last]),
-        )
+        is_answer = not first == last == _CLS
+        answer = Answer.of(self.context.excerpt(first + shift, last + shift)) if is_answer else Answer()
+        logits = float(self.start_logits[first]), float(self.end_logits[last])
+        return replace(answer, start_logit=logits[0], end_logit=logits[1])
 
     def score(self, first: int, last: int) -> float:
         """Return the sum of both logits."""
@@ -99,7 +103,7 @@ def best_answers(
         answers.setdefault(answer.text, answer)
     if allows_no_answer and "" not in answers:
         answers[""] = lowest.answer(_CLS, _CLS)
-    best = list(answers.values()) or [Answer(None)]
+    best = list(answers.values()) or [Answer()]
     probabilities = softmax([answer.score for answer in best]).tolist()
     return [replace(answer, probability=p) for answer, p in zip(best, probabilities, strict=True)]
 

@@ -99,10 +99,11 @@ class SquadV2(Squad):
         prediction = super().decode(example, features, outputs)
         null = next(answer for answer in prediction.candidates if not answer.text)
         best = prediction.best
-        if best is None:
-            return replace(prediction, answer=null, null_odds=sys.float_info.max)
-        odds = null.score - best.start_logit - best.end_logit
-        return replace(prediction, answer=null if odds > self.null_threshold else best, null_odds=odds)
+        odds = sys.float_info.max
+        if best is not None:
+            odds = null.score - best.start_logit - best.end_logit
+        answer = null if best is None or odds > self.null_threshold else best
+        return SpanPrediction.choose(answer, prediction.candidates, null_odds=odds)
 
     def with_tuned_threshold(
         self, examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
@@ -139,7 +140,7 @@ class SquadV2(Squad):
         """Detect predictions without an answer, or no better than that, unless no question has an answer."""
         if not any(example.answers for example in examples):
             return None
-        if not any(prediction.answer.text for prediction in predictions):
+        if not any(prediction.text for prediction in predictions):
             return "no question is answered"
         unanswerable = sum(not example.answers for example in examples)
         is_no_better = self.score(examples, predictions)["f1"] <= 100 * unanswerable / len(examples)
@@ -149,9 +150,7 @@ class SquadV2(Squad):
 def _predicted_texts(
     examples: Sequence[SpanQuestion], predictions: Sequence[SpanPrediction]
 ) -> dict[str, str]:
-    return {
-        example.id: prediction.answer.text for example, prediction in zip(examples, predictions, strict=True)
-    }
+    return {example.id: prediction.text for example, prediction in zip(examples, predictions, strict=True)}
 
 
 def _check_complete(examples: Sequence[SpanQuestion], by_id: Collection[str], path: PathOrUrl) -> None:

@@ -8,6 +8,7 @@ from cloze.data.files import STDIN, read_lines
 from cloze.data.table_files import is_arrow
 from cloze.errors import InputError
 from cloze.remote_files import PathOrUrl
+from cloze.results import Result
 from cloze.tasks.conll import ConllColumns, Sentence, TaggedText, read_sentences
 from cloze.tasks.tag_schemes import Scheme, join_tag
 from cloze.tasks.tagging_formats import is_json
@@ -23,8 +24,8 @@ class TagPrediction:
     """Characters and types of the entities in a file of predictions, whose words may be split otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedEntity:
+@dataclass(frozen=True, slots=True, repr=False)
+class PredictedEntity(Result):
     """An entity of a text, from character `start` to before `end`."""
 
     type: str

@@ -1,0 +1,64 @@
+"""Load a model as the class that answers with it."""
+
+from pathlib import Path
+from typing import Any
+
+from cloze.choices import InferencePrecision
+from cloze.inference.embedder import Embedder
+from cloze.inference.fill_mask import FillMask
+from cloze.inference.loading import Checkpoint, LoadedModel
+from cloze.inference.next_sentence import NextSentence
+from cloze.inference.predictor import find_task_name
+from cloze.inference.text_predictors import (
+    ChoiceAnswerer,
+    EntityTagger,
+    MultiLabelClassifier,
+    QuestionAnswerer,
+    TextClassifier,
+    TextRanker,
+    TextRegressor,
+)
+from cloze.models.config_file import load_config
+from cloze.models.sentence_transformers import load_sentence_encoder_config
+from cloze.tasks.registry import find_task
+
+_OF_FAMILY = (
+    *(TextClassifier, MultiLabelClassifier, TextRegressor, TextRanker),
+    *(EntityTagger, QuestionAnswerer, ChoiceAnswerer),
+)
+
+
+def load(model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None) -> Any:
+    """Load a model as the class that answers with it, whatever wrote it.
+
+    A fine-tuned model is a `TextClassifier` or another class for its task; a pre-trained one is a `FillMask`, or a
+    `NextSentence` if it has that head alone. Sentence encoders and encoders without a head are an `Embedder`.
+
+    >>> import cloze
+    >>> cloze.load("cloze-mini")("She closed the [MASK].")[0][0].token
+    'door'
+
+    Args:
+        model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
+        device: cpu, cuda, mps or auto.
+        precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for the
+            directory of an int8 model.
+
+    Raises:
+        InputError: there is no such model, or it is damaged.
+    """
+    checkpoint = Checkpoint.open(model, precision=precision)
+    return _find_class(checkpoint).load(checkpoint, device=device)
+
+
+def _find_class(checkpoint: Checkpoint) -> type[LoadedModel]:
+    """Return the class for the head of a checkpoint."""
+    name = find_task_name(checkpoint.directory)
+    if name is not None:
+        task = find_task(name)
+        return next((kind for kind in _OF_FAMILY if issubclass(task, kind.family)), Embedder)
+    if load_sentence_encoder_config(checkpoint.directory) is not None:
+        return Embedder
+    if checkpoint.has_weight("masked_lm.bias") and load_config(checkpoint.directory).attends_to == "all":
+        return FillMask
+    return NextSentence if checkpoint.has_weight("next_sentence.bias") else Embedder

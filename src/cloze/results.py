@@ -1,0 +1,41 @@
+"""Print predictions with few digits, and show them as a table in notebooks."""
+
+from dataclasses import fields
+from html import escape
+from typing import Any
+
+_MAX_ITEMS = 5
+
+
+class Result:
+    """Mixin of the small frozen dataclasses that models return."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the class and its fields, numbers with four digits."""
+        return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in _fields(self))})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the fields for a notebook."""
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in _fields(self))
+        return f"<table>{''.join(rows)}</table>"
+
+
+def _fields(result: Any) -> list[tuple[str, str]]:
+    values = ((field.name, getattr(result, field.name)) for field in fields(result))
+    return [(name, _shorten(value)) for name, value in values if value is not None]
+
+
+def _shorten(value: object) -> str:
+    """Return a value as text, the first of many items."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        items = [f"{key!r}: {_shorten(item)}" for key, item in list(value.items())[:_MAX_ITEMS]]
+        return "{" + ", ".join([*items, *["…"] * (len(value) > _MAX_ITEMS)]) + "}"
+    if isinstance(value, (tuple, list)):
+        left, right = "[]" if isinstance(value, list) else "()"
+        items = [_shorten(item) for item in value[:_MAX_ITEMS]]
+        return left + ", ".join([*items, *["…"] * (len(value) > _MAX_ITEMS)]) + right
+    return repr(value)
