@@ -18,16 +18,11 @@ An image of `pictures/` is included inline, so that it follows the light or dark
 """
 
 import ast
-import io
-import os
 import re
-import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout, suppress
-from importlib import import_module
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from docstrings import SOURCE, Definition, Docstring, Module, modules_of, read_module
 from docutils import nodes
@@ -242,57 +237,25 @@ def _lines(source: str) -> str:
 
 # The command line
 
-_BORDERS = re.compile("\x1b\\[[0-9;]*m|[╭╮╰╯│]")
 BAR = "\\|"  # in a table cell
-_COMMON = ("--quiet", "--json", "--debug", "-h")
 
 
 def commands(_: str) -> str:
     """Describe every verb and flag, as `--help` does."""
     from cloze.cli import VERBS
 
-    return "\n\n".join(_verb(verb) for verb in VERBS)
+    return "\n\n".join(map(_verb, VERBS))
 
 
 def _verb(verb: str) -> str:
-    first = _help_of(verb)
-    parts = [f"## cloze {verb}\n\n{_describe_help(first)}"]
-    subcommands = re.findall(r"^ *• ([\w-]+)", first, re.MULTILINE)
-    parts += [f"### cloze {verb} {name}\n\n{_describe_help(_help_of(verb, name))}" for name in subcommands]
-    return "\n\n".join(parts)
+    from cloze.cli import load_verb
+    from cloze.cli.parser import COMMON, Command
 
-
-def _help_of(verb: str, *words: str) -> str:
-    """Return the output of `cloze VERB --help` on a wide terminal, without frames."""
-    from cloze.cli import module_name
-    from cloze.cli.parser import parse
-
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # otherwise the frames have other characters
-    run: Callable[..., None] = import_module(module_name(verb)).run
-    with patch.dict(os.environ, {"COLUMNS": "300"}), redirect_stdout(printed), suppress(SystemExit):
-        parse(run, f"cloze {verb}", [*words, "--help"])
-    printed.seek(0)
-    return "\n".join(_BORDERS.sub("", line).rstrip() for line in printed.read().splitlines())
-
-
-def _describe_help(text: str) -> str:
-    usage, *boxes = re.split(r"^─ ([\w ]+) ─+$", re.sub("(?m)^─+$", "", text), flags=re.MULTILINE)
-    command, _, description = usage.partition("\n")
-    parts = [textwrap.dedent(description).strip(), f"```text\n{command.removeprefix('usage: ')}\n```"]
-    for entries in boxes[1::2]:
-        rows = [row for row in _flags(entries) if not row.startswith(tuple(f"| `{f}" for f in _COMMON))]
-        if rows:
-            parts.append("| | |\n|---|---|\n" + "\n".join(rows))
-    return "\n\n".join(parts)
-
-
-def _flags(entries: str) -> Iterator[str]:
-    """Yield a row of a table for each flag, positional argument or subcommand of a frame."""
-    for entry in re.split(r"\n {1,2}(?=[-A-Z{•])", "\n" + entries):
-        name, _, text = re.sub(r" {2,}|\n", "\0", entry.strip(" •\n"), count=1).partition("\0")
-        text = re.sub(r"\(default: (?:False)?\)$", "", " ".join(text.split())).strip()
-        if text:
-            yield " | ".join(("", f"`{name.replace('|', BAR)}`", text.replace("|", BAR), "")).strip()
+    command = Command(load_verb(verb), f"cloze {verb}")
+    parameters = [p for p in command.parameters.values() if p.owner != COMMON]
+    rows = [f"| `{p.usage.replace('|', BAR)}` | {p.text.replace('|', BAR)} |" for p in parameters]
+    table = "\n".join(["| | |\n|---|---|", *rows])
+    return f"## cloze {verb}\n\n{command.description}\n\n```text\n{command.usage}\n```\n\n{table}"
 
 
 def tasks(_: str) -> str:

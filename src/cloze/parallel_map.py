@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections import deque
@@ -12,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cloze.arguments import describe
 from cloze.errors import InputError, RunError, handle_data_warnings
@@ -48,6 +49,11 @@ Workers: TypeAlias = int | Executor
 """Number of processes on this machine, where 1 is the current process; or an executor."""
 
 
+AnyWorkers: TypeAlias = int | Literal["auto", "ray"] | Executor
+"""What public functions take: "auto" is every core for the command line, which may start its process again, and this
+process in Python; "ray" is the cluster at RAY_ADDRESS."""
+
+
 class WorkerPlacement(NamedTuple):
     """Where a computation runs."""
 
@@ -66,6 +72,11 @@ class WorkerPlacement(NamedTuple):
     def local_device(self) -> str:
         """The device of this process, which only reads and writes if there are workers."""
         return self.device if self.in_process else "cpu"
+
+
+def default_workers() -> int:
+    """Return the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def num_workers(workers: Workers) -> int:

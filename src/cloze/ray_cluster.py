@@ -9,13 +9,26 @@ from typing import Any, TypeVar
 
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
-from cloze.parallel_map import WorkerPlacement
+from cloze.parallel_map import AnyWorkers, WorkerPlacement, Workers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _RETRIES = 5
 """Of an item whose worker or machine was lost; an item that kills every worker must end."""
+
+
+def resolve_workers(workers: AnyWorkers) -> Workers:
+    """Return the number of processes, or the cluster, that an argument of a public function means.
+
+    Raises:
+        InputError: it is another word.
+    """
+    if workers == "ray":
+        return RayCluster()
+    if isinstance(workers, str) and workers != "auto":
+        raise InputError(f"{workers[:40]!r} is not a number", where="workers", remedy="Give one, auto or ray")
+    return 1 if workers == "auto" else workers
 
 
 @dataclass(frozen=True, slots=True)

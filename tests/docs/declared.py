@@ -170,7 +170,7 @@ PAGES = {
         not_run={
             "# pip install 'datatrove": "needs datatrove, which cloze does not",
             "ray start": "starts a cluster; tests/test_ray_cluster.py has one",
-            "cloze corpus my-texts --vocab vocab -o data --executor ray": "likewise",
+            "cloze corpus my-texts --vocab vocab -o data --workers ray": "likewise",
             "cloze corpus s3://": "asks an object store; tests/test_remote_files.py has one",
             "cloze finetune classification -m MODEL -d s3://": "likewise; tests/cli/test_cli_object_stores.py",
             "cloze predict classification -m reviews s3://": "likewise; tests/cli/test_cli_object_stores.py",
@@ -189,10 +189,10 @@ PAGES = {
     "docs/guides/distribution.md": Page(
         not_run={
             "torchrun": "starts ranks; tests/pretraining/test_distributed_pretraining.py does, on one core",
-            "cloze predict classification -m reviews new-reviews.txt -o answers.jsonl --executor ray": (
+            "cloze predict classification -m reviews new-reviews.txt -o answers.jsonl --workers ray": (
                 "starts a cluster; tests/cli/test_cli_predict_workers.py has one"
             ),
-            "cloze finetune classification -m MODEL -d reviews.tsv -o five --seeds 5 --executor ray": (
+            "cloze finetune classification -m MODEL -d reviews.tsv -o five --seeds 5 --workers ray": (
                 "likewise; tests/tasks/test_hyperparameter_search_in_workers.py"
             ),
         }

@@ -16,8 +16,9 @@ from cloze.inference.ensemble import as_predictor
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import Breakdown
 from cloze.optional_dependencies import require
-from cloze.parallel_map import Workers
+from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
+from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import PathOrUrl, to_path_or_url
 from cloze.tasks.answer_rows import (
     check_answer_files,
@@ -100,7 +101,7 @@ def finetune(
     settings: Mapping[str, Any] = MappingProxyType({}),
     report_to: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
-    workers: Workers = 1,
+    workers: AnyWorkers = 1,
     resume: bool = False,
     overwrite: bool = False,
     progress: bool | Progress = False,
@@ -190,7 +191,7 @@ def finetune(
         raise InputError(what, where="report_to", remedy="Leave out `workers`")
     request = FinetuningRequest(arguments)
     how: dict[str, Any] = {
-        "workers": workers,
+        "workers": resolve_workers(workers),
         "callbacks": (*callbacks, *writers),
         "progress": resolve_progress(progress),
     }

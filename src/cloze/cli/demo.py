@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cloze.cli import options
+from cloze.parallel_map import default_workers
 
 
 def run(
@@ -27,6 +28,6 @@ def run(
     from cloze.training.memory import configure_process_memory
 
     configure_process_memory()
-    result = run_demo(output, workers=options.default_workers(), overwrite=overwrite, progress=flags.progress)
+    result = run_demo(output, workers=default_workers(), overwrite=overwrite, progress=flags.progress)
     table = asdict(result) | {"reports": [str(path) for path in result.reports]}
     flags.print(table, format_result(result))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 from cloze.config import find_recipe as find_recipe
 from cloze.errors import InputError
 from cloze.file_io import with_nulls
+from cloze.parallel_map import default_workers
 from cloze.progress import Progress, is_torchrun
 from cloze.tables import fit_terminal
 
@@ -138,11 +139,6 @@ class CommonOptions:
 
 
 Flags: TypeAlias = Annotated[CommonOptions, Flag(name="")]
-
-
-def default_workers() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

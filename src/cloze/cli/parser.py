@@ -24,6 +24,7 @@ from rich.console import Console
 from cloze.cli.options import CommonOptions, Flag
 from cloze.config import read_dict
 from cloze.errors import InputError
+from cloze.parallel_map import default_workers
 from cloze.tables import MIN_COLUMNS
 
 SHORT_FLAGS = {"config": "-c", "data": "-d", "model": "-m", "output": "-o", "top_k": "-k", "train": "-d"}
@@ -88,21 +89,45 @@ class Parameter:
     @property
     def metavar(self) -> str | None:
         """The word for a value in the help; None for switches and choices, which cyclopts names."""
-        if self.flag.metavar is not None or self.kind is bool or get_origin(self.kind) is not None:
+        if self.flag.metavar is not None or self.kind is bool or get_origin(self.kind) is Literal:
             return self.flag.metavar
         if self.shape == "table":
             return "KEY=VALUE"
         names = {int: "INT", float: "FLOAT", Path: "PATH"}
+        if len(members := _members(self.kind)) > 1:
+            return "|".join(names.get(member, str(member)) for member in members)
         return names.get(self.kind, self.name.rstrip("_").rpartition("_")[2].upper())
+
+    @property
+    def usage(self) -> str:
+        """The flag with its short form and the word for its value, or the positional argument."""
+        if self.is_positional:
+            return self.name.upper() + "…" * (self.shape == "many")
+        choices = get_args(self.kind) if get_origin(self.kind) is Literal else ()
+        return " ".join(
+            [
+                *self.names,
+                *filter(None, ["{" + ",".join(map(str, choices)) + "}" if choices else self.metavar]),
+            ]
+        )
+
+    @property
+    def text(self) -> str:
+        """The help with the default."""
+        return f"{self.help} (default: {self.default})" if self.is_default_shown else self.help
+
+    @property
+    def is_default_shown(self) -> bool:
+        """Whether the default says something."""
+        return self.default not in (None, False, (), _EMPTY) and self.shape != "table"
 
     def to_signature(self, *, is_required: bool) -> inspect.Parameter:
         """Return the parameter as cyclopts reads it."""
-        is_shown = self.default not in (None, False, (), _EMPTY) and self.shape != "table"
         options = cyclopts.Parameter(
             name=None if self.is_positional else self.names,
             help=self.help,
             metavar=self.metavar,
-            show_default=(lambda _: str(self.default)) if is_shown else False,
+            show_default=(lambda _: str(self.default)) if self.is_default_shown else False,
             allow_leading_hyphen=self._is_of_integers,
             allow_repeating=True,  # the last counts
         )
@@ -308,9 +333,9 @@ class Command:
             self.parameters[name] = dataclasses.replace(self.parameters[name], kind=choices[name])
         self.app = cyclopts.App(
             name=words.rpartition(" ")[2],
-            help=_paragraphs(function),
+            help=self.description,
             help_epilogue=epilogue,
-            usage=self._usage(),
+            usage=f"Usage: {self.usage}",
             help_format="plaintext",
             version_flags=[],
             print_error=False,
@@ -375,6 +400,8 @@ class Command:
         signature = inspect.signature(verb.function).parameters
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
+        if "workers" in signature and values.get("workers", signature["workers"].default) == "auto":
+            values["workers"] = default_workers()
         for name, parameter in signature.items():
             if name == COMMON:
                 values[name] = common
@@ -426,16 +453,22 @@ class Command:
         """The remedy for a wrong command line."""
         return f"See {self.words} --help"
 
-    def _usage(self) -> str:
+    @property
+    def usage(self) -> str:
+        """The command with its positional arguments and required flags."""
         words = [self.words]
         for parameter in self.parameters.values():
-            is_required = parameter.default is _EMPTY
+            is_required = self._is_required(parameter)
             if parameter.is_positional:
-                name = parameter.name.upper() + "…" * (parameter.shape == "many")
-                words.append(name if is_required else f"[{name}]")
+                words.append(parameter.usage if is_required else f"[{parameter.usage}]")
             elif is_required:
                 words.append(f"{parameter.names[-1]} {parameter.metavar}")
-        return f"Usage: {' '.join(words)} [flags]"
+        return f"{' '.join(words)} [flags]"
+
+    @property
+    def description(self) -> str:
+        """The description in the docstring."""
+        return _paragraphs(self.function)
 
     def print_help(self) -> None:
         """Print the help, as wide as the terminal."""

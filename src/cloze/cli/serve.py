@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cloze.cli import options
 from cloze.errors import InputError
+from cloze.parallel_map import default_workers
 
 _MAX_THREADS = 1024
 
@@ -80,7 +81,7 @@ def _number_of_threads(threads: int | None) -> int:
     from cloze.arguments import check_integer
 
     if threads is None:
-        return torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else options.default_workers()
+        return torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else default_workers()
     return check_integer(threads, "--threads", maximum=_MAX_THREADS)
 
 

@@ -237,7 +237,7 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
         remedy = "Leave out callbacks, or workers"
         raise InputError("are called in this process, not in workers", where="callbacks", remedy=remedy)
     if workers != 1 and not config.has_trials:
-        remedy = "Ask for several with --seeds or --grid, or leave --workers and --executor out"
+        remedy = "Ask for several with `seeds` or `grid`, or leave it out"
         raise InputError("one run is made in this process", where="workers", remedy=remedy)
     return place_workers(workers, config.device, items=sum(map(len, expand_grid(config).values())))
 
