@@ -1,6 +1,6 @@
 """Take the documentation's screenshots of the explorer from a running server.
 
-cloze serve -m mini=RUN -m sentences=DIR -m squad=RUN -m names=RUN -m reviews=RUN --watch pretraining
+cloze serve -m mini=RUN -m sentences=DIR -m squad=RUN -m names=RUN -m reviews=RUN
 python docs/images/take_explorer.py http://127.0.0.1:8080 [NAME ...]
 """
 
@@ -25,7 +25,6 @@ PICTURES = {
     "senses": ("pairs", "light", ".part >> nth=1"),
     "answers": ("answers", "dark", "body"),
     "why": ("why", "light", "body"),
-    "training": ("training?run=pretraining", "light", "body"),
 }
 
 

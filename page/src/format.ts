@@ -21,12 +21,6 @@ export function short(value: number): string {
   return String(Number(value.toPrecision(4))).replace("-", "−");
 }
 
-export function clock(seconds: number): string {
-  const whole = Math.round(seconds);
-  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
-  return h ? `${h} h ${m} min` : m ? `${m} min ${s} s` : `${s} s`;
-}
-
 /** A part of a text: the server counts characters, a string here counts most emoji twice. */
 export function part(text: string, start: number, end?: number): string {
   return [...text].slice(start, end).join("");

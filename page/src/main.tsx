@@ -11,10 +11,9 @@ import { fillView } from "./views/fill";
 import { insideView } from "./views/inside";
 import { layersView } from "./views/layers";
 import { pairsView } from "./views/pairs";
-import { trainingView } from "./views/training";
 import { whyView } from "./views/why";
 
-const VIEWS: View[] = [fillView, layersView, insideView, pairsView, answersView, entitiesView, whyView, trainingView];
+const VIEWS: View[] = [fillView, layersView, insideView, pairsView, answersView, entitiesView, whyView];
 
 function App() {
   const place = usePlace();

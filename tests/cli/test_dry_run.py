@@ -32,9 +32,9 @@ def test_a_plan_of_pretraining(pretrain: tuple[object, ...], tmp_path: Path, clo
     seconds = sum(phase["seconds"] for phase in plan["phases"])
     assert plan["seconds"] == pytest.approx(seconds + plan["evaluation_seconds"])
 
-    budget = ("--budget", "10m", "--set", "evaluation.times=5000", "--json")
+    budget = ("--budget", "10m", "--set", "evaluation.times=500", "--json")
     plan = cloze(*pretrain, phases, *budget).json
-    assert plan["evaluation_seconds"] > 1
+    assert plan["evaluation_seconds"] > 0.1
     for phase, fraction in zip(plan["phases"], (0.75, 0.25), strict=True):
         left = 600 - plan["evaluation_seconds"]
         assert phase["seconds"] == pytest.approx(left * fraction, rel=0.05)

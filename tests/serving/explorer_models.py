@@ -1,6 +1,5 @@
-"""Small random models, one for each view of the explorer, and a run to watch."""
+"""Small random models, one for each view of the explorer."""
 
-import json
 import re
 import string
 from pathlib import Path
@@ -69,21 +68,3 @@ def make_models(directory: Path) -> dict[str, Path]:
         name: write_checkpoint(directory / name, model, PIECES, task, max_seq_length=128)
         for name, (model, task) in made.items()
     }
-
-
-def make_run(path: Path, *, steps: int = 40) -> Path:
-    """Write the metrics of a run."""
-    path.mkdir()
-    (path / "run.toml").write_text("steps = 50\n")
-    with (path / "metrics.jsonl").open("w") as stream:
-        for step in range(1, steps + 1):
-            row = {"kind": "train", "step": step, "masked_lm_loss": 9 - step / 10, "learning_rate": 1e-4}
-            counts = {"tokens": 4096 * step, "seconds": 1.5 * step, "tokens_per_second": 100.0 * step}
-            stream.write(json.dumps(row | counts) + "\n")
-            if step % 10 == 0:
-                held_out = {"masked_lm_loss": 9 - step / 12, "masked_lm_unigram_loss": 7.0}
-                stream.write(json.dumps({"kind": "validation", "step": step, **held_out}) + "\n")
-                guess = {"token": "born" if step >= 30 else "the", "probability": step / 100}
-                sample = {"text": "she was [MASK] in london", "answer": "born", "candidates": [guess]}
-                stream.write(json.dumps({"kind": "fills", "step": step, "fills": [sample]}) + "\n")
-    return path

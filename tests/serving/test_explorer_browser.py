@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import uvicorn
-from explorer_models import make_models, make_run
+from explorer_models import make_models
 from starlette.types import ASGIApp
 
 import cloze
@@ -61,7 +61,6 @@ SHOWS = {
     "answers": ".spans",
     "entities": ".entities",
     "why": "table.bars",
-    "training": ".figures svg >> nth=1",
 }
 """What is there once the example of a view is answered."""
 
@@ -82,18 +81,13 @@ def served(app: ASGIApp) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("runs") / "run")
-
-
-@pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return make_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
-def address(paths: dict[str, Path], run: Path) -> Iterator[str]:
-    with served(create_app(load_models(paths, device="cpu"), Limits(), runs={"mini": run})) as at:
+def address(paths: dict[str, Path]) -> Iterator[str]:
+    with served(create_app(load_models(paths, device="cpu"), Limits())) as at:
         yield at
 
 
@@ -532,27 +526,6 @@ def test_entities_and_reasons(opened: Visit) -> None:
     assert not page.get_by_label("Second text").count()  # the model reads single texts
 
 
-def test_curves_grow_with_the_run(opened: Visit, run: Path, tmp_path: Path) -> None:
-    before = (run / "metrics.jsonl").read_bytes()
-    page = opened.open("training")
-    expect(page.locator(".tiles")).to_contain_text("Step40")
-    report = write_report(run, output=tmp_path / "report.html").read_text("utf-8")
-    assert "2,050" in report  # the median, not the last
-    expect(page.locator(".tiles")).to_contain_text("Tokens a second2,050")
-    with (run / "metrics.jsonl").open("a") as stream:
-        stream.write(json.dumps({"kind": "train", "step": 41, "masked_lm_loss": 4.0}) + "\n")
-    expect(page.locator(".tiles")).to_contain_text("Step41")
-    expect(page.locator("figure").first).to_contain_text("training 4")
-    expect(page.locator(".budget")).to_contain_text("82.0 % of 50 steps")
-    guesses = page.get_by_role("table", name="Guesses at each evaluation")
-    expect(guesses.locator("tbody tr")).to_have_count(4)
-    expect(guesses.locator(".right")).to_have_text(["✓ born", "✓ born"])
-    with (run / "metrics.jsonl").open("a") as stream:
-        stream.write(json.dumps({"kind": "end", "step": 41}) + "\n")
-    expect(page.locator(".tiles")).to_contain_text("finished")
-    (run / "metrics.jsonl").write_bytes(before)
-
-
 def test_text_is_never_markup(opened: Visit) -> None:
     page = opened.open("why")
     evil = '<img src="/page/none.png" onerror="document.title = 1"><script>alert(1)</script>'
@@ -579,8 +552,8 @@ def test_all_of_it_by_keyboard(opened: Visit) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_role("tab", name="Fill")).to_be_focused()
     page.keyboard.press("ArrowLeft")
-    expect(page.get_by_role("tab", name="Training")).to_be_focused()
-    expect(page).to_have_url(re.compile("#training$"))
+    expect(page.get_by_role("tab", name="Why")).to_be_focused()
+    expect(page).to_have_url(re.compile("#why$"))
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     expect(page).to_have_title("Layers · cloze")
@@ -593,7 +566,7 @@ def test_all_of_it_by_keyboard(opened: Visit) -> None:
 def test_what_no_model_does_is_told_with_the_command(browser: Any, paths: dict[str, Path]) -> None:
     models = load_models({"classifier": paths["classifier"]}, device="cpu")
     with served(create_app(models, Limits())) as at, visit(browser, at) as visited:
-        for view in ("fill", "answers", "entities", "training"):
+        for view in ("fill", "answers", "entities"):
             visited.page.goto(f"{at}/#{view}")
             told = visited.page.locator(".missing")
             expect(told).to_have_count(1)

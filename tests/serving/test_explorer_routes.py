@@ -1,14 +1,13 @@
-"""What the page asks beyond the public routes, its files, and the runs it watches."""
+"""What the page asks beyond the public routes, and its files."""
 
 import base64
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from explorer_models import make_models, make_run
+from explorer_models import make_models
 from fastapi.testclient import TestClient
 
 from cloze.errors import InputError
@@ -17,10 +16,7 @@ from cloze.inference.loading import encode_untruncated
 from cloze.serving.app import create_app
 from cloze.serving.explorer_routes import PAGE, TextRequest, describe_encoder
 from cloze.serving.limits import Limits
-from cloze.serving.run_metrics import read_new_rows
 from cloze.serving.served_model import ServedModel, load_models
-from cloze.serving.server import serve
-from cloze.training.metrics_log import MetricsLog
 
 TEXT = {"model": "pretrained", "text": "she was born in london", "pair": "it is warm"}
 
@@ -31,9 +27,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ServedModel]:
 
 
 @pytest.fixture(scope="module")
-def client(models: dict[str, ServedModel], tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    run = make_run(tmp_path_factory.mktemp("runs") / "run")
-    with TestClient(create_app(models, Limits(), runs={"mini": run})) as client:
+def client(models: dict[str, ServedModel]) -> Iterator[TestClient]:
+    with TestClient(create_app(models, Limits())) as client:
         yield client
 
 
@@ -164,90 +159,3 @@ def test_a_span_has_logits_for_every_token(client: TestClient) -> None:
     assert len(span["start_logits"]) == len(span["end_logits"]) == 5
     told = refused(client, "/explore/span", model="pretrained", question="a", context="b")
     assert "'pretrained' does not answer" in told
-
-
-def test_requests_name_runs_never_paths(client: TestClient) -> None:
-    assert client.get("/explore/runs").json() == ["mini"]
-    assert "no run 'passwd' is watched" in refused(client, "/explore/runs/passwd")
-
-
-def test_the_name_of_a_run_may_have_slashes(models: dict[str, ServedModel], tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n')
-    app = create_app(models, Limits(), runs={"a/b": tmp_path})
-    with TestClient(app) as client:
-        assert client.get("/explore/runs").json() == ["a/b"]
-        assert len(client.get("/explore/runs/a%2Fb").json()["rows"]) == 1
-
-
-def test_a_run_is_read_from_where_the_last_request_ended(client: TestClient) -> None:
-    first = client.get("/explore/runs/mini").json()
-    assert len(first["rows"]) == 48
-    assert not first["more"]
-    again = client.get(f"/explore/runs/mini?after={first['place']}").json()
-    assert again["rows"] == []
-    assert again["place"] == first["place"]
-    assert (first["is_anew"], again["is_anew"]) == (True, False)
-
-
-def test_half_lines_wait_and_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"kind": "train", "step": 1, "loss": NaN, "rate": 2.0}\nno JSON\n{"kind": "train", "st')
-    found = read_new_rows(tmp_path)
-    assert found.rows == ({"kind": "train", "step": 1, "rate": 2.0},)
-    with path.open("a") as stream:
-        stream.write('ep": 2}\n')
-    later = read_new_rows(tmp_path, found.place)
-    assert later.rows == ({"kind": "train", "step": 2},)
-    assert not later.is_anew
-
-
-@pytest.mark.parametrize("later_steps", [1, 50])
-def test_a_rewritten_file_is_read_from_its_start(tmp_path: Path, later_steps: int) -> None:
-    log = MetricsLog()
-    for step in (1, 2):
-        log.on_start(tmp_path, {}, step - 1)
-        log.on_step(step, {})
-    found = read_new_rows(tmp_path)
-    assert [row["step"] for row in found.rows] == [1, 2]
-    log.on_start(tmp_path, {}, 1)  # it may be longer than before when it is asked for again
-    for step in range(3, 3 + later_steps):
-        log.on_step(step, {})
-    anew = read_new_rows(tmp_path, found.place)
-    assert anew.is_anew
-    assert [row["step"] for row in anew.rows] == [1, *range(3, 3 + later_steps)]
-
-
-def test_a_run_is_finished_when_its_log_says_so(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", steps=20)
-    found = read_new_rows(run)
-    assert (found.is_finished, found.budget, found.budget_unit) == (False, 50, "steps")
-    log = MetricsLog()
-    log.on_start(run, {}, 20)
-    log.on_end(completed=False)
-    assert not read_new_rows(run).is_finished
-    log.on_end(completed=True)
-    finished = read_new_rows(run)
-    assert finished.is_finished
-    assert {row["kind"] for row in finished.rows} == {"train", "validation", "fills"}
-    log.on_start(run, {}, 20)  # resumed with a larger budget
-    assert not read_new_rows(run).is_finished
-    (run / "run.toml").unlink()
-    assert read_new_rows(run).budget is None
-
-
-def test_a_long_file_is_read_in_parts(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", steps=100)
-    rows, after, more = [], "", True
-    while more:
-        found = read_new_rows(run, after, max_bytes=1000)
-        rows += found.rows
-        after, more = found.place, found.more
-    assert len(rows) == 120
-    with pytest.raises(InputError, match="not a run, or not started yet"):
-        read_new_rows(tmp_path)
-
-
-def test_watching_a_missing_run_is_refused(tmp_path: Path) -> None:
-    settings = {"host": "127.0.0.1", "port": 0, "threads": 1, "api_key": None, "device": "cpu"}
-    with pytest.raises(InputError, match="no such run"):
-        serve({}, {"mini": tmp_path / "none"}, Limits(), **settings, tell=print)  # type: ignore[arg-type]

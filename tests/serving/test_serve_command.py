@@ -141,7 +141,7 @@ class Dropped:
         os.kill(os.getpid(), signal.SIGTERM)
 
 serve(
-    {"bert": Path(sys.argv[1])}, {}, Limits(), host="127.0.0.1", port=0, threads=1, api_key=None, device="cpu",
+    {"bert": Path(sys.argv[1])}, Limits(), host="127.0.0.1", port=0, threads=1, api_key=None, device="cpu",
     tell=lambda address: Dropped() and None,
 )
 """

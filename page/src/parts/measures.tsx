@@ -1,4 +1,4 @@
-/** The measures of a training run as figures: in the training view, and in the file of `cloze report`. */
+/** The measures of a training run as figures: in the file of `cloze report`. */
 
 import { short } from "../format";
 import { Curves, type Line, type Mark } from "./charts";

@@ -18,7 +18,6 @@ def run(
         options.Repeated,
         options.Flag(aliases=["-m"], metavar="[NAME=]MODEL"),
     ] = (),
-    watch: Annotated[options.Repeated, options.Flag(metavar="[NAME=]RUN")] = (),
     host: Annotated[str, options.Flag(metavar="ADDRESS")] = "127.0.0.1",
     port: int = 8080,
     api_key_file: options.OptionalPath = None,
@@ -37,7 +36,6 @@ def run(
     Args:
         model: cloze-mini, cloze-mini-sentences, a checkpoint, a run or hf://org/name, with its name in requests; may be
             repeated, the first is the default.
-        watch: Run whose curves the page shows during training; may be repeated. Runs of --model are included.
         host: Address to listen on; 0.0.0.0 accepts connections from other machines, and requires a key or --open.
         port: Port; 0 selects a free one.
         api_key_file: File whose first line is the key that requests must send, as Authorization: Bearer KEY.
@@ -57,10 +55,9 @@ def run(
     if not host.strip() or (api_key_file is None and not open):
         check_local(host)
 
-    directories = _parse_names(model or ("cloze-mini",), flag="--model")
+    directories = _parse_names(model or ("cloze-mini",))
     serve(
         directories,
-        _parse_names(watch, flag="--watch"),
         Limits(classes=None if top_k is None else check_integer(top_k, "--top-k")),
         host=host,
         port=port,
@@ -85,7 +82,7 @@ def _number_of_threads(threads: int | None) -> int:
     return check_integer(threads, "--threads", maximum=_MAX_THREADS)
 
 
-def _parse_names(arguments: tuple[str, ...], *, flag: str) -> dict[str, Path]:
+def _parse_names(arguments: tuple[str, ...]) -> dict[str, Path]:
     """Parse NAME=DIR, or DIR, whose name is the default; an existing path may contain "="."""
     from cloze.hub import parse_hub_name
 
@@ -96,9 +93,11 @@ def _parse_names(arguments: tuple[str, ...], *, flag: str) -> dict[str, Path]:
         directory = Path(path if equals else argument)
         default = directory.resolve().name if hub_name is None else Path(hub_name.repo).name
         if equals and not (name and path):
-            raise InputError(f"{argument!r} lacks a name or a directory", where=flag, remedy="Write NAME=DIR")
+            raise InputError(
+                f"{argument!r} lacks a name or a directory", where="--model", remedy="Write NAME=DIR"
+            )
         name = name if equals else default
         if name in directories:
-            raise InputError(f"the name {name!r} is used twice", where=flag, remedy="Write NAME=DIR")
+            raise InputError(f"the name {name!r} is used twice", where="--model", remedy="Write NAME=DIR")
         directories[name] = directory
     return directories

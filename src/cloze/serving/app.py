@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -29,7 +28,6 @@ def create_app(
     *,
     threads: int = 1,
     api_key: str | None = None,
-    runs: Mapping[str, Path] | None = None,
     hosts: Collection[str] | None = None,
 ) -> FastAPI:
     """Return an application that serves models.
@@ -39,7 +37,6 @@ def create_app(
         limits: of requests and of the queue.
         threads: of torch, in the thread that computes.
         api_key: required of requests; None admits everybody.
-        runs: run directories whose curves the page shows, by name.
         hosts: accepted values of the Host header; None accepts any.
     """
     batcher = Batcher(limits, threads=threads)
@@ -63,7 +60,7 @@ def create_app(
     info = info_routes(models, batcher, limits, metrics)
     app.include_router(info)
     add_routes(app, (*ROUTES, *default_routes(models)), models, batcher)
-    app.include_router(explorer_routes.page_routes(runs or {}))
+    app.include_router(explorer_routes.page_routes())
     add_error_handlers(app)
     # app.routes has those of an included router only once a request needs them
     documented = (route for route in (*info.routes, *app.routes) if isinstance(route, APIRoute))

@@ -1,16 +1,15 @@
-"""The explorer page and its routes: attention, one head's computation, a word in context, answer spans, training runs.
+"""The explorer page and its routes: attention, one head's computation, a word in context, answer spans.
 
 The page is static files of this package. Routes under `/explore` serve only the page and may change with it.
 """
 
 import base64
-from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
 from torch import Tensor
 
@@ -26,7 +25,6 @@ from cloze.inference.next_sentence import IS_NEXT
 from cloze.inference.word_in_context import word_in_context
 from cloze.serving.batcher import Batcher
 from cloze.serving.routes import Route, estimate_tokens, in_one_turn
-from cloze.serving.run_metrics import read_new_rows
 from cloze.serving.schema import ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.serving.windowed_inference import WindowedSpanScores
@@ -101,8 +99,8 @@ async def _span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> 
     return {"pieces": scores.tokens, **{name: getattr(scores, name) for name in names}}
 
 
-def page_routes(runs: Mapping[str, Path]) -> APIRouter:
-    """Return the routes of the page's files and of the metrics of training runs, by their names."""
+def page_routes() -> APIRouter:
+    """Return the routes of the page's files."""
     router = APIRouter(include_in_schema=False)
     files = {path.name: path.read_bytes() for path in PAGE.iterdir() if path.suffix in MEDIA_TYPES}
 
@@ -118,16 +116,6 @@ def page_routes(runs: Mapping[str, Path]) -> APIRouter:
         if name not in files:
             raise HTTPException(404, "the page has no such file")
         return page_file(name)
-
-    @router.get("/explore/runs")
-    def names() -> list[str]:
-        return list(runs)
-
-    @router.get("/explore/runs/{name:path}")
-    def rows(name: str, after: Annotated[str, Query(max_length=64)] = "") -> dict[str, Any]:
-        if name not in runs:
-            raise InputError(f"no run {name!r} is watched", where="name")
-        return asdict(read_new_rows(runs[name], after))
 
     return router
 

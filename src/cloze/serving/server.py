@@ -15,7 +15,6 @@ import uvicorn
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError, RunError
-from cloze.run_files import METRICS
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import LimitedProtocol, OncePerMessage
@@ -27,9 +26,8 @@ _MAX_PORT = 65_535
 _BACKLOG = 128  # connections that wait to be accepted
 
 
-def serve(  # noqa: PLR0913 (as many as the verb has flags)
+def serve(
     directories: Mapping[str, Path],
-    watched: Mapping[str, Path],
     limits: Limits,
     *,
     host: str,
@@ -44,7 +42,6 @@ def serve(  # noqa: PLR0913 (as many as the verb has flags)
 
     Args:
         directories: checkpoints or runs, by the names that requests use; the first is the default.
-        watched: more runs whose curves the page shows, by name; runs among the models are always shown.
         limits: of requests and of the queue.
         host: the address to listen on.
         port: 0 chooses a free one.
@@ -55,21 +52,17 @@ def serve(  # noqa: PLR0913 (as many as the verb has flags)
         tell: called with the address once the server answers.
 
     Raises:
-        InputError: a model is missing or damaged, a run is missing, or the port is out of range.
+        InputError: a model is missing or damaged, or the port is out of range.
         RunError: the address is in use.
     """
-    for path in watched.values():
-        if not path.is_dir():
-            raise InputError("no such run", where=path)
     # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more threads
     # than cores, all of them sleep between operations: a short text would take up to twice as long.
     torch.set_num_threads(1)
     with bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision, max_classes=limits.classes)
-        runs = {name: path for name, path in directories.items() if (path / METRICS).exists()} | dict(watched)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
-        app = create_app(models, limits, threads=threads, api_key=api_key, runs=runs, hosts=hosts)
+        app = create_app(models, limits, threads=threads, api_key=api_key, hosts=hosts)
         config = uvicorn.Config(
             app,
             http=LimitedProtocol,  # of h11: httptools, which is faster, reads heads of any length into memory
