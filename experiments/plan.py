@@ -163,9 +163,7 @@ def _check_settings(config: PretrainConfig, directory: Path) -> None:
         config = replace(config, model=config.model.with_architecture(started.model.encoder(vocab_size=1)))
     # data may be moved, and saving changes no weights
     same_place = replace(started, data=config.data, data_sha256=None, checkpoints=config.checkpoints)
-    has_other_data = manifest.exists() and started.data_sha256 != dataset_fingerprint(
-        manifest.parent, known_as=started.data_sha256
-    )
+    has_other_data = manifest.exists() and started.data_sha256 != dataset_fingerprint(manifest.parent)
     if same_place != config or has_other_data:
         what = f"was run with other {'data' if has_other_data else 'settings'} than the study has now"
         raise InputError(what, where=directory, remedy="Choose another --output, or delete it")

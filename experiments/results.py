@@ -9,8 +9,7 @@ MASKED = "masked_lm_loss"
 NEXT_SENTENCE = "next_sentence_accuracy"
 PERPLEXITY = "perplexity"
 """Perplexity of masked words, on held-out text read as pairs, or as single segments by an encoder without pairs."""
-NEIGHBORS = "neighbours"
-"""The key of `RunResult.neighbors` in outcome.json and results.json."""
+NEIGHBORS = "neighbors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +59,15 @@ class RunResult:
     @classmethod
     def with_outcome(cls, outcome: Mapping[str, Any], **fields: Any) -> "RunResult":
         """Return a run with the metrics of its outcome.json."""
-        outcome = {"neighbors" if key == NEIGHBORS else key: value for key, value in outcome.items()}
         return cls(**fields, **outcome)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry of results.json."""
-        return {NEIGHBORS if key == "neighbors" else key: value for key, value in asdict(self).items()}
+        return asdict(self)
 
     def loss(self, kind: str) -> float | None:
         """Return the masked-word loss at the end on pairs, segments or neighbors; None if it was not measured."""
-        metrics: dict[str, float] = getattr(self, "neighbors" if kind == NEIGHBORS else kind)
+        metrics: dict[str, float] = getattr(self, kind)
         return metrics.get(MASKED)
 
     def seconds_to(self, loss: float) -> float | None:

@@ -4,7 +4,7 @@
 
 A run grows, so it has no manifest. While a file is replaced, `checksums.json` has the checksums of the old and the new
 content: a process that is killed at any moment leaves no file that seems damaged. `metrics.jsonl` is appended to, so
-its checksum is that of its first bytes, up to the last checkpoint. Runs of earlier versions have no checksums.
+its checksum is that of its first bytes, up to the last checkpoint.
 """
 
 import hashlib
@@ -92,7 +92,7 @@ def verify_run_files(run: Path, names: Collection[str] | None = None) -> int:
 
 
 def has_checksums(run: Path) -> bool:
-    """Return whether a run has checksums of its small files; those of earlier versions have none."""
+    """Return whether a run has checksums of its small files."""
     return (run / CHECKSUMS).is_file()
 
 
@@ -114,7 +114,7 @@ def _record(content: bytes) -> FileRecord:
 
 
 def _read_records(run: Path) -> _Records:
-    """Read the checksums of a run; empty for a run of an earlier version.
+    """Read the checksums of a run; empty for one that is being created.
 
     Raises:
         IntegrityError: the file is damaged.

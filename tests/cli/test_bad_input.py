@@ -132,7 +132,7 @@ def test_odd_text_is_read(
     (tmp_path / "text").write_bytes(ODD_TEXTS[name])
     assert main(shlex.split(fill_in(CORPUS + " --quiet --json", sample_paths(tmp_path, samples)))) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["pieces"] > 0
+    assert json.loads(printed.out)["tokens"] > 0
     assert printed.err == ""
 
 

@@ -80,8 +80,8 @@ STATES: dict[str, Change] = {
     "a position beyond the epoch": in_json(STATE, position__index=10**9),
     "a position beyond the phases": in_json(STATE, position__phase=9),
     "a best step in the future": in_json(STATE, best_step=9),
-    "scores that are text": in_json(STATE, best_merit=["high"]),
-    "settings that are a list": in_json(STATE, fixed=[1]),
+    "scores that are text": in_json(STATE, best_score=["high"]),
+    "settings that are a list": in_json(STATE, immutable_settings=[1]),
     "a micro-batch of half a token": in_json(STATE, micro_batch_tokens=0.5),
     "sums that are text": in_json(STATE, log_window="none"),
     "sums without norms": in_json(STATE, log_window={"metrics": []}),
@@ -169,7 +169,7 @@ DATASETS: dict[str, Change] = {
             paragraph_starts=lambda starts: starts[:0],
             paragraph_ends=lambda ends: ends[:0],
         )(path),
-        in_json("dataset.json", documents=0, sentences=0, pieces=0)(path),
+        in_json("dataset.json", documents=0, sentences=0, tokens=0)(path),
     ],
     "tokens of no sentence": shard_with(sentence_offsets=lambda offsets: offsets + (offsets > 0)[::-1] * 0 - (
         np.arange(len(offsets)) == len(offsets) - 1

@@ -68,7 +68,7 @@ def test_quiet_hides_progress_and_json_prints_a_table(samples: Samples, tmp_path
         (f"vocab {text} -o {tmp_path}/vocab --size 500 --workers 1", {"directory"}),
         (
             f"corpus {text} --vocab {tmp_path}/vocab -o {tmp_path}/data --workers 1",
-            {"directory", "documents", "pieces"},
+            {"directory", "documents", "tokens"},
         ),
         (
             f"pretrain -o {tmp_path}/run --data {samples.data} --steps 1 {shlex.join(NANO)}",

@@ -286,7 +286,7 @@ def test_without_pairs(dataset):
 def test_as_json(audit):
     table = json.loads(json.dumps(audit.as_dict()))
     assert table["drawn"][0]["measures"][-1]["holds"] is True
-    assert table["counts"]["pieces"] == audit.counts.tokens
+    assert table["counts"]["tokens"] == audit.counts.tokens
 
 
 def test_cleaning_is_that_of_the_report(dataset, tmp_path):

@@ -141,7 +141,7 @@ def test_the_report_has_the_summary(tmp_path, vocabulary):
     assert summary.cleaning.unicode.documents == 1
     (build,) = json.loads((tmp_path / "data" / "report.json").read_text())["builds"]
     assert build["duplicate_documents"]["dropped"] == 1
-    assert BuildSummary.from_report(build) == summary
+    assert BuildSummary.from_dict(build) == summary
 
 
 def test_duplicates_in_sentences_are_in_the_same_split(tmp_path, vocabulary):

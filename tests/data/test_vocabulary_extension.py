@@ -156,10 +156,10 @@ def test_cli_extends_and_inspects(tmp_path, vocabulary, text, capsys):
     assert told.endswith("  glyptos [UNK]\n")
     assert main([*look, "--beside", str(new), "--json"]) == 0
     before, after = json.loads(capsys.readouterr().out)
-    assert before["text"]["pieces_per_word"] > after["text"]["pieces_per_word"]
-    assert after["pieces"] == [["glyptos", "[UNK]"]]
+    assert before["text"]["tokens_per_word"] > after["text"]["tokens_per_word"]
+    assert after["tokens"] == [["glyptos", "[UNK]"]]
     assert main(["vocab", "inspect", str(new), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["vocabulary"]["pieces"] == len(TOKENS)
+    assert json.loads(capsys.readouterr().out)["vocabulary"]["tokens"] == len(TOKENS)
 
 
 def test_added_words_that_lose_their_marks_are_told(tmp_path, vocabulary, capsys):

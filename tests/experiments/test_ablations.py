@@ -152,7 +152,7 @@ def test_every_kind_of_variant_is_trained_and_scored(done: Path) -> None:
         assert run["tasks"]["films"]["majority"] == 50.0
         assert "names" not in run["tasks"]
         assert bool(run["pairs"]) == (run["variant"] in ("masked", "untrained"))
-        assert bool(run["neighbours"]) == (run["variant"] in ("ltr", "rtl"))
+        assert bool(run["neighbors"]) == (run["variant"] in ("ltr", "rtl"))
         assert (run["held_out_as"] is None) == (run["variant"] in ("ltr-bilstm", "both"))
     runs = done / "out/runs"
     assert isinstance(load_model(runs / "ltr-bilstm/seed-4/start"), BiLSTMOnBert)
@@ -269,8 +269,8 @@ def test_the_sources_of_an_encoder_may_not_change(
     with pytest.raises(InputError, match=r"ltr-bilstm/seed-4: was made with another bilstm_on"):
         plan_study(write_study(tmp_path, text), data, output, tasks_data)
     run_study(study, data, output, tasks_data=reviews)  # the same again
-    neighbors = [run["neighbours"] for run in results(output)["runs"]]
-    assert neighbors == [run["neighbours"] for run in results(done / "out")["runs"]]
+    neighbors = [run["neighbors"] for run in results(output)["runs"]]
+    assert neighbors == [run["neighbors"] for run in results(done / "out")["runs"]]
     weights = resolve_checkpoint(output / "runs/ltr/seed-4", "latest") / "model.safetensors"
     found = load_file(weights)
     found["bert.pooler.dense.bias"] += 1.0

@@ -35,7 +35,7 @@ def test_checkpoint_is_imported_by_relative_prefix(nano, tmp_path, monkeypatch):
 def test_import_and_then_fill(nano, tmp_path, capsys, google_nano):
     assert main(["import", str(nano), "-o", str(tmp_path / "ours"), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["model"], result["pieces"], result["lowercase"]) == ("BertForPreTraining", 1031, True)
+    assert (result["model"], result["vocab_size"], result["lowercase"]) == ("BertForPreTraining", 1031, True)
     assert len(result["left_out"]) == 125  # two slots a weight, and the step
     model = load_model(tmp_path / "ours", BertForPreTraining)
     expected = google_nano.expected

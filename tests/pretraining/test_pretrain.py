@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import DistilBertConfig, DistilBertForMaskedLM
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze import config as configuration
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.data.input_shards import ReadingConfig
@@ -412,16 +412,6 @@ def test_resume_refuses_another_data_set(pretrained, tmp_path):
         resume_pretraining(run)
     with pytest.raises(InputError, match="no run to resume"):
         resume_pretraining(tmp_path)
-
-
-def test_run_that_names_its_data_by_manifest_resumes(dataset, pretrained):
-    """As runs of old did."""
-    run = pretrained(steps=3)
-    manifest_sha256 = file_io.sha256_of_file(dataset / "manifest.json")
-    before = configuration.load(PretrainConfig, run / "run.toml").data_sha256
-    assert before not in (None, manifest_sha256)
-    change_settings(run, f"data_sha256={manifest_sha256}")
-    resume_pretraining(run)
 
 
 @pytest.mark.parametrize("documents", [["The dog.\nIt was a dog.", "He left."], ["The dog."] * 9])

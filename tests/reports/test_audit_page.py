@@ -65,7 +65,7 @@ AUDIT = Audit(
                         "examples": [{"where": "a.txt:1", "before": EVIL, "after": ""}],
                     },
                 },
-                "duplicate_documents": {"dropped": 2, "kept": 0, "pieces": 99, "examples": []},
+                "duplicate_documents": {"dropped": 2, "kept": 0, "tokens": 99, "examples": []},
             }
         ]
     },
@@ -98,7 +98,7 @@ def test_the_page_has_all_figures(read):
     assert "instance 0, NotNext, from documents 3 and 1,234" in text
     assert "<mark>[MASK]<i>play</i></mark>ing" in page
     assert (
-        "short documents 3 documents, 4,567 characters duplicate documents 2 dropped, 0 kept, 99 pieces"
+        "short documents 3 documents, 4,567 characters duplicate documents 2 dropped, 0 kept, 99 tokens"
         in text
     )
     assert "unicode" not in text, "it changed nothing"
@@ -222,7 +222,7 @@ def test_the_text_has_all_figures():
         "B a cat‹cat› ##ty‹dog›",
         "short documents: 3 documents, 4,567 characters",
         f"a.txt:1 · before: {EVIL} · after:",
-        "duplicate documents: 2 dropped, 0 kept, 99 pieces",
+        "duplicate documents: 2 dropped, 0 kept, 99 tokens",
     ):
         assert expected in normalized
     assert max(map(len, lines)) <= 200

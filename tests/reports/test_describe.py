@@ -78,7 +78,7 @@ def test_checkpoint(checkpoint):
         "hidden size": 12,
         "parameters": sum(p.numel() for p in tiny(BertForPreTraining).parameters()),
         "number format": "F32",
-        "word pieces": len(PIECES),
+        "vocabulary": len(PIECES),
         "of them unused": 1,
     }
     assert {name: description.facts[name] for name in expected} == expected
@@ -117,7 +117,7 @@ def test_a_directory_without_a_manifest_is_described(tmp_path, capsys):
 def test_vocabulary(vocabulary):
     description = describe(vocabulary)
     assert description.kind == "vocabulary"
-    assert description.facts == {"word pieces": len(PIECES), "of them unused": 1, "case": "lower-cased"}
+    assert description.facts == {"vocabulary": len(PIECES), "of them unused": 1, "case": "lower-cased"}
     (vocabulary / "manifest.json").unlink()
     assert describe(vocabulary).kind == "vocabulary"
     assert describe(vocabulary).checked == {}
@@ -128,10 +128,10 @@ def test_dataset(dataset):
     assert facts["documents"] == 9
     assert facts["sentences"] == 18
     assert facts["train"]["documents"] + facts["validation"]["documents"] == 9
-    assert facts["train"]["pieces"] + facts["validation"]["pieces"] == facts["pieces"]
+    assert facts["train"]["tokens"] + facts["validation"]["tokens"] == facts["tokens"]
     held_out = Dataset.open(dataset).split("validation")
-    pieces = sum(len(sentence) for number in range(len(held_out)) for sentence in held_out.document(number))
-    assert facts["validation"]["pieces"] == pieces
+    tokens = sum(len(sentence) for number in range(len(held_out)) for sentence in held_out.document(number))
+    assert facts["validation"]["tokens"] == tokens
 
 
 def test_run(run):

@@ -217,7 +217,7 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     expect(page.locator(".piece").nth(3)).to_have_attribute("aria-pressed", "true")
     asked = {"model": "pretrained", "text": "She was born", "pair": "It is warm"}
     answer = page.request.post(
-        f"{opened.address}/explore/row", data=asked | {"layer": 1, "head": 2, "piece": 3}
+        f"{opened.address}/explore/row", data=asked | {"layer": 1, "head": 2, "token": 3}
     ).json()
     best = max(range(9), key=lambda piece: answer["weights"][piece])
     shown = f"born attends to {page.locator('.piece').nth(best).text_content()[:-4]} with weight "

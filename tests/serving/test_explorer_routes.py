@@ -65,7 +65,7 @@ def test_inside_returns_the_weights_of_every_head(client: TestClient, models: di
 
 
 def test_each_step_of_a_row_follows_from_the_one_before(client: TestClient) -> None:
-    row = client.post("/explore/row", json=TEXT | {"layer": 1, "head": 2, "piece": 3}).json()
+    row = client.post("/explore/row", json=TEXT | {"layer": 1, "head": 2, "token": 3}).json()
     row = {name: np.array(values) for name, values in row.items()}
     np.testing.assert_allclose(row["key"] @ row["query"], row["products"], atol=1e-4)
     np.testing.assert_allclose(row["products"] / np.sqrt(8), row["scores"], atol=1e-5)
@@ -124,9 +124,9 @@ def test_a_model_without_heads_of_pre_training_has_no_predictions(client: TestCl
     assert trace["token"] == 2  # the middle one
 
 
-@pytest.mark.parametrize(("name", "limit"), [("layer", 1), ("head", 2), ("piece", 10)])
+@pytest.mark.parametrize(("name", "limit"), [("layer", 1), ("head", 2), ("token", 10)])
 def test_a_layer_head_or_token_out_of_range_is_refused(client: TestClient, name: str, limit: int) -> None:
-    request = TEXT | {"layer": 0, "head": 0, "piece": 0} | {name: 99}
+    request = TEXT | {"layer": 0, "head": 0, "token": 0} | {name: 99}
     assert refused(client, "/explore/row", **request) == f"{name}: 99 is not in 0..{limit}"
 
 
@@ -154,7 +154,7 @@ def test_a_word_has_vectors_in_every_layer(client: TestClient) -> None:
 def test_a_span_has_logits_for_every_token(client: TestClient) -> None:
     request = {"model": "answers", "question": "who?", "context": "the man went to london"}
     span = client.post("/explore/span", json=request).json()
-    assert span["pieces"] == ["the", "man", "went", "to", "london"]
+    assert span["tokens"] == ["the", "man", "went", "to", "london"]
     assert span["offsets"][4] == [16, 22]
     assert len(span["start_logits"]) == len(span["end_logits"]) == 5
     told = refused(client, "/explore/span", model="pretrained", question="a", context="b")

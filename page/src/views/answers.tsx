@@ -51,7 +51,7 @@ interface Answered {
   null_threshold?: number | null;
 }
 interface Scores {
-  pieces: string[];
+  tokens: string[];
   offsets: [number, number][];
   start_logits: number[];
   end_logits: number[];
@@ -115,19 +115,19 @@ const STEP = 22;
 const TALL = 64;
 
 /** A bar up and a bar down for each token. */
-function SpanChart({ scores: { pieces, offsets, start_logits, end_logits }, found: { start, end } }: { scores: Scores; found: Answered }) {
+function SpanChart({ scores: { tokens, offsets, start_logits, end_logits }, found: { start, end } }: { scores: Scores; found: Answered }) {
   const region = useRef<HTMLDivElement>(null);
   const isInAnswer = offsets.map(([first, last]) => start !== null && end !== null && first >= start && last <= end);
   const here = isInAnswer.indexOf(true);
   useEffect(() => {
     if (region.current) region.current.scrollLeft = here * STEP - region.current.clientWidth / 2;
   }, [here]);
-  if (!pieces.length) return null;
+  if (!tokens.length) return null;
   const height = (logits: number[]) => scaleLinear(extent(logits) as [number, number], [0, TALL]);
   const [up, down] = [height(start_logits), height(end_logits)];
   const middle = TALL + 8;
-  const names = 9 + 7 * Math.max(...pieces.map((piece) => piece.length));
-  const [width, tall] = [pieces.length * STEP, middle + names + TALL + 16];
+  const names = 9 + 7 * Math.max(...tokens.map((token) => token.length));
+  const [width, tall] = [tokens.length * STEP, middle + names + TALL + 16];
   return (
     <>
       <h3>Start and end scores</h3>
@@ -137,11 +137,11 @@ function SpanChart({ scores: { pieces, offsets, start_logits, end_logits }, foun
       <Picture name="scores">
         <div class="scroll" tabIndex={0} role="region" aria-label="Start and end scores of each token" ref={region}>
           <svg class="spans" width={width} height={tall} viewBox={`0 0 ${width} ${tall}`} role="img" aria-label="Start and end scores">
-            {pieces.map((piece, i) => (
+            {tokens.map((token, i) => (
               <g class={isInAnswer[i] ? "here" : undefined} transform={`translate(${i * STEP} 0)`}>
-                <title>{`${piece}: start ${fixed(start_logits[i], 2)}, end ${fixed(end_logits[i], 2)}`}</title>
+                <title>{`${token}: start ${fixed(start_logits[i], 2)}, end ${fixed(end_logits[i], 2)}`}</title>
                 <rect class="fill" x={4} width={STEP - 8} y={middle - up(start_logits[i])} height={up(start_logits[i])} rx={2} />
-                <text transform={`translate(${STEP / 2 + 4} ${middle + names}) rotate(-90)`}>{piece}</text>
+                <text transform={`translate(${STEP / 2 + 4} ${middle + names}) rotate(-90)`}>{token}</text>
                 <rect class="below" x={4} width={STEP - 8} y={middle + names + 8} height={down(end_logits[i])} rx={2} />
               </g>
             ))}

@@ -148,12 +148,12 @@ function Heads({ found, text }: { found: Found; text: Text }) {
 /** The numbers of one weight, as the server computes them. */
 function Steps({ text, tokens, cell, choose }: { text: Text; tokens: string[]; cell: Cell; choose: (to: number) => void }) {
   const { layer, head, from } = cell;
-  const asked = useAnswer<Row>("explore/row", { ...text, layer, head, piece: from });
+  const asked = useAnswer<Row>("explore/row", { ...text, layer, head, token: from });
   return (
     <Answer asked={asked}>
       {(row, body) =>
         body.text === text.text && body.pair === text.pair && (
-          <RowSteps row={row} tokens={tokens} cell={{ layer: body.layer, head: body.head, from: body.piece, to: cell.to }} choose={choose} />
+          <RowSteps row={row} tokens={tokens} cell={{ layer: body.layer, head: body.head, from: body.token, to: cell.to }} choose={choose} />
         )
       }
     </Answer>

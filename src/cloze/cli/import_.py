@@ -37,7 +37,7 @@ def run(
         "output": str(output),
         "model": type(imported.model).__name__,
         "parameters": sum(weight.numel() for weight in imported.model.parameters()),
-        "pieces": tokenizer.vocab_size,
+        "vocab_size": tokenizer.vocab_size,
         "lowercase": tokenizer.lowercase,
         "labels": list(imported.labels),
         "left_out": list(imported.unexpected_keys),

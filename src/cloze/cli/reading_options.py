@@ -91,7 +91,7 @@ def preview(
     input_shards = plan_input_shards(inputs, config)
     formats = describe_input_formats(input_shards)
     size = total_bytes(input_shards)
-    result: dict[str, object] = {"formats": formats, "bytes": size, "stretches": len(input_shards)}
+    result: dict[str, object] = {"formats": formats, "bytes": size, "input_shards": len(input_shards)}
     on_disk = "" if size is None else f", {size:,} bytes on disk"
     lines = [*formats, f"{format_count(len(input_shards), 'input shard')}{on_disk}"]
     if reading.validate:

@@ -10,7 +10,7 @@ from cloze.cli.reading_options import ReadingFlags
 from cloze.tables import text_table
 
 _VOCABULARY_ROWS = {
-    "pieces": "tokens",
+    "tokens": "tokens",
     "lowercase": "lower-cases",
     "words": "  words and starts of words",
     "continuations": "  continuations (##)",
@@ -20,13 +20,13 @@ _VOCABULARY_ROWS = {
 _TEXT_ROWS = {
     "words": "words of the text",
     "distinct_words": "  distinct",
-    "pieces": "tokens of the text",
-    "pieces_per_word": "tokens per word",
+    "tokens": "tokens of the text",
+    "tokens_per_word": "tokens per word",
     "cut_words": "words split",
     "unknown_words": "words unknown ([UNK])",
     "continuations": "tokens that continue a word",
     "characters": "tokens that are one character of a split word",
-    "unused_pieces": "vocabulary not used by the text",
+    "unused_tokens": "vocabulary not used by the text",
 }
 
 
@@ -65,19 +65,14 @@ def run(
     for directory, tokenizer, word_counts in zip(directories, tokenizers, counts, strict=True):
         result: dict[str, Any] = {
             "directory": str(directory),
-            "vocabulary": asdict(describe_vocabulary(tokenizer), dict_factory=_with_json_names),
+            "vocabulary": asdict(describe_vocabulary(tokenizer)),
         }
         if word_counts:
             statistics = describe_text(tokenizer, word_counts)
-            result["text"] = asdict(statistics, dict_factory=_with_json_names)
-        result["pieces"] = [tokenizer.encode(example).tokens[1:-1] for example in text]
+            result["text"] = asdict(statistics)
+        result["tokens"] = [tokenizer.encode(example).tokens[1:-1] for example in text]
         results.append(result)
     flags.print(results if beside else results[0], "\n".join(_format(results)))
-
-
-def _with_json_names(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a table with the keys of the JSON output, which call tokens pieces."""
-    return {name.replace("token", "piece"): value for name, value in items}
 
 
 def _format(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -88,7 +83,7 @@ def _format(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     ]
     if "text" in results[0]:
         for key, label in _TEXT_ROWS.items():
-            is_share = key != "pieces_per_word"
+            is_share = key != "tokens_per_word"
             cells = (_format_cell(result["text"][key], is_share=is_share) for result in results)
             rows.append([label, *cells])
     yield text_table(["", *names], rows)
@@ -99,12 +94,12 @@ def _format(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if "text" in result:
             yield from _format_words("split most", result["text"]["most_cut"])
             yield from _format_words("unknown", result["text"]["unknown"])
-        yield from (f"  {' '.join(tokens)}" for tokens in result["pieces"])
+        yield from (f"  {' '.join(tokens)}" for tokens in result["tokens"])
 
 
 def _format_words(label: str, words: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if words:
-        parts = (f"{word['word']} ({word['count']:,}: {' '.join(word['pieces'])})" for word in words)
+        parts = (f"{word['word']} ({word['count']:,}: {' '.join(word['tokens'])})" for word in words)
         yield f"  {label}: {', '.join(parts)}"
 
 

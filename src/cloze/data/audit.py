@@ -30,7 +30,7 @@ from cloze.data.audit_text import (
     log_distribution,
     measure_lengths,
 )
-from cloze.data.dataset import REPORT_FILE, Dataset, Split, rename_keys
+from cloze.data.dataset import REPORT_FILE, Dataset, Split
 from cloze.data.instances import DynamicInstances
 from cloze.data.masking import MaskingConfig, describe_whole_words
 from cloze.data.pairs import PairsConfig
@@ -97,7 +97,7 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measurements for JSON."""
-        table: dict[str, Any] = rename_keys(asdict(self), "tokens", "pieces")
+        table: dict[str, Any] = asdict(self)
         for drawn, row in zip(self.drawn, table["drawn"], strict=True):
             for measure, entry in zip(drawn.measures, row["measures"], strict=True):
                 entry["holds"] = measure.holds

@@ -267,7 +267,7 @@ def _make_parts(
     )
 
     def count(record: dict[str, Any]) -> dict[str, int]:
-        return {"documents": record["summary"]["documents"], "tokens": record["summary"]["pieces"]}
+        return {"documents": record["summary"]["documents"], "tokens": record["summary"]["tokens"]}
 
     state.make_parts(
         input_shards, make, label="tokenizing", count=count, workers=workers, progress=progress, task=task

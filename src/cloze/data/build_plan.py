@@ -65,20 +65,20 @@ class BuildPlan:
         """
         return {
             "settings": self.settings,
-            "sealing": self.options,
-            "stretches": [{"key": shard.key, **shard.description} for shard in self.shards],
-            "sealed": manifest_sha256,
+            "options": self.options,
+            "input_shards": [{"key": shard.key, **shard.description} for shard in self.shards],
+            "manifest_sha256": manifest_sha256,
         }
 
     @classmethod
     def from_json(cls, table: Record) -> "BuildPlan":
         """Return the plan of the content of `build.json`."""
-        entries = table["stretches"]
+        entries = table["input_shards"]
         shards = tuple(
             PlannedShard(entry["key"], {key: value for key, value in entry.items() if key != "key"})
             for entry in entries
         )
-        return cls(table["settings"], table["sealing"], shards)
+        return cls(table["settings"], table["options"], shards)
 
     def describe_change(self, new: "BuildPlan", *, is_task: bool) -> str | None:
         """Describe why the parts of this plan cannot be used for a new one; None if they can."""
@@ -107,7 +107,7 @@ def sha256_of_output(directory: Path) -> str | None:
         OSError: there is no plan.
         ValueError: it is damaged.
     """
-    sha256 = json.loads((directory / PLAN_FILE).read_text("utf-8")).get("sealed")
+    sha256 = json.loads((directory / PLAN_FILE).read_text("utf-8")).get("manifest_sha256")
     return None if sha256 is None else str(sha256)
 
 

@@ -35,15 +35,6 @@ _NOTHING = np.zeros(0, np.int64)
 _BUILD_AGAIN = "Build the data set again"
 
 
-def rename_keys(value: Any, old: str, new: str) -> Any:
-    """Replace a word in all keys of a JSON value. In files and in --json, tokens are called pieces."""
-    if isinstance(value, dict):
-        return {key.replace(old, new): rename_keys(item, old, new) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(rename_keys(item, old, new) for item in value)
-    return value
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetInfo:
     """Counts in `dataset.json`."""
@@ -63,15 +54,14 @@ class DatasetInfo:
     def read(cls, directory: Path) -> "DatasetInfo":
         """Read `dataset.json`."""
         path = directory / INFO_FILE
-        table = rename_keys(file_io.read_json(path, remedy=_BUILD_AGAIN), "pieces", "tokens")
-        info = config.from_dict(cls, table, where=str(path))
+        info = config.from_dict(cls, file_io.read_json(path, remedy=_BUILD_AGAIN), where=str(path))
         if not all(0 <= value < 2**64 for value in asdict(info).values()):
             raise InputError("a number is negative or too large", where=path, remedy=_BUILD_AGAIN)
         return info
 
     def write(self, directory: Path) -> None:
         """Write `dataset.json`."""
-        table = rename_keys(asdict(self), "tokens", "pieces")
+        table = asdict(self)
         if not self.has_words:
             del table["has_words"]
         file_io.write_json(directory / INFO_FILE, table)
@@ -243,13 +233,8 @@ class Dataset:
         return documents.select(np.flatnonzero(held_out if name == "validation" else ~held_out))
 
 
-def dataset_fingerprint(directory: Path, *, known_as: str | None = None) -> str:
-    """Return the SHA-256 of the files of a data set, except for `report.json`, which names the paths of its text.
-
-    Runs of an earlier version know a data set by its manifest: if `known_as` is the hash of that, it is returned.
-    """
+def dataset_fingerprint(directory: Path) -> str:
+    """Return the SHA-256 of the files of a data set, except for `report.json`, which names the paths of its text."""
     records = artifacts.read_manifest(directory, kind=KIND).files
-    if known_as is not None and known_as == file_io.sha256_of_file(directory / artifacts.MANIFEST):
-        return known_as
     sums = {name: records[name].sha256 for name in sorted(records) if name != REPORT_FILE}
     return hashlib.sha256(json.dumps(sums).encode()).hexdigest()

@@ -109,7 +109,7 @@ def finalize(
 
 def read_summary(directory: Path) -> BuildSummary:
     """Return the counts of the last build of a data set."""
-    return BuildSummary.from_report(_read_builds(directory)[-1])
+    return BuildSummary.from_dict(_read_builds(directory)[-1])
 
 
 def _read_builds(directory: Path) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ class _Source:
     def without(self, documents: Mask, paragraphs: Mask, tokenizer: Tokenizer) -> tuple[Shard, BuildSummary]:
         """Return what is left of a part without some documents and paragraphs, and its counts."""
         assert self._part
-        summary = BuildSummary.from_report(self._part.record["summary"])
+        summary = BuildSummary.from_dict(self._part.record["summary"])
         if not (documents.any() or paragraphs.any()):
             return self.shard, summary
         shard = drop_from_shard(self.shard, documents, paragraphs)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cloze.data.cleaning import CleaningConfig, CleaningCounts, clean_all
 from cloze.data.counts import Counts
-from cloze.data.dataset import rename_keys, without_words
+from cloze.data.dataset import without_words
 from cloze.data.documents import Document
 from cloze.data.duplicates import LONG_PARAGRAPH_CHARACTERS, DuplicateCounts, text_digests
 from cloze.data.shards import Integers, Shard, to_offsets, write_shard
@@ -43,15 +43,9 @@ class BuildSummary(Counts):
     duplicate_documents: DuplicateCounts = DuplicateCounts()
     duplicate_paragraphs: DuplicateCounts = DuplicateCounts()
 
-    @classmethod
-    def from_report(cls, table: dict[str, Any]) -> "BuildSummary":
-        """Return the inverse of `as_dict`."""
-        return cls.from_dict(rename_keys(table, "pieces", "tokens"))
-
     def as_dict(self) -> dict[str, Any]:
         """Return the entry in `report.json`."""
-        table: dict[str, Any] = rename_keys(asdict(self), "tokens", "pieces")
-        return table
+        return asdict(self)
 
     def describe(self) -> Iterator[str]:
         """Yield lines about text that was changed or left out, and a warning of many unknown tokens."""
@@ -170,9 +164,7 @@ def _describe_places(documents: Sequence[Document]) -> list[dict[str, Any]]:
 def hash_tokenizer(tokenizer: Tokenizer) -> str:
     """Hash all settings that token ids depend on."""
     table = {**asdict(tokenizer), "model_max_length": None}
-    # Builds that an earlier version started hold the hash of a table with these keys.
-    table["pieces"] = table.pop("tokens")
-    table["added_pieces"] = sorted(table.pop("added_tokens"), key=tokenizer.tokens.index)
+    table["added_tokens"] = sorted(tokenizer.added_tokens, key=tokenizer.tokens.index)
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from cloze import artifacts
 from cloze.data.accents import AccentCounts
-from cloze.data.dataset import rename_keys
 from cloze.data.input_shards import ReadingConfig, local_paths, plan_input_shards, read_documents
 from cloze.data.vocabulary import KIND
 from cloze.data.word_counts import count_words_and_accents, word_settings
@@ -57,8 +56,7 @@ class Extension:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result for JSON."""
-        table: dict[str, Any] = rename_keys(asdict(self), "tokens", "pieces")
-        return table
+        return asdict(self)
 
 
 def extend_vocabulary(

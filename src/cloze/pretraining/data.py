@@ -93,7 +93,7 @@ class PretrainingData:
 
         context.run_on_rank_zero(verify)
         dataset = Dataset.open(path, verify=False)
-        fingerprint = dataset_fingerprint(path, known_as=config.data_sha256)
+        fingerprint = dataset_fingerprint(path)
         if config.data_sha256 not in (None, fingerprint):
             what = "is not the data set that the settings were made for"
             remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"

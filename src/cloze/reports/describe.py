@@ -131,7 +131,7 @@ def _tokenizer_facts(directory: Path) -> dict[str, Any]:
     unused = sum(token.startswith("[unused") for token in tokenizer.tokens)
     return {
         **({} if tokenizer.kind == "WordPiece" else {"tokenizer": tokenizer.kind}),
-        "word pieces": tokenizer.vocab_size,
+        "vocabulary": tokenizer.vocab_size,
         "of them unused": unused,
         "case": "lower-cased" if tokenizer.lowercase else "kept",
     }
@@ -144,8 +144,8 @@ def _dataset_facts(directory: Path) -> dict[str, Any]:
     return {
         "documents": facts.documents,
         "sentences": facts.sentences,
-        "pieces": facts.tokens,
-        "unknown pieces": facts.unknown_tokens,
+        "tokens": facts.tokens,
+        "unknown tokens": facts.unknown_tokens,
         "train": _split_facts(dataset.split("train")),
         "validation": _split_facts(dataset.split("validation")),
         "shards": len(shards),
@@ -157,7 +157,7 @@ def _dataset_facts(directory: Path) -> dict[str, Any]:
 def _split_facts(documents: Documents) -> dict[str, int]:
     starts, ends = documents.first_sentence, documents.end_sentence
     tokens = documents.sentence_offsets[ends] - documents.sentence_offsets[starts]
-    return {"documents": len(documents), "sentences": int((ends - starts).sum()), "pieces": int(tokens.sum())}
+    return {"documents": len(documents), "sentences": int((ends - starts).sum()), "tokens": int(tokens.sum())}
 
 
 def _describe_run(run: Path) -> Description:
@@ -186,10 +186,7 @@ def _describe_run(run: Path) -> Description:
 
 
 def _check_run_files(run: Path) -> int:
-    """Check the small files of a run, and return the number of those with a checksum.
-
-    Those of runs of earlier versions have none; damage is found if they cannot be read.
-    """
+    """Check the small files of a run, and return the number of those with a checksum."""
     if not has_checksums(run) and settings_of_newest_checkpoint(run) is not None:
         what, remedy = (
             "missing, though its checkpoints are of a run with one",

@@ -67,7 +67,7 @@ class RowRequest(TextRequest):
 
     layer: int = Field(ge=0)
     head: int = Field(ge=0)
-    token: int = Field(ge=0, alias="piece")
+    token: int = Field(ge=0)
 
 
 class TokenRequest(TextRequest):
@@ -96,7 +96,7 @@ async def _span(served: ServedModel, request: SpanRequest, batcher: Batcher) -> 
     computation = WindowedSpanScores(served.finetuned)
     (scores,) = await batcher.run_windowed(computation, [inputs], tokens=[estimate_tokens(*inputs)])
     names = ("offsets", "start_logits", "end_logits", "null_score")
-    return {"pieces": scores.tokens, **{name: getattr(scores, name) for name in names}}
+    return {"tokens": scores.tokens, **{name: getattr(scores, name) for name in names}}
 
 
 def page_routes() -> APIRouter:
@@ -158,7 +158,7 @@ def _describe_row(served: ServedModel, request: RowRequest) -> dict[str, Any]:
     for name, number, count in (
         ("layer", request.layer, len(attention.layers)),
         ("head", request.head, len(attention.layers[0].query)),
-        ("piece", request.token, len(attention.tokens)),
+        ("token", request.token, len(attention.tokens)),
     ):
         if number >= count:
             raise InputError(f"{number} is not in 0..{count - 1}", where=name)

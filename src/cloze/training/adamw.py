@@ -10,7 +10,6 @@ from torch.optim.adamw import adamw
 
 # The kernels divide by 1 - beta ** step, which is 1 at this step for every beta.
 _STEP_WITHOUT_CORRECTION = math.inf
-_STEP_OF_VERSION_0_1 = float(2**24)  # without correction
 
 
 class AdamW(torch.optim.Optimizer):
@@ -76,8 +75,3 @@ class AdamW(torch.optim.Optimizer):
             eps=self._epsilon,
             maximize=False,
         )
-
-
-def is_step_with_correction(step: Tensor) -> bool:
-    """Return whether a saved step is that of an optimizer with bias correction; version 0.1 saved one without, too."""
-    return step.item() < _STEP_OF_VERSION_0_1

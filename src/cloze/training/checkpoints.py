@@ -9,7 +9,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +26,20 @@ from cloze.model_paths import follow_pointer
 from cloze.models.checkpoint import KIND, TRAINING_FOLDER, save_weights
 from cloze.progress import Progress
 from cloze.run_files import METRICS, verify_run_files, write_run_files
-from cloze.training.adamw import is_step_with_correction
 from cloze.training.averaging import AVERAGE_COUNT
 from cloze.training.metric_sums import check_log_window
 from cloze.training.optimizer import OptimizerConfig
 
 STATE_FILE = f"{TRAINING_FOLDER}/state.json"
 SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
-"""The run's settings when the checkpoint was written; those of earlier versions have none."""
+"""The run's settings when the checkpoint was written."""
 _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
-_REQUIRED_VALUES = ("step", "elapsed_seconds", "tokens", "position")
 _MAX_COUNT = 1 << 62
 _AVERAGE = f"{TRAINING_FOLDER}/average.safetensors"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
 _OPTIMIZER_KEYS = ("exp_avg", "exp_avg_sq", "momentum", "step")
-_KEY_OF_FIELD = {"best_score": "best_merit", "immutable_settings": "fixed"}
-"""The other keys of the state are named as the fields."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,10 +69,10 @@ class TrainingState:
     best_step: int | None = None
     micro_batch_tokens: int | None = None
     """The setting as halved after memory ran out; None if it never did."""
-    immutable_settings: Mapping[str, Any] | None = None
+    immutable_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that must not change on resume, by name."""
     log_window: Mapping[str, Any] | None = None
-    """Sums of the steps since the last row of the log, of all ranks; None in checkpoints of earlier versions."""
+    """Sums of the steps since the last row of the log, of all ranks; None before the first."""
     evaluation_seconds: float | None = None
     """Time of an evaluation as measured before the run, which is on the clock; None in other runs."""
 
@@ -108,8 +104,7 @@ def save_checkpoint(
         save_weights(dict(optimizer_state), directory / _OPTIMIZER)
         if average is not None:
             save_weights(dict(average), directory / _AVERAGE)
-        values = {_KEY_OF_FIELD.get(field, field): value for field, value in asdict(state).items()}
-        (directory / STATE_FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+        (directory / STATE_FILE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     write_pointers(run, state, record_metrics=(run / METRICS).is_file())
 
 
@@ -211,9 +206,8 @@ def read_state(checkpoint: Path) -> TrainingState:
     """
     try:
         values = file_io.read_json(checkpoint / STATE_FILE)
-        values |= {field: values.pop(key, None) for field, key in _KEY_OF_FIELD.items()}
         if (
-            missing := {*_REQUIRED_VALUES} - values.keys()
+            missing := {*asdict(TrainingState())} - values.keys()
             or {*asdict(DataPosition())} - values["position"].keys()
         ):
             raise KeyError(", ".join(sorted(missing)))
@@ -252,7 +246,7 @@ def _check_state(state: TrainingState, name: str) -> None:
         _NAME.fullmatch(name) and _checkpoint_name(state.step) != f"{_CHECKPOINTS}/{name}"
     ):
         raise ValueError(f"step {state.step} and best step {state.best_step} in {name}")
-    if not isinstance(state.immutable_settings or {}, dict):
+    if not isinstance(state.immutable_settings, dict):
         raise ValueError("the settings are no table")
     if state.log_window is not None:
         check_log_window(state.log_window)
@@ -264,11 +258,8 @@ def check_unchanged(state: TrainingState, immutable_settings: Mapping[str, Any],
     Raises:
         InputError: one has.
     """
-    if state.immutable_settings is None:
-        return  # the first versions did not save them
     for name, value in immutable_settings.items():
-        # earlier versions had fewer settings
-        if state.immutable_settings.get(name, value) != json.loads(json.dumps(value)):
+        if state.immutable_settings.get(name) != json.loads(json.dumps(value)):
             raise changed_setting_error(name, run)
 
 
@@ -287,7 +278,7 @@ def check_settings(run: Path, written: Path | None) -> dict[str, tuple[Any, Any]
         is_recorded = verify_run_files(run, names=(artifacts.RUN_CONFIG,)) > 0
     except artifacts.IntegrityError as error:
         is_recorded, damage = False, error
-    if written is None or not written.is_file():  # before the first checkpoint, or of an earlier version
+    if written is None or not written.is_file():  # before the first checkpoint
         if damage is not None:
             raise damage
         return {}
@@ -321,9 +312,7 @@ def load_optimizer(
         return
     if (config.muon is not None) != any(name.startswith("momentum/") for name in tensors):
         raise changed_setting_error("optimizer.muon", run)
-    has_correction = any(
-        name.startswith("step/") and is_step_with_correction(tensor) for name, tensor in tensors.items()
-    )
+    has_correction = any(name.startswith("step/") for name in tensors)
     if has_correction != config.bias_correction:
         raise changed_setting_error("optimizer.bias_correction", run)
     for key_and_name, tensor in tensors.items():
@@ -331,8 +320,6 @@ def load_optimizer(
         parameter = parameters.get(name)
         if key not in _OPTIMIZER_KEYS or parameter is None:
             raise _wrong_state(checkpoint / _OPTIMIZER, f"the model has no {key_and_name:.100}")
-        if key == "step" and not has_correction:
-            continue
         if tensor.shape != (() if key == "step" else parameter.shape) or not tensor.isfinite().all():
             raise _wrong_state(checkpoint / _OPTIMIZER, f"{key_and_name} has another shape, or is not finite")
         optimizer.state[parameter][key] = tensor.to(parameter.device)

@@ -176,7 +176,6 @@ class TrainingRun:
         objective, build_batches = build(model.to(self.context.device))
         batches = build_batches()
         config, budget = self._fit_evaluations(state.evaluation_seconds)
-        # `self.settings` has more of them than the file of an earlier version
         settings = self.context.run_on_rank_zero((self.path / artifacts.RUN_CONFIG).read_bytes)
 
         def save_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
