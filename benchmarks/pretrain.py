@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.harness import (
     Check,
@@ -212,13 +213,15 @@ class ClozeTrainer(Trainer):
     objective: Objective
     data: StepData[PretrainingBatch]
     max_grad_norm: float
+    replicas: DistributedDataParallel | None = None
+    """Sums gradients over the ranks, if there are several."""
 
     arithmetic = training_arithmetic
 
     def backward(self) -> tuple[float, float]:
         """Compute and clip new gradients; return the loss and gradient norm."""
         self.optimizer.zero_grad(set_to_none=True)
-        loss, _ = accumulate_gradients(self.objective, self.data, self.dtype)
+        loss, _ = accumulate_gradients(self.objective, self.data, self.dtype, replicas=self.replicas)
         norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
         return loss, norm.item()
 

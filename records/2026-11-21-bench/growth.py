@@ -34,7 +34,7 @@ from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext
 from cloze.training.memory import configure_process_memory
 from cloze.training.precision import Precision, resolve_dtype
-from cloze.training.step_cost import Workload, activation_bytes, pretraining_step_flops, transient_bytes
+from cloze.training.step_cost import Workload, pretraining_step_flops
 from experiments.plots import as_svg, styled
 
 _TITLES: Mapping[str, str] = {
@@ -44,8 +44,7 @@ _TITLES: Mapping[str, str] = {
     "threads": "threads, 32 sequences of 128 tokens per step",
     "corpus": "megabytes of text to a data set, one worker",
 }
-_COLUMNS = ("", "seconds", "min", "max", "ns per unit", "MB", "MB by formula", "MFLOP per unit")
-_ADAM_AVERAGES = 2
+_COLUMNS = ("", "seconds", "min", "max", "ns per unit", "MB", "MFLOP per unit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,6 @@ class Point:
     peak_bytes: int
     """Peak memory beyond that of the process before it started."""
     formula_operations: float | None = None
-    formula_bytes: float | None = None
     attention_share: float | None = None
     """Share of the operations that grows with the square of the length, by formula."""
 
@@ -71,10 +69,10 @@ class Point:
         seconds = median(self.seconds)
         cells = [self.label, *(f"{value:.3f}" for value in (seconds, min(self.seconds), max(self.seconds)))]
         cells += [f"{seconds / self.amount * 1e9:,.0f}", f"{self.peak_bytes / 1e6:,.0f}"]
-        if self.formula_bytes is None or self.formula_operations is None:
-            return [*cells, "", ""]
+        if self.formula_operations is None:
+            return [*cells, ""]
         operations = self.formula_operations / self.amount
-        return [*cells, f"{self.formula_bytes / 1e6:,.0f}", f"{operations / 1e6:,.1f}"]
+        return [*cells, f"{operations / 1e6:,.1f}"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,12 +240,6 @@ def _measure_step(at: float, label: str, benchmark: Pretrain, rounds: int, num_t
     step = sum(workloads[1:], workloads[0])
     operations = pretraining_step_flops(model.config, step)
     linear = pretraining_step_flops(model.config, replace(step, sum_of_squared_lengths=0))
-    weights = sum(parameter.numel() for parameter in model.parameters()) * 4
-    activations = max(
-        activation_bytes(model.config, workload, trainer.dtype)
-        + transient_bytes(model.config, workload, trainer.dtype)
-        for workload in workloads
-    )
     return Point(
         at=at,
         label=label,
@@ -255,7 +247,6 @@ def _measure_step(at: float, label: str, benchmark: Pretrain, rounds: int, num_t
         seconds=seconds,
         peak_bytes=peak_bytes() - before,
         formula_operations=float(operations),
-        formula_bytes=float((2 + _ADAM_AVERAGES) * weights + activations),
         attention_share=1 - linear / operations,
     )
 

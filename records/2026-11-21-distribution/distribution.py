@@ -26,6 +26,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.commands import run
 from benchmarks.harness import Benchmark, Check, Contestant, Result, TimedFunction, Timing, heading, measure
@@ -39,17 +40,15 @@ from cloze.tables import text_table
 from cloze.training.distributed import DistributedContext, DistributionConfig, init_distributed
 from cloze.training.memory import configure_process_memory
 from cloze.training.objective import Objective
-from cloze.training.parallelize import ParallelObjective, ReplicatedObjective, parallelize
+from cloze.training.parallelize import replicate
 from cloze.training.precision import Precision, resolve_device, resolve_dtype
-from cloze.training.step_cost import parameter_bytes
 
 COMPUTING, OVERLAPPED, AFTERWARDS = "computing", "DDP", "DDP, afterwards"
-SHARDED, SENDING = "FSDP2", "sending"
+SENDING = "sending"
 _DOES: Mapping[str, str] = {
     COMPUTING: "every rank computes its share of the batch, all at once, and nothing is sent",
     OVERLAPPED: "gradients are summed in buckets during the backward pass, as in training",
     AFTERWARDS: "the same buckets, all sent after the backward pass",
-    SHARDED: "weights are sharded, and gathered layer by layer",
     SENDING: "as many bytes as the gradients have, summed over the ranks without computing",
 }
 _BUCKET_BYTES = 25 * 2**20  # DDP's
@@ -236,7 +235,7 @@ def _measure_rank(benchmark: Pretrain, rounds: int, threads: int, progress: Prog
         expected = build_trainer(benchmark, *alone, context.device).loss_and_gradient_norm()
         trainers = _build_trainers(benchmark, context)
         checks = _compare(trainers, expected, context)
-        num_bytes = parameter_bytes(trainers[COMPUTING].model)[1]
+        num_bytes = sum(p.nbytes for p in trainers[COMPUTING].model.parameters() if p.requires_grad)
         gradients = torch.zeros(num_bytes, dtype=torch.uint8, device=context.device).view(torch.float32)
         work: dict[str, TimedFunction] = {name: partial(_step, trainer) for name, trainer in trainers.items()}
         work[SENDING] = partial(_sum_in_buckets, gradients)
@@ -268,16 +267,22 @@ def _step(trainer: ClozeTrainer) -> None:
 def _build_trainers(benchmark: Pretrain, context: DistributedContext) -> dict[str, ClozeTrainer]:
     """Return the contestants, each with a model of its own and the rank's share of one step."""
     data, tokenizer, _ = draw_step(benchmark, context)
-    contestants: Mapping[str, Callable[[Objective], ParallelObjective]] = {
-        COMPUTING: ParallelObjective,
-        OVERLAPPED: lambda objective: parallelize(objective, context, DistributionConfig()),
-        AFTERWARDS: lambda objective: ReplicatedObjective(objective, [], sum_afterwards),
-        SHARDED: lambda objective: parallelize(objective, context, DistributionConfig(sharded=True)),
+    contestants: Mapping[str, Callable[[Objective], DistributedDataParallel | None]] = {
+        COMPUTING: lambda objective: None,
+        OVERLAPPED: lambda objective: replicate(objective, context, DistributionConfig()),
+        AFTERWARDS: _replicate_to_sum_afterwards,
     }
-    return {
-        name: build_trainer(benchmark, data, tokenizer, context.device, parallelized)
-        for name, parallelized in contestants.items()
-    }
+    trainers = {}
+    for name, replicated in contestants.items():
+        trainer = build_trainer(benchmark, data, tokenizer, context.device)
+        trainers[name] = replace(trainer, replicas=replicated(trainer.objective))
+    return trainers
+
+
+def _replicate_to_sum_afterwards(objective: Objective) -> DistributedDataParallel:
+    replicas = DistributedDataParallel(objective, find_unused_parameters=True)
+    replicas.register_comm_hook([], sum_afterwards)
+    return replicas
 
 
 def _compare(

@@ -740,14 +740,15 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("screen", ["light", "dark"])
-def test_all_text_has_a_contrast_of_4_5(
-    browser: Any, address: str, run: Path, tmp_path: Path, screen: str
-) -> None:
+def test_all_text_has_a_contrast_of_4_5(browser: Any, address: str, tmp_path: Path, screen: str) -> None:
     gold, predicted = ["a", "b", "c"] * 30, ["a", "b", "c"] * 20 + ["b", "b", "c"] * 10
     scores = class_breakdown(gold, predicted, ["a", "b", "c"]).to_dict()
-    copied = Path(shutil.copytree(run, tmp_path / "run"))
-    (copied / "scores.json").write_text(json.dumps({"accuracy": 0.9, **scores}))
-    report = write_report(copied)
+    rows = [{"kind": "train", "step": step, "masked_lm_loss": 9 - step / 10} for step in range(1, 41)]
+    rows.append({"kind": "validation", "step": 40, "masked_lm_loss": 5.7, "masked_lm_unigram_loss": 7.0})
+    (tmp_path / "run.toml").write_text("steps = 50\n")
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "scores.json").write_text(json.dumps({"accuracy": 0.9, **scores}))
+    report = write_report(tmp_path)
     with visit(browser, address, **SCREENS[screen]) as visited:
         for view in SHOWS:
             low = [each for each in visited.open(view).evaluate(CONTRASTS) if each[0] < 4.5]
