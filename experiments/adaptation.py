@@ -21,7 +21,8 @@ from pathlib import Path
 
 from cloze import artifacts, file_io
 from cloze import config as configuration
-from cloze.api.finetuning import evaluate, finetune
+from cloze.api.finetuning import finetune
+from cloze.api.labeled import evaluate
 from cloze.config import find_recipe
 from cloze.data.build import build_dataset
 from cloze.data.documents import Document
@@ -231,7 +232,7 @@ class Adaptation:
             settings={"optimizer.bias_correction": True, "best_metric": "accuracy"},
             progress=self.progress,
         )
-        scores = dict(evaluate(directory / "run", directory / "test.jsonl"))
+        scores = dict(evaluate(model=directory / "run", data=directory / "test.jsonl"))
         shutil.rmtree(directory / "run" / "checkpoints")
         file_io.write_json(outcome, scores)
 

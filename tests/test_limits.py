@@ -15,7 +15,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import map_ordered
 from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
 from cloze.pretraining.data import steps_per_phase
-from cloze.tasks.config import FinetuneConfig, with_task_settings
+from cloze.tasks.config import FinetuneConfig, with_settings
 from cloze.tasks.registry import find_task, tasks
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
@@ -82,7 +82,7 @@ def test_every_number_of_a_task_has_a_limit(task: str, key: str, kind: type[Any]
     for value in values:
         override = f"{task}.{key}=[{value}, 1]" if is_list else f"{task}.{key}={value}"
         with pytest.raises(InputError) as refused:
-            with_task_settings(find_task(task)(), [override])
+            with_settings(find_task(task)(), configuration.read_dict(overrides=[override]))
         assert len(str(refused.value)) <= 2000
 
 

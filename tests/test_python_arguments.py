@@ -228,18 +228,16 @@ OTHERS: dict[str, tuple[str, Call]] = {
         "train",
         lambda my, x: cloze.finetune("classification", train=x, model=my.path, output=my.place / "run"),
     ),
-    "evaluate data": ("data", lambda my, x: cloze.evaluate(my.classify, x)),
-    "evaluate of": ("model", lambda my, x: cloze.evaluate(x, [("a", "x")])),
+    "evaluate data": ("data", lambda my, x: cloze.evaluate(model=my.classify, data=x)),
+    "evaluate of": ("model", lambda my, x: cloze.evaluate(model=x, data=[("a", "x")])),
     "glue_submission": (
         "model",
         lambda my, x: cloze.glue_submission(model=x, data=my.place, output=my.place / "a.zip"),
     ),
     "describe_tasks": ("task", lambda my, x: cloze.describe_tasks(x)),
-    "baseline": ("train", lambda my, x: cloze.baseline("classification", x)),
-    "score_predictions": (
-        "predictions",
-        lambda my, x: cloze.score_predictions("classification", x, [("a", "x")]),
-    ),
+    "baseline": ("train", lambda my, x: cloze.baseline("classification", train=x)),
+    "score": ("predictions", lambda my, x: cloze.score("classification", x, [("a", "x")])),
+    "predict_file": ("input", lambda my, x: cloze.predict_file(x, model=my.classify)),
     "explain": ("texts", lambda my, x: cloze.explain(my.classify, x)),
     "attention": ("text", lambda my, x: cloze.attention(my.path, x)),
     "export_model": ("output", lambda my, x: cloze.export_model(my.path, x)),
@@ -270,7 +268,7 @@ CHECKERS: dict[str, tuple[str, Callable[[Any], object], set[str]]] = {
     "check_integers": ("name", lambda x: check_integers(x, "name", minimum=0, maximum=9), set()),
     "check_type": ("name", lambda x: check_type(x, str, "name", remedy="Give a text"), set()),
     "a setting": ("hidden_size", lambda x: cloze.BertConfig(hidden_size=x), {"int"}),
-    "rows": ("train", lambda x: cloze.baseline("classification", x), {"path"}),
+    "rows": ("train", lambda x: cloze.baseline("classification", train=x), {"path"}),
 }
 """Functions that check arguments, with the name in the message and the kinds that they accept."""
 

@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloze.api.data import train_vocabulary as train_vocabulary
-    from cloze.api.finetuning import baseline as baseline
-    from cloze.api.finetuning import evaluate as evaluate
     from cloze.api.finetuning import finetune as finetune
     from cloze.api.finetuning import finetuning_settings as finetuning_settings
     from cloze.api.finetuning import plan_finetuning as plan_finetuning
-    from cloze.api.finetuning import score_predictions as score_predictions
     from cloze.api.finetuning import validate_data as validate_data
+    from cloze.api.labeled import baseline as baseline
     from cloze.api.labeled import describe_tasks as describe_tasks
+    from cloze.api.labeled import evaluate as evaluate
     from cloze.api.labeled import glue_submission as glue_submission
+    from cloze.api.labeled import score as score
     from cloze.api.models import attention as attention
     from cloze.api.models import explain as explain
     from cloze.api.models import export_model as export_model
     from cloze.api.models import import_model as import_model
+    from cloze.api.predictions import predict_file as predict_file
     from cloze.api.pretraining import audit as audit
     from cloze.api.pretraining import build_dataset as build_dataset
     from cloze.api.pretraining import extend_vocabulary as extend_vocabulary
@@ -83,10 +84,10 @@ _LOCATIONS = {
     "Tokenizer": "cloze.tokenization.tokenizer:Tokenizer",
     "attention": "cloze.api.models:attention",
     "audit": "cloze.api.pretraining:audit",
-    "baseline": "cloze.api.finetuning:baseline",
+    "baseline": "cloze.api.labeled:baseline",
     "build_dataset": "cloze.api.pretraining:build_dataset",
     "describe_tasks": "cloze.api.labeled:describe_tasks",
-    "evaluate": "cloze.api.finetuning:evaluate",
+    "evaluate": "cloze.api.labeled:evaluate",
     "explain": "cloze.api.models:explain",
     "export_model": "cloze.api.models:export_model",
     "extend_vocabulary": "cloze.api.pretraining:extend_vocabulary",
@@ -100,9 +101,10 @@ _LOCATIONS = {
     "pretraining_settings": "cloze.api.pretraining:pretraining_settings",
     "load": "cloze.inference.load:load",
     "load_encoder": "cloze.inference.loading:load_encoder",
+    "predict_file": "cloze.api.predictions:predict_file",
     "pretrain": "cloze.api.pretraining:pretrain",
     "push": "cloze.export.push:push",
-    "score_predictions": "cloze.api.finetuning:score_predictions",
+    "score": "cloze.api.labeled:score",
     "train_vocabulary": "cloze.api.data:train_vocabulary",
     "write_report": "cloze.reports.run_report:write_report",
 }

@@ -185,7 +185,7 @@ WRONG = {
     "evaluate likelihood -m cloze-mini -d {mnli}/ax.tsv": "no column 'text'",
     "evaluate blimp -m cloze-mini -d {mnli}/ax.tsv": "no column 'UID'",
     "evaluate blimp -m cloze-mini -d {mnli}/ax.tsv -o x": "--output: not used by evaluate blimp",
-    "baseline mnli -d {mnli}/data --learning-curve 5000": "mnli: there are 60 examples to learn from",
+    "baseline mnli -d {mnli}/data --sizes 5000": "mnli: there are 60 examples to learn from",
     "score squad_v1 a.jsonl b.json --missing-labels drop": "--missing-labels: the task squad_v1 has no such setting",
     "finetune squad_v1 -m M -d D -o O --skip-bad-rows": "--skip-bad-rows: the task squad_v1 has no such setting",
     "score classification a.jsonl b.tsv": "b.tsv: no such file",

@@ -86,7 +86,7 @@ def test_a_cluster_predicts_what_one_process_does_when_a_machine_is_lost(
     assert predictions == expected
     in_process = predict("")
     monkeypatch.chdir(tmp_path)
-    assert predict("--executor ray") == in_process
+    assert predict("--workers ray") == in_process
     for name, workers in (("alone", 1), ("cluster", RayCluster())):
         config = EmbeddingFileConfig(workers=workers, device="cpu", texts_per_part=8)
         embed_file(samples.run, "texts.txt", f"{name}.npy", {}, config)

@@ -170,9 +170,9 @@ def test_a_late_row_may_have_one_more_column(ending: str, tmp_path: Path) -> Non
 
 
 def test_numbers_have_no_wrong_answers() -> None:
-    from cloze.api.finetuning import EvaluationResult
+    from cloze.api.labeled import EvaluationResult
     from cloze.tasks.custom import Regression
 
-    result = EvaluationResult({"pearson": 0.5}, [], Regression(), "rows")
+    result = EvaluationResult({"pearson": 0.5}, data="rows", counts={"examples": 0}, task=Regression())
     with pytest.raises(InputError, match=r"^wrong_answers: answers of regression are not right or wrong"):
         _ = result.wrong_answers

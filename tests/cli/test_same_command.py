@@ -99,7 +99,7 @@ def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: 
             "evaluate -m {run} -d {data}",
             "{run}: is not fine-tuned, and so has no task. Name what to evaluate",
         ),
-        ("predict -m {classifier}", "the input is missing. Give a file"),
+        ("predict -m {classifier}", "TASK_OR_INPUT is missing. See cloze predict --help"),
         ("predict classification -m {classifier}", "the input is missing. Give a file"),
         (
             "predict classification {table} {table} -m {classifier}",

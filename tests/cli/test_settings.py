@@ -88,11 +88,11 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) 
     for other in ({"device": "cuda"}, {"precision": "bfloat16"}, {"task": "regression"}):
         name = next(iter(other))
         with pytest.raises(InputError, match=rf"^{name}: "):
-            cloze.evaluate(model, rows, **other)
+            cloze.evaluate(**({"model": model, "data": rows} | other))
     with pytest.raises(InputError, match=r"^device: "):
         cloze.explain(model, "a moor", device="cuda")
-    expected = cloze.evaluate(samples.classifier, rows)
-    assert cloze.evaluate(model, rows, device="cpu", task="classification") == expected
+    expected = cloze.evaluate(model=samples.classifier, data=rows)
+    assert cloze.evaluate("classification", model=model, data=rows, device="cpu") == expected
 
 
 def test_a_grid_leaves_out_settings_that_a_table_gives(cloze: Cloze) -> None:

@@ -120,7 +120,7 @@ PAGES = {
     "docs/guides/baselines.md": Page(
         inputs="MODEL=run glue",
         replaced={
-            "--learning-curve 100,500,2000,all": "--learning-curve 4,8,all",
+            "--sizes 100,500,2000,all": "--sizes 4,8,all",
             "--train-examples 500": "--train-examples 8",
         },
     ),

@@ -169,7 +169,7 @@ def compare_with_baselines(hospital: Path, shell: Cloze) -> None:
     columns = {"text_column": "note", "label_column": "triage", "missing_labels": "drop"}
     train, dev = (read_rows(hospital / name) for name in ("notes.csv", "later.csv"))
     with pytest.warns(DataWarning, match="2 of 96 rows are left out"):
-        in_python = cloze.baseline("classification", train, dev, **columns)
+        in_python = cloze.baseline("classification", train=train, dev=dev, **columns)
     assert [row["scores"] for row in printed["baselines"]] == [row.scores for row in in_python]
     assert printed["examples"] == in_python.num_examples == 30
 
@@ -177,7 +177,7 @@ def compare_with_baselines(hospital: Path, shell: Cloze) -> None:
 def find_wrong_labels(shell: Cloze) -> None:
     """Evaluate: scores, the confusion matrix, and the wrong answers, which are wrong labels here."""
     printed = shell("evaluate -m triage -d later.csv --errors wrong.csv --json").json
-    result = cloze.evaluate("triage-of-python", Path("later.csv"))
+    result = cloze.evaluate(model="triage-of-python", data=Path("later.csv"))
     assert result.scores == pytest.approx({name: printed[name] for name in result.scores}, abs=1e-12)
     assert result.breakdown is not None
     assert printed["confusion"] == result.breakdown.confusion

@@ -161,7 +161,7 @@ def test_samples_are_nested_and_deterministic():
 def test_learning_curve(write, capsys):
     path = str(write("a.tsv", LABELED))
     command = ["baseline", "classification", "-d", path, "--dev", path]
-    assert main([*command, "--learning-curve", "1,12,500,all", "--json"]) == 0
+    assert main([*command, "--sizes", "1,12,500,all", "--json"]) == 0
     printed = capsys.readouterr()
     result = json.loads(printed.out)
     assert (result["examples"], result["main_metric"]) == (30, "accuracy")
@@ -187,9 +187,9 @@ def test_without_dev_data_a_tenth_is_held_out(write, capsys):
     [
         ("nothing", LABELED, [], "no task 'nothing'"),
         ("ax", LABELED, [], "Fine-tune mnli"),
-        ("classification", LABELED, ["--learning-curve", "10,x"], "--learning-curve: 'x' is not a number"),
-        ("classification", LABELED, ["--learning-curve", "0"], "'0' is not a number"),
-        ("classification", LABELED, ["--learning-curve", ""], "'' is not a number"),
+        ("classification", LABELED, ["--sizes", "10,x"], "--sizes: 'x' is not a number"),
+        ("classification", LABELED, ["--sizes", "0"], "'0' is not a number"),
+        ("classification", LABELED, ["--sizes", ""], "'' is not a number"),
         ("classification", LABELED, ["--label-column", "stars"], "stars"),
         ("classification", LABELED, ["--set", "classification.nothing=1"], "nothing"),
         ("classification", "text\tlabel\nx\tup\n", [], "every row has the label 'up'"),

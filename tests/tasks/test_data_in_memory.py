@@ -213,7 +213,7 @@ def test_memory_and_file_give_the_same_bits(
     scores = []
     for model, data in ((run, frame), (result.model, kept), ([run], review_rows)):
         with pytest.warns(DataWarning, match="the model learned from these data"):
-            scores.append(cloze.evaluate(model, data))
+            scores.append(cloze.evaluate(model=model, data=data))
     assert scores[0] == scores[1] == scores[2]
 
 
@@ -325,15 +325,15 @@ def test_predictors_take_inputs_in_memory(run_of_file: Path) -> None:
 @pytest.mark.slow
 def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows) -> None:
     columns = {"text_column": "review", "label_column": "liked"}
-    of_file = cloze.baseline("classification", reviews, **columns)
-    of_rows = cloze.baseline("classification", review_rows, **columns)
+    of_file = cloze.baseline("classification", train=reviews, **columns)
+    of_rows = cloze.baseline("classification", train=review_rows, **columns)
     assert [(each.baseline, each.scores) for each in of_file] == [
         (each.baseline, each.scores) for each in of_rows
     ]
     predictions = [{"label": label} for _, label in review_rows]
-    assert cloze.score_predictions("classification", predictions, reviews, **columns)["accuracy"] == 1.0
+    assert cloze.score("classification", predictions, reviews, **columns)["accuracy"] == 1.0
     with pytest.raises(InputError, match=r"^predictions: 69 predictions for 70 examples"):
-        cloze.score_predictions("classification", predictions[1:], reviews, **columns)
+        cloze.score("classification", predictions[1:], reviews, **columns)
 
 
 def test_cells_become_json() -> None:

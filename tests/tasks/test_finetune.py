@@ -351,8 +351,8 @@ def test_scores_on_the_training_data_are_warned_of(configure, reviews, tmp_path)
         with pytest.warns(
             DataWarning, match=f"{copied}: the model learned from these data{besides}: the scores"
         ):
-            cloze.evaluate(tmp_path / run, copied)
-        cloze.evaluate(tmp_path / run, dev)
+            cloze.evaluate(model=tmp_path / run, data=copied)
+        cloze.evaluate(model=tmp_path / run, data=dev)
 
 
 def test_classes_without_training_examples_are_warned_of(reviews, tmp_path):

@@ -12,6 +12,7 @@ import torch
 from families import CASES, REVIEWS
 
 from cloze import artifacts
+from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model
@@ -21,7 +22,7 @@ from cloze.models.heads import (
     BertForTokenClassification,
 )
 from cloze.progress import Progress
-from cloze.tasks.config import FinetuneConfig, save_finetuned, with_task_settings
+from cloze.tasks.config import FinetuneConfig, save_finetuned, with_settings
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.features import featurize
 from cloze.tasks.initial_head import load_trained_head
@@ -155,7 +156,9 @@ def test_head_with_more_classes_is_kept_as_the_reason_says(name, save, tmp_path)
     with pytest.raises(InputError, match="the model has the classes") as raised:
         load_trained_head(task, directory)
     (setting,) = re.findall("--set '(.*)' trains it further", str(raised.value))
-    named = with_task_settings(find_task(name)(**CASES[name].settings), [setting]).fit_labels(examples)
+    named = with_settings(find_task(name)(**CASES[name].settings), read_dict(overrides=[setting])).fit_labels(
+        examples
+    )
     assert len(load_trained_head(named, directory)["classifier.bias"]) == len(more)
 
 

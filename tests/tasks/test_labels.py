@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloze.cli import main
+from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
-from cloze.tasks.config import with_task_settings
+from cloze.tasks.config import with_settings
 from cloze.tasks.custom import Classification, CustomMultipleChoice, Ranking, Regression
 from cloze.tasks.data import read_examples
 from cloze.tasks.labels import PLACEHOLDERS, find_class, merge_labels
@@ -157,7 +158,7 @@ def test_another_separator_of_labels_is_warned_of(tmp_path: Path) -> None:
     examples = list(MultiLabel().examples(tmp_path / "a.tsv"))
     with pytest.warns(DataWarning, match=r"label 'x; y' has ';' .* say --set 'multi-label\.separator=\";\"'"):
         MultiLabel().fit_labels(examples)
-    task = with_task_settings(MultiLabel(), ['multi-label.separator=";"'])
+    task = with_settings(MultiLabel(), {"multi-label.separator": ";"})
     assert task.fit_labels(list(task.examples(tmp_path / "a.tsv"))).labels == ("x", "y")
 
 
@@ -215,7 +216,7 @@ def test_labels_that_stand_for_none_are_refused_or_left_out(tmp_path, labels, wi
     with pytest.warns(DataWarning, match=f"2 of {len(rows)} rows are left out"):
         examples = list(Classification(missing_labels="drop").examples(tmp_path / "a.tsv"))
     assert [example.label for example in examples] == without * 2
-    named = with_task_settings(Classification(), [f"classification.labels={as_class}"])
+    named = with_settings(Classification(), read_dict(overrides=[f"classification.labels={as_class}"]))
     assert len(list(named.examples(tmp_path / "a.tsv"))) == len(rows)
     with pytest.raises(InputError, match=r"unknown label .-.*, which stands for none.*--missing-labels drop"):
         list(Classification(labels=tuple(without)).examples(tmp_path / "a.tsv"))
@@ -384,7 +385,7 @@ def test_commas_that_may_be_decimal_or_not_are_refused_and_the_remedy_works(tmp_
     ) as raised:
         list(Regression().examples(file))
     setting = str(raised.value).partition("--set ")[2].removesuffix(".")
-    task = with_task_settings(Regression(), [setting])
+    task = with_settings(Regression(), read_dict(overrides=[setting]))
     assert [example.label for example in task.examples(file)] == ["3", "1.250"]
     for mixed, error in (
         ("1.5", r"a\.csv:2: score '0,5' has a comma, and others have a point, such as '1\.5'"),

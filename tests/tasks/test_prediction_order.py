@@ -14,7 +14,7 @@ PAIRS = [("a", "b", "good"), ("a", "c", "bad"), ("d", "b", "bad")]
 
 def test_predictions_are_matched_by_their_texts():
     predictions = [{"text": text, "label": label} for text, label in GOLD]
-    assert cloze.score_predictions("classification", predictions, GOLD[::-1])["accuracy"] == 1
+    assert cloze.score("classification", predictions, GOLD[::-1])["accuracy"] == 1
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
@@ -24,26 +24,26 @@ def test_predictions_in_files_are_matched_by_their_texts(tmp_path, suffix):
     gold.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in GOLD[1:] + GOLD[:1]))
     lines = map(json.dumps, rows) if suffix == "jsonl" else ["label,text", *(f"{b},{a}" for a, b in GOLD)]
     file.write_text("\n".join(lines) + "\n")
-    assert cloze.score_predictions("classification", file, gold)["accuracy"] == 1
+    assert cloze.score("classification", file, gold)["accuracy"] == 1
 
 
 def test_pairs_are_matched_by_both_texts():
     predictions = [{"text": a, "pair": b, "label": label} for a, b, label in PAIRS]
     gold = [{"text": a, "pair": b, "label": label} for a, b, label in PAIRS[::-1]]
-    settings = {"text_column": "text", "pair_column": "pair"}
-    assert cloze.score_predictions("classification", predictions, gold, **settings)["accuracy"] == 1
+    settings = {"classification.pair_column": "pair"}
+    assert cloze.score("classification", predictions, gold, settings=settings)["accuracy"] == 1
 
 
 def test_numbers_are_matched_by_their_texts():
     predictions = [{"text": f"text {n}", "score": float(n)} for n in range(5)]
     gold = [{"text": f"text {n}", "label": n} for n in (3, 1, 4, 0, 2)]
-    assert cloze.score_predictions("regression", predictions, gold)["pearson"] == pytest.approx(1)
+    assert cloze.score("regression", predictions, gold)["pearson"] == pytest.approx(1)
 
 
 def test_predictions_for_other_texts_are_refused():
     predictions = [{"text": text, "label": label} for text, label in GOLD[:3]]
     with pytest.raises(InputError, match="no prediction for text 'other'"):
-        cloze.score_predictions("classification", predictions, [*GOLD[:2], ("other", "good")])
+        cloze.score("classification", predictions, [*GOLD[:2], ("other", "good")])
 
 
 def test_repeated_texts_with_different_predictions_are_refused_in_another_order():
@@ -53,13 +53,13 @@ def test_repeated_texts_with_different_predictions_are_refused_in_another_order(
         {"text": "y", "label": "bad"},
     ]
     gold = [(row["text"], row["label"]) for row in predictions]
-    assert cloze.score_predictions("classification", predictions, gold)["accuracy"] == 1
+    assert cloze.score("classification", predictions, gold)["accuracy"] == 1
     with pytest.raises(InputError, match="rows 1 and 2 have the same texts and different predictions"):
-        cloze.score_predictions("classification", predictions, gold[::-1])
+        cloze.score("classification", predictions, gold[::-1])
 
 
 def test_the_correlation_of_one_row_is_undefined():
-    result = cloze.score_predictions("regression", [{"score": 1.0}], [("text", 2.0)])
+    result = cloze.score("regression", [{"score": 1.0}], [("text", 2.0)])
     assert math.isnan(result["spearman"])
     assert math.isnan(result["pearson"])
 
@@ -67,11 +67,11 @@ def test_the_correlation_of_one_row_is_undefined():
 def test_predictions_without_a_gold_example_are_left_out():
     predictions = [{"row": n, "text": text, "label": label} for n, (text, label) in enumerate(GOLD, 1)]
     with pytest.warns(match="1 of 4 predictions have no gold example, such as text 'great'"):
-        result = cloze.score_predictions("classification", predictions, [GOLD[3], *GOLD[:2]])
+        result = cloze.score("classification", predictions, [GOLD[3], *GOLD[:2]])
     assert result["accuracy"] == 1
     predictions[3]["label"] = "good"
     with pytest.raises(InputError, match="rows 2 and 4 have the same texts and different predictions"):
-        cloze.score_predictions("classification", predictions, GOLD[1::-1])
+        cloze.score("classification", predictions, GOLD[1::-1])
 
 
 def test_predictions_of_rows_without_labels_are_matched_by_row(tmp_path):
@@ -83,5 +83,5 @@ def test_predictions_of_rows_without_labels_are_matched_by_row(tmp_path):
         pytest.warns(match="rows are left out"),
         pytest.warns(match="1 of 4 predictions have no gold example, such as text 'y'"),
     ):
-        result = cloze.score_predictions("classification", predictions, gold, missing_labels="drop")
+        result = cloze.score("classification", predictions, gold, missing_labels="drop")
     assert result["accuracy"] == 1

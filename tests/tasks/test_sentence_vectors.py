@@ -15,7 +15,7 @@ from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.pooling import Pooling, pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
-from cloze.tasks.config import with_task_settings
+from cloze.tasks.config import with_settings
 from cloze.tasks.finetune import finetune
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
@@ -79,7 +79,7 @@ def test_any_encoder_predicts_with_its_own_pooling(minilm, nano_checkpoint):
         [LabeledText("A dog runs.", "A puppy is running."), LabeledText("A dog runs.", "Stocks fell.")]
     )
     assert near > 0.6 > 0.3 > far
-    other = with_task_settings(predictor.task, ["stsb-vectors.pooling=cls"])
+    other = with_settings(predictor.task, {"stsb-vectors.pooling": "cls"})
     assert other.pooling == "cls"
     assert Predictor.load(nano_checkpoint, task="stsb-vectors", device="cpu").task.pooling == "mean"
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import entities
-from cloze.tasks.config import with_task_settings
+from cloze.tasks.config import with_settings
 from cloze.tasks.conll import TaggedText
 from cloze.tasks.custom import CustomTagging
 from cloze.tasks.tag_predictions import TagPrediction
@@ -296,8 +296,8 @@ def test_invalid_json_is_named(write, content, message):
 
 def test_remedies_for_json_work(write):
     two = write("two.jsonl", [{"tokens": ["a"], "pos_tags": ["X"], "ner_tags": ["O"]}])
-    assert read(two, with_task_settings(CustomTagging(), ["tagging.tags_field=ner_tags"])) == [("a", "O")]
-    task = with_task_settings(CustomTagging(), ['tagging.tag_names=["O", "B-PER"]'])
+    assert read(two, with_settings(CustomTagging(), {"tagging.tags_field": "ner_tags"})) == [("a", "O")]
+    task = with_settings(CustomTagging(), {"tagging.tag_names": ["O", "B-PER"]})
     assert read(write("a.jsonl", [NUMBERS]), task) == [("Ada", "B-PER"), ("ran", "O")]
     with pytest.raises(InputError, match=r"the number 2, and there are 2 names of tags"):
         read(write("b.jsonl", [{"tokens": ["a"], "tags": [2]}]), task)
@@ -358,10 +358,10 @@ def test_neither_columns_nor_text_is_refused_until_the_format_is_set(write, name
     path = write(name, content)
     with pytest.raises(InputError, match=rf"{name}: {message}\. .* --format text"):
         words(path, CustomTagging())
-    as_text = with_task_settings(CustomTagging(), ["tagging.format=text"])
+    as_text = with_settings(CustomTagging(), {"tagging.format": "text"})
     assert len(words(path, as_text)) == len(content.splitlines())
     if "table" not in message:
-        assert words(path, with_task_settings(CustomTagging(), ["tagging.format=columns"]))
+        assert words(path, with_settings(CustomTagging(), {"tagging.format": "columns"}))
 
 
 def test_plain_text_is_no_training_data(write):
@@ -481,7 +481,7 @@ def test_scheme_plain_reads_other_tags(write, content):
     path = write("a.conll", content)
     with pytest.raises(InputError, match=rf"{REFUSED_TAGS[content]}.*read with --set tagging\.scheme=plain"):
         read(path)
-    task = with_task_settings(CustomTagging(), ["tagging.scheme=plain"])
+    task = with_settings(CustomTagging(), {"tagging.scheme": "plain"})
     assert read(path, task) == [tuple(line.split()) for line in content.splitlines()]
     assert task.fit_labels(list(task.examples(path))).scheme == "plain"
 
@@ -540,7 +540,7 @@ def test_stray_tags_are_read_as_conlleval_does_and_counted(write, tokenizer, con
     path = write("a.conll", content)
     with pytest.raises(InputError, match=r"read them as conlleval does: --set tagging\.stray=as-conlleval"):
         read(path)
-    task = with_task_settings(CustomTagging(), ["tagging.stray=as-conlleval"])
+    task = with_settings(CustomTagging(), {"tagging.stray": "as-conlleval"})
     examples = list(task.examples(path))
     fitted = task.fit_labels(examples)
     assert (

@@ -4,54 +4,21 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cloze.cli import options
 from cloze.progress import format_duration
 from cloze.tables import format_count, format_score
 
 if TYPE_CHECKING:
-    from cloze.api.finetuning import EvaluationResult
-    from cloze.metrics.breakdown import Breakdown
+    from cloze.api.labeled import EvaluationResult
     from cloze.training.plan import RunPlan
 
 
-def print_scores(
-    flags: options.CommonOptions,
-    scores: Mapping[str, float],
-    *,
-    examples: int,
-    data: object,
-    breakdown: "Breakdown | None" = None,
-) -> None:
-    """Print the scores of a model on a file, then those of its classes."""
+def show_evaluation(result: "EvaluationResult") -> tuple[dict[str, Any], str]:
+    """Return the scores of answers to examples, and those of their classes."""
     from cloze.reports.breakdown_text import format_breakdown
 
-    result = {"data": str(data), "examples": examples, **scores}
-    lines = format_scores(scores, examples=examples, data=data)
-    if breakdown is not None:
-        result |= breakdown.to_dict()
-        lines += format_breakdown(breakdown)
-    flags.print(result, "\n".join(lines))
-
-
-def print_evaluation(
-    flags: options.CommonOptions,
-    result: "EvaluationResult",
-    *,
-    output: str | None = None,
-    errors: str | None = None,
-) -> None:
-    """Print the scores of predictions and of their classes, and say on stderr which files were written."""
-    if output is not None:
-        note_written(flags, len(result.answers), output)
-    if errors is not None:
-        note_written(flags, len(result.wrong_answers), errors)
-    examples = len(result.answers)
-    print_scores(flags, result, examples=examples, data=result.data, breakdown=result.breakdown)
-
-
-def note_written(flags: options.CommonOptions, count: int, output: str, *, of: str = "row") -> None:
-    """Say on stderr what was written."""
-    flags.progress.note(f"wrote {output}: {format_count(count, of)}")
+    lines = format_scores(result, examples=result.counts["examples"], data=result.data)
+    lines += [] if result.breakdown is None else format_breakdown(result.breakdown)
+    return result.to_dict(), "\n".join(lines)
 
 
 def format_scores(scores: Mapping[str, float], *, examples: int, data: object) -> list[str]:

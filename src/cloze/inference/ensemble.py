@@ -95,10 +95,7 @@ def as_predictor(
         InputError: as for `load_ensemble`; or a model that is loaded is given another task or device, or a precision.
     """
     if not isinstance(model, Predictor):
-        models = check_paths(model, "model")
-        if not models:
-            raise InputError("has no model", where="model", remedy="Give one or several")
-        return load_ensemble(models, task, device=device, precision=precision)
+        return load_ensemble(check_models(model), task, device=device, precision=precision)
     own_device = next(model.model.parameters()).device
     is_other = {
         "task": task not in (None, model.task.name),
@@ -111,6 +108,18 @@ def as_predictor(
             remedy = f"Give the model's path, or load it with {name}="
             raise InputError(what, where=name, remedy=remedy)
     return model
+
+
+def check_models(model: object) -> list[str | Path]:
+    """Return the paths or names of one or several models.
+
+    Raises:
+        InputError: there are none, or one is no path.
+    """
+    models = check_paths(model, "model")
+    if not models:
+        raise InputError("has no model", where="model", remedy="Give one or several")
+    return models
 
 
 def group_models_by_task(directories: Sequence[Name], *, ensemble: bool) -> dict[str, list[Name]]:

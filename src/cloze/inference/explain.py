@@ -195,12 +195,12 @@ def check_explainable(predictor: Predictor) -> None:
     """
     if not isinstance(predictor.task, SequenceClassification | MultiLabel | TextRegression):
         what = f"predictions of {predictor.task.name} are not labels or scores of whole texts"
-        raise InputError(what, where="--explain", remedy="Leave it out")
+        raise InputError(what, where="explain", remedy="Leave it out")
     if find_encoder(predictor.model) is None:
-        raise InputError("an ensemble cannot be explained", where="--explain", remedy="Give one --model")
+        raise InputError("an ensemble cannot be explained", where="explain", remedy="Give one `model`")
     if is_quantized(predictor.model):
         what = "an int8 model has no gradients, from which explanations are computed"
-        raise InputError(what, where="--explain", remedy="Say --precision float32")
+        raise InputError(what, where="explain", remedy="Say float32 for `precision`")
 
 
 @dataclass(frozen=True, slots=True)

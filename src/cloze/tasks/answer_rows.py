@@ -27,7 +27,6 @@ def check_answer_files(
     *,
     overwrite: bool,
     source: Any,
-    where: str = "errors",
 ) -> None:
     """Check that predictions and wrong answers can be written to their files; None writes none.
 
@@ -36,7 +35,6 @@ def check_answer_files(
         errors: file of wrong answers.
         overwrite: whether existing files are replaced.
         source: the data, whose file is not overwritten.
-        where: name of `errors`, for messages.
 
     Raises:
         InputError: a file exists, is the source or the other one, or has an ending that names no format.
@@ -45,14 +43,14 @@ def check_answer_files(
     for path in (output, errors):
         check_output(None if path is None else str(path), overwrite=overwrite, source=file)
     if errors is not None and output is not None and str(errors) == str(output):
-        raise InputError("is also the output", where=where, remedy="Choose another name")
+        raise InputError("is also the output", where="errors", remedy="Choose another name")
 
 
 def check_has_wrong_answers(
     task: AnyTask | type[AnyTask],
     *,
     where: str = "errors",
-    remedy: str = "Leave it out; -o writes all predictions",
+    remedy: str = "Leave it out",
 ) -> None:
     """Check that answers of a task are right or wrong.
 

@@ -11,14 +11,15 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import nn
 
 from cloze import config as configuration
+from cloze.arguments import check_type
 from cloze.choices import Precision
 from cloze.errors import InputError
 from cloze.models.checkpoint import TASK_FILE, save_model
@@ -231,33 +232,41 @@ def load_task(checkpoint: Path) -> tuple[AnyTask, TaskSettings] | None:
     return _build(_find_task(table, None, str(path)), TaskSettings, table, str(path))
 
 
-def with_task_settings(task: AnyTask, overrides: Iterable[str], *, is_trained: bool = False) -> AnyTask:
-    """Return a task with changed settings, as in `classification.text_column=review`.
+def with_settings(
+    task: AnyTask,
+    settings: Mapping[str, Any],
+    *,
+    is_trained: bool = False,
+    **by_name: str | bool | None,
+) -> AnyTask:
+    """Return a task with other settings.
 
     Args:
         task: the task.
-        overrides: `key=value`.
+        settings: settings by dotted key, as in {"classification.pair_column": "answer"}.
         is_trained: whether it is the task of a model, whose weights depend on some settings.
+        by_name: settings over these that many tasks have, such as text_column; None and False are not given.
 
     Raises:
-        InputError: an unknown key, a wrong type, a value out of range, or a setting that the weights depend on.
+        InputError: an unknown setting, a wrong type, a value out of range, or a setting that the weights depend on.
     """
-    table = configuration.read_dict(overrides=overrides)
-    settings = table.pop(task.name, {})
-    if table or not isinstance(settings, Mapping):
+    check_type(settings, Mapping, "settings", remedy=f'Give a dict, as in {{"{task.name}.NAME": VALUE}}')
+    table = configuration.nest(settings)
+    changes = table.pop(task.name, {})
+    if table or not isinstance(changes, Mapping):
         what = f"{', '.join(table) or task.name} is not a setting of the task"
-        raise InputError(what, where="--set", remedy=f"Write {task.name}.KEY=VALUE")
-    return with_settings(task, settings, is_trained=is_trained, where="--set")
-
-
-def with_settings(
-    task: AnyTask, settings: Mapping[str, Any], *, is_trained: bool = False, where: str = "settings"
-) -> AnyTask:
-    """Return a task with changed settings by name; `is_trained` and errors as for `with_task_settings`."""
-    if is_trained and (fixed := [name for name in settings if name in task.model_settings]):
+        raise InputError(what, where="settings", remedy=f"Write {task.name}.KEY=VALUE")
+    explicit = {name: value for name, value in by_name.items() if value not in (None, False)}
+    if unknown := explicit.keys() - {setting.name for setting in fields(task)}:
+        what = f"the task {task.name} has no such setting"
+        raise InputError(what, where=min(unknown), remedy="Leave it out")
+    changes = {**changes, **explicit}
+    if is_trained and (fixed := [name for name in changes if name in task.model_settings]):
         what = f"{task.name}.{fixed[0]} cannot change after training"
-        raise InputError(what, where=where, remedy="Leave it out, or fine-tune another model")
-    return configuration.from_dict(type(task), settings, where=where, prefix=f"{task.name}.", default=task)
+        raise InputError(what, where="settings", remedy="Leave it out, or fine-tune another model")
+    return configuration.from_dict(
+        type(task), changes, where="settings", prefix=f"{task.name}.", default=task
+    )
 
 
 def to_toml(task: AnyTask, config: FinetuneConfig | TaskSettings) -> str:

@@ -19,7 +19,9 @@ from cloze.data.json_rows import json_lines
 from cloze.data.table_files import is_table
 from cloze.data.tables import read_rows
 from cloze.errors import InputError
+from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
+from cloze.tables import format_count
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 _JSON_LINES = (".jsonl", ".ndjson")
@@ -52,8 +54,8 @@ def check_output(output: str | None, *, overwrite: bool, source: PathOrUrl) -> N
     check_output_file(output, overwrite=overwrite, source=source)
 
 
-def write_rows(rows: Rows, output: str) -> int:
-    """Write rows to a file or URL that appears only when it is complete; return their number.
+def write_rows(rows: Rows, output: str, *, progress: Progress = SILENT) -> int:
+    """Write rows to a file or URL that appears only when it is complete; return their number, and note it.
 
     The columns of a table are the keys of all rows, which are kept in a temporary file until the last one is known.
 
@@ -63,11 +65,14 @@ def write_rows(rows: Rows, output: str) -> int:
     suffix = _suffix(output)
     with write_file_to(output) as temporary:
         if suffix == _PARQUET:
-            return _write_parquet(rows, temporary)
-        if suffix in _SEPARATORS:
-            return _write_delimited(rows, temporary, _SEPARATORS[suffix])
-        with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-            return write_json_lines(rows, stream)
+            count = _write_parquet(rows, temporary)
+        elif suffix in _SEPARATORS:
+            count = _write_delimited(rows, temporary, _SEPARATORS[suffix])
+        else:
+            with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+                count = write_json_lines(rows, stream)
+    progress.note(f"wrote {output}: {format_count(count, 'row')}")
+    return count
 
 
 def write_json_lines(rows: Rows, stream: IO[str]) -> int:

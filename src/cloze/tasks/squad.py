@@ -25,7 +25,6 @@ from cloze.tasks.squad_files import (
     read_question_rows,
     read_questions,
 )
-from cloze.tasks.task import AnyTask
 from cloze.tasks.task_batch import Outputs, Scores
 
 
@@ -169,13 +168,3 @@ def _between_odds(threshold: float | None, odds: Collection[float]) -> float:
     # a question without candidates has the largest float as odds, which has no midpoint
     larger = [value for value in odds if threshold < value < sys.float_info.max]
     return (threshold + min(larger, default=threshold + 2.0)) / 2
-
-
-def check_takes_na_prob(task: AnyTask, *, where: str = "na_prob") -> None:
-    """Check that odds of no answer belong to the predictions of a task.
-
-    Raises:
-        InputError: it is not SQuAD 2.0.
-    """
-    if not isinstance(task, SquadV2):
-        raise InputError("is for the task squad_v2 only", where=where, remedy="Leave it out")
