@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from cloze.api.models import attention as attention
     from cloze.api.models import explain as explain
     from cloze.api.models import export_model as export_model
+    from cloze.api.models import fill as fill
     from cloze.api.models import import_model as import_model
+    from cloze.api.models import next_sentence as next_sentence
     from cloze.api.predictions import predict_file as predict_file
     from cloze.api.pretraining import audit as audit
     from cloze.api.pretraining import build_dataset as build_dataset
@@ -91,9 +93,11 @@ _LOCATIONS = {
     "explain": "cloze.api.models:explain",
     "export_model": "cloze.api.models:export_model",
     "extend_vocabulary": "cloze.api.pretraining:extend_vocabulary",
+    "fill": "cloze.api.models:fill",
     "finetune": "cloze.api.finetuning:finetune",
     "glue_submission": "cloze.api.labeled:glue_submission",
     "import_model": "cloze.api.models:import_model",
+    "next_sentence": "cloze.api.models:next_sentence",
     "plan_finetuning": "cloze.api.finetuning:plan_finetuning",
     "validate_data": "cloze.api.finetuning:validate_data",
     "finetuning_settings": "cloze.api.finetuning:finetuning_settings",

@@ -90,7 +90,7 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) 
         with pytest.raises(InputError, match=rf"^{name}: "):
             cloze.evaluate(**({"model": model, "data": rows} | other))
     with pytest.raises(InputError, match=r"^device: "):
-        cloze.explain(model, "a moor", device="cuda")
+        cloze.explain("a moor", model=model, device="cuda")
     expected = cloze.evaluate(model=samples.classifier, data=rows)
     assert cloze.evaluate("classification", model=model, data=rows, device="cpu") == expected
 

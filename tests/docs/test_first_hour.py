@@ -206,7 +206,7 @@ def explain_an_answer(hospital: Path, shell: Cloze, classifier: Any) -> None:
     printed = shell("predict -m triage new.txt --explain --page why.html")
     assert printed.out == ""
     assert "wrote why.html: 2 texts" in printed.err
-    explained = cloze.explain(classifier, texts, "why-of-python.html")
+    explained = cloze.explain(texts, model=classifier, output="why-of-python.html")
     assert [word.word for word in explained[0].words][:2] == ["Bleeding", "heavily"]
     shown = [Path(name).read_text("utf-8").count("heavily") for name in ("why.html", "why-of-python.html")]
     assert shown[0] == shown[1] > 0

@@ -138,4 +138,4 @@ def test_an_int8_model_is_not_saved_or_explained(tmp_path: Path):
     with pytest.raises(InputError, match="Write one with cloze export --to int8"):
         loaded.save(tmp_path / "again")
     with pytest.raises(InputError, match="Say --precision float32"):
-        cloze.explain(loaded, "a b c")
+        cloze.explain("a b c", model=loaded)

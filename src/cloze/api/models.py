@@ -1,48 +1,144 @@
-"""Look into models, and convert them."""
+"""The verbs that use an encoder, explanations, and other formats in and out."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from cloze import artifacts
-from cloze.arguments import check_path, check_text
-from cloze.choices import GeluForm, GraphPrecision
-from cloze.errors import InputError
-from cloze.export.int8 import Int8Report, export_int8
-from cloze.file_io import write_text
-from cloze.inference import encoder_internals
-from cloze.inference import explain as explanations
-from cloze.inference.encoder_internals import AttentionMap
-from cloze.inference.ensemble import as_predictor
-from cloze.inference.explain import ExplainConfig, Explanation, check_explainable
-from cloze.inference.loading import Checkpoint
-from cloze.inference.predictor import Predictor
-from cloze.models import importing
-from cloze.models.external_weights import ExternalModel
-from cloze.models.heads import BertForFeatureExtraction
-from cloze.optional_dependencies import require
-from cloze.reports.attention_page import attention_page
-from cloze.reports.explanation_page import ExplainedText, write_explanations
-from cloze.tasks.memory import as_file
+from cloze.choices import GeluForm, GraphPrecision, InferencePrecision
 
-if TYPE_CHECKING:  # ONNX Runtime is optional
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.export.int8 import Int8Report
     from cloze.export.onnx import ExportReport
+    from cloze.inference.encoder_internals import AttentionMap
+    from cloze.inference.explain import ExplainConfig
+    from cloze.inference.fill_mask import FilledText
+    from cloze.inference.next_sentence import NextSentencePrediction
+    from cloze.inference.predictor import Predictor
+    from cloze.models.external_weights import ExternalModel
+
+
+def fill(
+    texts: str | Sequence[str] = (),
+    *,
+    model: str | Path,
+    top_k: int = 5,
+    long_texts: Literal["windows"] | None = None,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> "list[FilledText]":
+    """Predict the most probable tokens for each [MASK] of texts.
+
+    >>> import cloze
+    >>> [filled] = cloze.fill("She closed the [MASK] behind her.", model="cloze-mini", top_k=1)
+    >>> filled.masks[0][0].token
+    'door'
+
+    Args:
+        texts: one or more texts; - reads them from stdin, one per line.
+        model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
+        top_k: number of tokens per mask.
+        long_texts: windows reads as much of a long text as fits around each mask (default: refuse it).
+        device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
+
+    Raises:
+        InputError: a text has no [MASK] or too many tokens for the model, or there is no text.
+    """
+    from cloze.data.files import read_lines_of_stdin
+    from cloze.inference.fill_mask import FillMask
+
+    fill_mask = FillMask.load(model, device=device, precision=precision)
+    read = read_lines_of_stdin([texts] if isinstance(texts, str) else texts)
+    return fill_mask.fill_texts(read, top_k=top_k, long_texts=long_texts)
+
+
+def next_sentence(
+    sentence_a: str,
+    sentence_b: str,
+    *,
+    model: str | Path,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> "NextSentencePrediction":
+    """Predict whether sentence B follows sentence A.
+
+    Args:
+        sentence_a: first sentence.
+        sentence_b: second sentence.
+        model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
+        device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
+
+    Raises:
+        InputError: the sentences have too many tokens for the model, or it has no next-sentence head.
+    """
+    from cloze.arguments import check_text
+    from cloze.inference.next_sentence import NextSentence
+
+    pair = check_text(sentence_a, "sentence_a"), check_text(sentence_b, "sentence_b")
+    return NextSentence.load(model, device=device, precision=precision)(*pair)
+
+
+def attention(
+    text: str,
+    *,
+    model: str | Path,
+    output: str | Path | None = None,
+    pair: str | None = None,
+    device: str = "auto",
+    overwrite: bool = False,
+) -> "AttentionMap":
+    """Compute queries, keys and attention weights of every head within a text, or within a pair of texts.
+
+    >>> import cloze
+    >>> attention = cloze.attention("She closed the door.", model="cloze-mini")
+    >>> attention.tokens[1:4], attention.layers[0].weights.shape
+    (('she', 'closed', 'the'), torch.Size([4, 7, 7]))
+
+    Args:
+        text: text, in quotes.
+        model: cloze-mini, a checkpoint, a run (its best checkpoint), or hf://org/name.
+        output: HTML file with the weights; it opens without a network (default: none).
+        pair: second text, read as sentence B.
+        device: cpu, cuda, mps or auto.
+        overwrite: replace existing output.
+
+    Raises:
+        InputError: the text has more tokens than the model takes, the model is causal, or the output exists.
+    """
+    from cloze.arguments import check_path, check_text
+    from cloze.artifacts import check_output_path
+    from cloze.file_io import write_text
+    from cloze.inference.encoder_internals import attention_map
+    from cloze.inference.loading import Checkpoint
+    from cloze.models.heads import BertForFeatureExtraction
+    from cloze.reports.attention_page import attention_page
+
+    if output is not None:
+        check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
+    checkpoint = Checkpoint.open(model)
+    encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
+    second = None if pair is None else check_text(pair, "pair")
+    attention = attention_map(encoder, checkpoint.tokenizer, check_text(text), second)
+    if output is not None:
+        write_text(Path(output), attention_page(attention, model=str(model)))
+    return attention
 
 
 def explain(
-    model: str | Path | Predictor,
     texts: Any,
-    output: str | Path | None = None,
     *,
-    config: ExplainConfig | None = None,
+    model: "str | Path | Predictor",
+    output: str | Path | None = None,
+    config: "ExplainConfig | None" = None,
     device: str = "auto",
     overwrite: bool = False,
 ) -> Any:
     """Return the contribution of each word to the prediction for a text, by integrated gradients.
 
     Args:
-        model: a fine-tuned checkpoint or run, or a loaded model.
         texts: one text or pair, or any number, as for the model.
+        model: a fine-tuned checkpoint or run, or a loaded model.
         output: HTML file with the words shaded by attribution; None writes none.
         config: settings of the method.
         device: cpu, cuda, mps or auto.
@@ -54,12 +150,20 @@ def explain(
     Raises:
         InputError: the task has no logit for a whole text, a text is wrong, or the output exists.
     """
+    from cloze.arguments import check_path
+    from cloze.artifacts import check_output_path
+    from cloze.inference import explain as explanations
+    from cloze.inference.ensemble import as_predictor
+    from cloze.inference.predictor import Predictor
+    from cloze.reports.explanation_page import ExplainedText, write_explanations
+    from cloze.tasks.memory import as_file
+
     if output is not None:
-        artifacts.check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
+        check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
     predictor = as_predictor(
         model if isinstance(model, Predictor) else check_path(model, "model"), device=device
     )
-    check_explainable(predictor)
+    explanations.check_explainable(predictor)
     is_one = isinstance(texts, (str, tuple))
     if not is_one and hasattr(texts, "__len__") and not len(texts):
         return []
@@ -72,61 +176,9 @@ def explain(
     ]
     if output is not None:
         name = predictor.directory if isinstance(model, Predictor) else model
-        pairs = list(zip(examples, explained, strict=True))
-        write_explanation_page(Path(output), pairs, task=predictor.task.name, model=str(name))
+        shown = list(map(ExplainedText, examples, explained))
+        write_explanations(Path(output), shown, task=predictor.task.name, model=str(name))
     return explained[0] if is_one else explained
-
-
-def write_explanation_page(
-    page: Path, explained: Iterable[tuple[Any, Explanation]], *, task: str, model: str
-) -> None:
-    """Write an HTML file with the words of examples shaded by attribution.
-
-    Args:
-        page: the file.
-        explained: examples with their explanations.
-        task: name of the task.
-        model: name of the model.
-    """
-    write_explanations(page, [ExplainedText(*pair) for pair in explained], task=task, model=model)
-
-
-def attention(
-    model: str | Path,
-    text: str,
-    pair: str | None = None,
-    output: str | Path | None = None,
-    *,
-    device: str = "auto",
-    overwrite: bool = False,
-) -> AttentionMap:
-    """Return queries, keys and attention weights of every head within a text, or within a pair of texts.
-
-    >>> import cloze
-    >>> attention = cloze.attention("cloze-mini", "She closed the door.")
-    >>> attention.tokens[1:4], attention.layers[0].weights.shape
-    (('she', 'closed', 'the'), torch.Size([4, 7, 7]))
-
-    Args:
-        model: "cloze-mini", a checkpoint or a run.
-        text: the text.
-        pair: a second text, read as sentence B.
-        output: HTML file, which opens without a network; None writes none.
-        device: cpu, cuda, mps or auto.
-        overwrite: replace the output.
-
-    Raises:
-        InputError: the text has more tokens than the model takes, the model is causal, or the output exists.
-    """
-    if output is not None:
-        artifacts.check_output_path(check_path(output, "output"), overwrite=overwrite, directory=False)
-    checkpoint = Checkpoint.open(model)
-    encoder = checkpoint.load_model(BertForFeatureExtraction, device=device).bert
-    second = None if pair is None else check_text(pair, "pair")
-    attention = encoder_internals.attention_map(encoder, checkpoint.tokenizer, check_text(text), second)
-    if output is not None:
-        write_text(Path(output), attention_page(attention, model=str(model)))
-    return attention
 
 
 @overload
@@ -141,7 +193,7 @@ def export_model(
 @overload
 def export_model(
     model: str | Path, output: str | Path, *, to: Literal["int8"], overwrite: bool = False
-) -> Int8Report: ...
+) -> "Int8Report": ...
 def export_model(
     model: str | Path,
     output: str | Path,
@@ -165,6 +217,11 @@ def export_model(
         InputError: the model is damaged, has no graph, or is too large for one file; the output exists.
         RunError: the graph differs from PyTorch, or the disk is full.
     """
+    from cloze.arguments import check_path
+    from cloze.errors import InputError
+    from cloze.export.int8 import export_int8
+    from cloze.optional_dependencies import require
+
     source, target = check_path(model, "model"), check_path(output, "output")
     if to == "int8":
         if precision != "float32":
@@ -180,7 +237,7 @@ def export_model(
 
 def import_model(
     source: str | Path, output: str | Path, *, hidden_act: GeluForm | None = None, overwrite: bool = False
-) -> ExternalModel:
+) -> "ExternalModel":
     """Write a model of google-research/bert or transformers as a checkpoint, and return it.
 
     Needs neither TensorFlow nor transformers, and runs no pickled code.
@@ -195,5 +252,8 @@ def import_model(
         InputError: a file is missing or damaged, or the output exists.
         RunError: the disk is full or cannot be written.
     """
+    from cloze.arguments import check_path
+    from cloze.models import importing
+
     paths = check_path(source, "source"), check_path(output, "output")
     return importing.import_model(*paths, hidden_act=hidden_act, overwrite=overwrite)

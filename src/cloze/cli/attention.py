@@ -1,32 +1,19 @@
-"""`cloze attention`: write an HTML page with the attention within a text."""
+"""`cloze attention`: compute the attention within a text, and write it as an HTML page."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-from cloze.cli import options
+from cloze.api.models import attention
+from cloze.cli.parser import verb
+
+if TYPE_CHECKING:
+    from cloze.inference.encoder_internals import AttentionMap
 
 
-def run(
-    text: Annotated[str, options.Flag(metavar="TEXT")],
-    /,
-    *,
-    model: options.Model,
-    output: options.Output,
-    pair: options.OptionalName = None,
-    device: options.Device = "auto",
-    overwrite: options.Overwrite = False,
-    flags: options.Flags,
-) -> None:
-    """Write an HTML page with queries, keys and attention weights of every head.
-
-    Args:
-        text: Text, in quotes.
-        output: HTML file; it opens without a network.
-        pair: Second text, read as sentence B.
-    """
-    from cloze.api.models import attention
-
-    shown = attention(model, text, pair, output, device=device, overwrite=overwrite)
+@verb(attention)
+def show(shown: "AttentionMap", *, output: str | None) -> tuple[Any, str]:
+    """Return the size of the map, and the page with it."""
     num_layers, num_heads = len(shown.layers), len(shown.layers[0].query)
     shape = {"tokens": len(shown.tokens), "layers": num_layers, "heads": num_heads}
-    line = f"wrote {output}: {shape['tokens']} tokens, {num_layers} layers of {num_heads} heads"
-    flags.print({"page": str(output), **shape}, line)
+    written = "" if output is None else f"wrote {output}: "
+    line = f"{written}{shape['tokens']} tokens, {num_layers} layers of {num_heads} heads"
+    return {"page": output, **shape}, line

@@ -1,29 +1,16 @@
 """`cloze next`: predict whether sentence B follows sentence A."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-from cloze.cli import options
+from cloze.api.models import next_sentence
+from cloze.cli.parser import verb
+
+if TYPE_CHECKING:
+    from cloze.inference.next_sentence import NextSentencePrediction
 
 
-def run(
-    sentence_a: Annotated[str, options.Flag(metavar="A")],
-    sentence_b: Annotated[str, options.Flag(metavar="B")],
-    /,
-    *,
-    model: options.Model,
-    device: options.Device = "auto",
-    precision: options.Precision = None,
-    flags: options.Flags,
-) -> None:
-    """Print the probability that sentence B follows sentence A.
-
-    Args:
-        sentence_a: First sentence.
-        sentence_b: Second sentence.
-    """
-    from cloze.inference.next_sentence import NextSentence
-
-    probability = NextSentence.load(model, device=device, precision=precision)(
-        sentence_a, sentence_b
-    ).probability
-    flags.print({"is_next": probability}, f"B follows A with probability {probability:.3f}")
+@verb(next_sentence)
+def show(prediction: "NextSentencePrediction") -> tuple[Any, str]:
+    """Return the probability that sentence B follows sentence A."""
+    probability = prediction.probability
+    return {"is_next": probability}, f"B follows A with probability {probability:.3f}"

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
@@ -243,24 +243,6 @@ def required(value: Value | None, flag: str, *, verb: str) -> Value:
     if value is None or value == ():
         raise InputError(f"the flag {flag} is missing", remedy=f"See cloze {verb} --help")
     return value
-
-
-def read_texts(texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield texts of the command line, and each line of stdin with its location for a text `-`."""
-    from cloze.data.files import read_lines
-
-    if not texts:
-        raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
-    for text in texts:
-        if text == "-":
-            lines = read_lines(Path("-"))
-            first = next(lines, None)
-            if first is None:
-                raise InputError("no text", where="stdin", remedy="Send it one or more lines")
-            yield first
-            yield from lines
-        else:
-            yield text, None
 
 
 def refuse_together(flag: str, others: Mapping[str, bool]) -> None:

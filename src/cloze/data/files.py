@@ -9,11 +9,12 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from cloze.arguments import iterate_texts
 from cloze.data.compression import COMPRESSED, MAGIC_BYTES, DecompressedStream, detect_compression
 from cloze.data.text_layout import HEAD_BYTES
 from cloze.errors import InputError
@@ -302,6 +303,23 @@ def read_lines(path: PathOrUrl) -> Iterator[Line]:
         lines = LineReader(name, stream, strip=False, max_line_bytes=limit)
         for number, line in enumerate(lines, 1):
             yield line, f"{name}:{number}"
+
+
+def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:
+    """Return texts with their places, and in place of a text - the lines of stdin.
+
+    Raises:
+        InputError: there is no text, or stdin is empty or not UTF-8.
+    """
+    read: list[Line] = []
+    for number, text in enumerate(iterate_texts(texts)):
+        lines = list(read_lines(STDIN)) if text == STDIN else [(text, f"texts[{number}]")]
+        if not lines:
+            raise InputError("no text", where="stdin", remedy="Send it one or more lines")
+        read += lines
+    if not read:
+        raise InputError("no text was given", remedy="Give a text in quotes, or - to read lines from stdin")
+    return read
 
 
 def read_text(path: PathOrUrl) -> str:

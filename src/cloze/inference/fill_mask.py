@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cloze.arguments import check_integer, check_text, check_texts
+from cloze.arguments import check_integer, check_text, iterate_texts
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.loading import Checkpoint, LoadedModel, check_length
@@ -33,6 +33,14 @@ class Candidate(Result):
 
     token: str
     probability: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FilledText(Result):
+    """A text, and the candidates for each [MASK] in it."""
+
+    text: str
+    masks: list[list[Candidate]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +119,28 @@ class FillMask(MaskedLanguageModel):
         Raises:
             InputError: a text has no [MASK] or more tokens than the model takes, or `top_k` is less than 1.
         """
-        top_k = check_integer(top_k, "top_k")
         is_one = isinstance(texts, str)
-        checked = [texts] if is_one else check_texts(texts)
-        masked = [
-            self.mask(text, long_texts=long_texts, where="text" if is_one else f"texts[{number}]")
-            for number, text in enumerate(checked)
+        read = [(texts, "text")]
+        if not is_one:
+            read = [(text, f"texts[{number}]") for number, text in enumerate(iterate_texts(texts))]
+        filled = self.fill_texts(read, top_k=top_k, long_texts=long_texts)
+        return filled[0].masks if is_one else [answer.masks for answer in filled]
+
+    def fill_texts(
+        self, texts: Sequence[tuple[str, str]], *, top_k: int, long_texts: Literal["windows"] | None = None
+    ) -> list[FilledText]:
+        """Return texts with the candidates for each [MASK], given their places; warn of unknown words.
+
+        Args, raises: as for a call.
+        """
+        top_k = check_integer(top_k, "top_k")
+        masked = [self.mask(text, long_texts=long_texts, where=place) for text, place in texts]
+        filled = [
+            FilledText(text, masks)
+            for (text, _), masks in zip(texts, self.fill(masked, top_k=top_k), strict=True)
         ]
-        answers = self.fill(masked, top_k=top_k)
-        count_unknown(self.tokenizer, checked).warn("texts")
-        return answers[0] if is_one else answers
+        count_unknown(self.tokenizer, [text for text, _ in texts]).warn("texts", stacklevel=3)
+        return filled
 
     def fill(
         self, masked: Sequence[Sequence[MaskedSequence]], *, top_k: int = 5
