@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from samples import REPOSITORY, Cloze, save_film_encoder
 
+import cloze as package
 from cloze.cli import main
+from cloze.errors import InputError
 from cloze.tasks.mnli import MNLI
 from cloze.tasks.registry import tasks
 
@@ -252,3 +254,50 @@ def test_blimp_is_scored_by_paradigm_and_field(tmp_path: Path, cloze: Cloze) -> 
     arguments = ("blimp", "-m", "cloze-mini", "-d", str(tmp_path / "pairs.jsonl"), "--device", "cpu")
     assert json.loads(cloze("evaluate", *arguments, "--json").out)["paradigms"] == {"agreement": 1.0}
     assert "  morphology 1.0000\n" in cloze("evaluate", *arguments).out
+
+
+PRETRAINED = {
+    "fill": [
+        {"text": "She closed the [MASK].", "answer": "door"},
+        {"text": "The [MASK] ran.", "answer": "dog"},
+    ],
+    "likelihood": [{"text": "The cats are here."}, {"text": "The cats is here."}],
+    "blimp": [{"UID": "a", "field": "b", "sentence_good": "They are.", "sentence_bad": "They is."}],
+}
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_scores_of_rows_in_memory_are_those_of_their_file(tmp_path: Path, cloze: Cloze, name: str) -> None:
+    rows = PRETRAINED[name]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    of_file = cloze(
+        f"evaluate {name} -m cloze-mini -d {tmp_path}/rows.jsonl --device cpu --json --quiet"
+    ).json
+    data = [row["text"] for row in rows] if name == "likelihood" else rows
+    result = package.evaluate(name, model="cloze-mini", data=data, device="cpu")
+    assert {**result.to_dict(), "data": of_file["data"]} == of_file
+    assert f"={next(iter(result.values())):.4g}" in repr(result)
+
+
+def test_predictions_in_python_are_those_of_the_shell(mnli: Path, tmp_path: Path, cloze: Cloze) -> None:
+    file, page = mnli / "data/dev_matched.tsv", tmp_path / "page.html"
+    printed = cloze(f"predict {file} -m {mnli}/run --explain --quiet").rows
+    model = package.load(mnli / "run")
+    rows = list(package.predict_file(file, model=model, explain=True))
+    assert json.loads(json.dumps(rows)) == printed
+    written = package.predict_file(
+        "mnli", file, model=model, output=tmp_path / "out.jsonl", explain=True, page=page
+    )
+    assert list(written) == []
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == printed
+    assert page.exists()
+    with pytest.raises(InputError, match=r"^workers: a loaded model answers in this process"):
+        package.predict_file(file, model=model, workers=2)
+
+
+def test_a_setting_of_another_name_is_refused_alike_in_shell_and_python(mnli: Path, cloze: Cloze) -> None:
+    says = "cola is not a setting of the task. Write mnli.KEY=VALUE"
+    printed = cloze(f"evaluate -m {mnli}/run -d {mnli}/data --set cola.text_column=a --quiet", code=2)
+    assert printed.err == f"error: --set: {says}.\n"
+    with pytest.raises(InputError, match=f"^settings: {says}"):
+        package.evaluate(model=mnli / "run", data=mnli / "data", settings={"cola.text_column": "a"})

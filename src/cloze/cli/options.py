@@ -49,7 +49,6 @@ Switch: TypeAlias = Annotated[bool, Flag()]
 # inputs
 TextInputs: TypeAlias = Annotated[tuple[str, ...], Flag(metavar="TEXT", is_positional=True)]
 InputPathOrUrl: TypeAlias = Annotated[str, Flag(metavar="INPUT")]
-DataPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-d")]
 Vocabulary: TypeAlias = Annotated[
     str,
     Flag(metavar="VOCAB", help="Directory of a vocabulary or of a model with a tokenizer, or hf://org/name."),
@@ -57,29 +56,12 @@ Vocabulary: TypeAlias = Annotated[
 TaskName: TypeAlias = Annotated[
     str, Flag(metavar="TASK", help="Name of the task; cloze tasks lists them.", is_positional=True)
 ]
-OptionalTaskName: TypeAlias = Annotated[str | None, Flag(metavar="[TASK]")]
-LongTexts: TypeAlias = Annotated[
-    Literal["truncate", "windows"] | None,
-    Flag(help="Truncate texts over max_seq_length (default), or read them in windows."),
-]
 Settings: TypeAlias = Annotated[Repeated, _flag("KEY=VALUE", name="set")]
-TaskSettings: TypeAlias = Annotated[
-    Settings, Flag(help="Task setting, as in --set classification.pair_column=answer; may be repeated.")
-]
 
 # models
 _SOURCES = "a checkpoint, a run (its best checkpoint), or hf://org/name."
 Model: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini, {_SOURCES}")]
 VectorModel: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini-sentences, {_SOURCES}")]
-OptionalModel: TypeAlias = Annotated[str | None, _flag("MODEL", "-m")]
-Models: TypeAlias = Annotated[
-    tuple[str, ...],
-    _flag(
-        "MODEL",
-        "-m",
-        text="Checkpoint, run or hf://org/name; may be repeated to average logits.",
-    ),
-]
 Device: TypeAlias = Annotated[str, Flag(metavar="DEVICE", help="cpu, cuda, mps or auto.")]
 Precision: TypeAlias = Annotated[
     Literal["auto", "float32", "bfloat16", "int8"] | None,
@@ -93,17 +75,6 @@ Output: TypeAlias = Annotated[Path, _flag("PATH", "-o")]
 OptionalOutput: TypeAlias = Annotated[Path | None, _flag("PATH", "-o")]
 OutputPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-o")]
 OptionalOutputPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL, "-o")]
-Errors: TypeAlias = Annotated[
-    str | None,
-    _flag(_URL, text="File for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet."),
-]
-ReportTo: TypeAlias = Annotated[
-    Repeated,
-    _flag(
-        "SERVICE",
-        text="Log to wandb or mlflow, too, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.",
-    ),
-]
 TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
 Overwrite: TypeAlias = Annotated[bool, Flag(help="Replace existing output.")]
 

@@ -13,6 +13,7 @@ from cloze.data.delimited import NAMED_SEPARATOR, QuotationMarks, find_separator
 from cloze.data.files import MAX_LINE_BYTES, Line, check_file, extension_of, read_lines
 from cloze.data.json_rows import RawRow, read_json
 from cloze.errors import InputError
+from cloze.memory_file import MemoryFile
 from cloze.remote_files import PathOrUrl, is_file, is_url
 from cloze.text_encoding import refuse_carriage_return
 
@@ -59,6 +60,8 @@ def is_json(path: PathOrUrl) -> bool:
 
 def count_rows(path: PathOrUrl) -> int | None:
     """Return the approximate number of rows of a table for a progress bar; None if only reading it would tell."""
+    if isinstance(path, MemoryFile):
+        return len(path.rows)
     if not (is_table(path) and is_file(path)) or Path(str(path).lower()).suffix in COMPRESSED:
         return None
     if extension_of(path) == _PARQUET:
