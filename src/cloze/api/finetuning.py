@@ -163,9 +163,7 @@ def finetune(
     """
     arguments = locals()
     from cloze.tasks import finetune as finetuning
-    from cloze.training.memory import configure_process_memory
 
-    configure_process_memory()
     writers = load_writers(report_to, where="report_to")
     if writers and workers != 1:
         what = "several processes cannot log to one service"
@@ -191,9 +189,7 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
     Takes the arguments of `finetune`, and raises its errors.
     """
     from cloze.tasks import finetune as finetuning
-    from cloze.training.memory import configure_process_memory
 
-    configure_process_memory()
     progress = resolve_progress(arguments.get("progress", False))
     return finetuning.plan_finetuning(*FinetuningRequest(arguments).resolve(), progress=progress)
 

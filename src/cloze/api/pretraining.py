@@ -252,9 +252,7 @@ def pretrain(
     arguments = locals()
     from cloze.api.settings import PretrainingRequest
     from cloze.pretraining import run as pretraining
-    from cloze.training.memory import configure_process_memory
 
-    configure_process_memory()
     writers = load_writers(report_to, where="report_to")
     request, shown = PretrainingRequest(arguments), resolve_progress(progress)
     how: dict[str, Any] = {"callbacks": (*callbacks, *writers), "progress": shown}
@@ -277,9 +275,7 @@ def plan_pretraining(arguments: dict[str, Any]) -> "RunPlan":
     """
     from cloze.api.settings import PretrainingRequest
     from cloze.pretraining import plan
-    from cloze.training.memory import configure_process_memory
 
-    configure_process_memory()
     progress = resolve_progress(arguments.get("progress", False))
     return plan.plan_pretraining(PretrainingRequest(arguments).resolve(), progress=progress)
 
