@@ -1,8 +1,6 @@
 """Read text from an object store and write data sets to it: a local S3 server, with failures."""
 
-import json
 import lzma
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,70 +89,29 @@ def write_parts(path: Path, text: str) -> Path:
 
 
 @pytest.mark.protected
-def test_staged_directory_is_sent_only_for_its_cache_key(bucket):
-    def interrupted(directory: Path) -> None:
-        write_parts(directory, "old")
-        raise KeyboardInterrupt
-
-    def write(name: str, write_directory: Callable[[Path], object], cache_key: object) -> None:
-        write_directory_to(f"s3://library/{name}", write_directory, read=Path, cache_key=lambda: cache_key)
-
-    with pytest.raises(KeyboardInterrupt):
-        write("one", interrupted, "old")
-    write("one", partial(write_parts, text="new"), "new")
-    assert bucket.cat_file("library/one/part-0") == b"new"
-    write("two", partial(write_parts, text="two"), 2)
-    with pytest.raises(KeyboardInterrupt):
-        write("three", interrupted, "old")
-    write("three", interrupted, "old")
-    assert bucket.cat_file("library/three/part-0") == b"old"
-
-
-@pytest.mark.protected
-def test_interrupted_upload_is_incomplete_and_continues(bucket, tmp_path, monkeypatch):
+def test_interrupted_upload_is_not_taken_for_a_complete_one(bucket, tmp_path, monkeypatch):
     directory = write_parts(tmp_path / "one", "text")
-    sent: list[str] = []
-    put_file = bucket.put_file
-
-    def fail_once(source: str, target: str, **kwargs: Any) -> None:
-        if len(sent) == 3:
-            sent.append("failed")
-            raise OSError("Connection reset by peer")
-        sent.append(target)
-        put_file(source, target, **kwargs)
-
-    monkeypatch.setattr(bucket, "put_file", fail_once)  # fsspec caches this object
-    with pytest.raises(RunError, match="s3://library/copy: the store refuses: Connection reset by peer"):
-        upload_directory(directory, "s3://library/copy")
-    assert not bucket.exists("library/copy/manifest.json")
-    upload_directory(directory, "s3://library/copy")
-    assert len(sent) == 3 + 1 + 2  # the three complete files are not sent again
-    names = {Path(name).name for name in bucket.find("library/copy")}
-    assert names == {"manifest.json", *(f"part-{n}" for n in range(5))}
-    upload_directory(directory, "s3://library/copy")
-    assert len(sent) == 6
-    other = write_parts(tmp_path / "other", "others")
-    with pytest.raises(InputError, match="already exists"):
-        upload_directory(other, "s3://library/copy")
-    upload_directory(other, "s3://library/copy", overwrite=True)
-    written = json.loads(bucket.cat_file("library/copy/manifest.json"))
-    assert written == json.loads((other / "manifest.json").read_text())
-    assert bucket.cat_file("library/copy/part-1") == b"othersothers"
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket, "put_file", fail_after(3, bucket.put_file))  # fsspec caches this object
+        with pytest.raises(RunError, match="s3://library/copy: the store refuses: Connection reset by peer"):
+            upload_directory(directory, "s3://library/copy")
+    assert len(bucket.find("library/copy")) == 3
+    with pytest.raises(InputError, match="contains an incomplete upload"):
+        upload_directory(directory, "s3://library/copy", overwrite=True)
 
 
 @pytest.mark.protected
-def test_files_of_another_directory_do_not_count_as_sent(bucket, tmp_path, monkeypatch):
-    upload_directory(write_parts(tmp_path / "one", "text"), "s3://library/again")
-    bucket.pipe_file("library/again/of-the-user", b"stays")
-    other = write_parts(tmp_path / "other", "next")  # the same names and sizes
-    with monkeypatch.context() as patch:
-        patch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
-        with pytest.raises(RunError, match="s3://library/again: the store refuses"):
-            upload_directory(other, "s3://library/again", overwrite=True)
-    upload_directory(other, "s3://library/again", overwrite=True)
-    for number in range(5):
-        assert bucket.cat_file(f"library/again/part-{number}") == b"next" * (number + 1)
-    assert bucket.cat_file("library/again/of-the-user") == b"stays"
+def test_an_upload_replaces_its_own_files_alone(bucket, tmp_path):
+    upload_directory(write_parts(tmp_path / "one", "text"), "s3://library/copy")
+    bucket.pipe_file("library/copy/of-the-user", b"stays")
+    with artifacts.write_directory(tmp_path / "other", kind="dataset") as other:
+        (other / "other").write_text("new")
+    with pytest.raises(InputError, match="already exists"):
+        upload_directory(tmp_path / "other", "s3://library/copy")
+    upload_directory(tmp_path / "other", "s3://library/copy", overwrite=True)
+    written = {Path(name).name: bucket.cat_file(name) for name in bucket.find("library/copy")}
+    manifest = (tmp_path / "other" / "manifest.json").read_bytes()
+    assert written == {"manifest.json": manifest, "other": b"new", "of-the-user": b"stays"}
 
 
 @pytest.mark.protected
@@ -162,31 +119,17 @@ def test_files_of_another_directory_do_not_count_as_sent(bucket, tmp_path, monke
 def test_files_that_cloze_did_not_write_are_not_replaced(bucket, tmp_path, overwrite):
     directory = write_parts(tmp_path / "one", "text")
     bucket.pipe_file("library/others/part-1", b"of somebody else")
-    what = "contains files that cloze did not write, so nothing is replaced"
+    what = "contains an incomplete upload or files that cloze did not write, so nothing is replaced"
     with pytest.raises(InputError, match=f"s3://library/others: {what}"):
         upload_directory(directory, "s3://library/others", overwrite=overwrite)
     with pytest.raises(InputError, match=what):
-        write_directory_to("s3://library/others", print, read=Path, cache_key=lambda: 1, overwrite=overwrite)
+        write_directory_to("s3://library/others", print, overwrite=overwrite)
     with pytest.raises(InputError, match="is a file, not a directory"):
         upload_directory(directory, "s3://library/others/part-1", overwrite=overwrite)
     assert bucket.cat_file("library/others/part-1") == b"of somebody else"
     assert [Path(name).name for name in bucket.find("library/others")] == ["part-1"]
     bucket.pipe_file("library/repository/.gitattributes", b"")
     upload_directory(directory, "s3://library/repository", overwrite=overwrite)
-
-
-@pytest.mark.protected
-def test_interrupted_replacement_continues(bucket, tmp_path, monkeypatch):
-    old = write_parts(tmp_path / "old", "text")
-    with artifacts.write_directory(tmp_path / "new", kind="dataset") as new:
-        (new / "other").write_text("new")
-    upload_directory(old, "s3://library/cut")
-    with monkeypatch.context() as patch:
-        patch.setattr(bucket, "rm_file", fail_after(2, bucket.rm_file))  # the manifest and a file are gone
-        with pytest.raises(RunError, match="Connection reset"):
-            upload_directory(tmp_path / "new", "s3://library/cut", overwrite=True)
-    upload_directory(tmp_path / "new", "s3://library/cut")
-    assert {Path(name).name for name in bucket.find("library/cut")} == {"manifest.json", "other"}
 
 
 def fail_after(calls: int, function: Any) -> Any:
@@ -204,17 +147,16 @@ def fail_after(calls: int, function: Any) -> Any:
 @pytest.mark.protected
 def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
-    message = rf"Run it again to continue: the directory is kept in {tmp_path}/cache/cloze/\w+/refused"
+    message = rf"Copy it from {tmp_path}/cache/cloze/\w+/refused, where it is kept, with manifest.json last"
     with pytest.raises(RunError, match=message):
-        write_directory_to(
-            "s3://library/refused", partial(write_parts, text="text"), read=Path, cache_key=lambda: 1
-        )
+        write_directory_to("s3://library/refused", partial(write_parts, text="text"))
+    monkeypatch.undo()
+    write_directory_to("s3://library/refused", partial(write_parts, text="next"))
+    assert bucket.cat_file("library/refused/part-0") == b"next"
 
 
 def test_local_directory_by_file_url(tmp_path):
-    write_directory_to(
-        f"file://{tmp_path}/one", partial(write_parts, text="text"), read=Path, cache_key=lambda: 1
-    )
+    write_directory_to(f"file://{tmp_path}/one", partial(write_parts, text="text"))
     artifacts.verify(tmp_path / "one", kind="dataset")
 
 

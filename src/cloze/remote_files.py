@@ -26,7 +26,6 @@ Result = TypeVar("Result")
 
 _BLOCK_BYTES = 1 << 22
 _LOCAL_PREFIX = "file://"
-_UNFINISHED_MANIFEST = "manifest.begun.json"  # the name that version 0.1 looks for
 _PACKAGES = MappingProxyType(
     {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
 )
@@ -153,9 +152,6 @@ class _RemoteStream(io.RawIOBase):
 def upload_directory(directory: Path, url: str, *, overwrite: bool = False) -> None:
     """Copy a directory with a manifest to a store; the manifest goes last and marks the copy as complete.
 
-    The manifest is first sent under another name. After an interruption it shows that the store holds part of the same
-    directory, and files that are complete are not sent again.
-
     Args:
         directory: written by `artifacts.write_directory`.
         url: the destination.
@@ -165,50 +161,36 @@ def upload_directory(directory: Path, url: str, *, overwrite: bool = False) -> N
         InputError: the destination holds something else.
         RunError: the store cannot be written.
     """
-    manifest = artifacts.read_manifest(directory)
-    text = (directory / artifacts.MANIFEST).read_bytes()
+    names = artifacts.read_manifest(directory).files
     with _store(url, writing=True) as (system, path):
-        final, unfinished = f"{path}/{artifacts.MANIFEST}", f"{path}/{_UNFINISHED_MANIFEST}"
-        sizes = {name: info["size"] for name, info in system.find(path, detail=True).items()}
-        old = system.cat_file(final) if final in sizes else None
-        if old == text:
-            return
-        _check_destination(sizes, path, url, overwrite=overwrite)
-        if old is not None:
-            system.pipe_file(unfinished, old)  # an interrupted replacement still shows whose files these are
-            system.rm_file(final)
-        elif unfinished in sizes:
-            old = system.cat_file(unfinished)
-        if old != text:  # a file of another directory can have the same size, so none counts as sent
-            for name in {*manifest.files, *_names_in_manifest(old)}:
-                if f"{path}/{name}" in sizes:
+        files, final = system.find(path), f"{path}/{artifacts.MANIFEST}"
+        _check_destination(files, path, url, overwrite=overwrite)
+        if final in files:
+            old = _names_in_manifest(system.cat_file(final))
+            for name in (artifacts.MANIFEST, *old):
+                if f"{path}/{name}" in files:
                     system.rm_file(f"{path}/{name}")
-            sizes = {}
-            system.pipe_file(unfinished, text)
-        for name, record in manifest.files.items():
-            if sizes.get(f"{path}/{name}") != record.bytes:
-                system.put_file(str(directory / name), f"{path}/{name}")
-        system.pipe_file(final, text)
-        system.rm_file(unfinished)
+        for name in (*names, artifacts.MANIFEST):
+            system.put_file(str(directory / name), f"{path}/{name}")
 
 
-def _names_in_manifest(manifest: bytes | None) -> set[str]:
+def _names_in_manifest(manifest: bytes) -> set[str]:
     """Return the files that a remote manifest lists; empty if it is damaged."""
     try:
-        return {name for name in json.loads(manifest or "{}")["files"] if ".." not in name.split("/")}
+        return {name for name in json.loads(manifest)["files"] if ".." not in name.split("/")}
     except (ValueError, KeyError, TypeError, AttributeError):
         return set()
 
 
 def _check_destination(files: Collection[str], path: str, url: str, *, overwrite: bool) -> None:
-    """Refuse a destination that holds something else than an interrupted copy or hidden files."""
+    """Refuse a destination that holds something else than hidden files or, to overwrite, a complete upload."""
     if path in files:
         raise InputError("is a file, not a directory", where=url, remedy="Choose another name")
     if f"{path}/{artifacts.MANIFEST}" in files:
         if not overwrite:
             raise InputError("already exists", where=url, remedy="Choose another name or pass --overwrite")
-    elif f"{path}/{_UNFINISHED_MANIFEST}" not in files and not all(_is_hidden(file, path) for file in files):
-        what = "contains files that cloze did not write, so nothing is replaced"
+    elif not all(_is_hidden(file, path) for file in files):
+        what = "contains an incomplete upload or files that cloze did not write, so nothing is replaced"
         raise InputError(what, where=url, remedy="Choose another name, or delete them yourself")
 
 
@@ -253,19 +235,13 @@ def write_directory_to(
     output: PathOrUrl,
     write: Callable[[Path], Result],
     *,
-    read: Callable[[Path], Result],
-    cache_key: Callable[[], object],
     overwrite: bool = False,
 ) -> Result:
     """Write a directory to a path, or to the user's cache and then to a URL.
 
-    An interrupted upload continues on the next call with the same URL and cache key.
-
     Args:
         output: a path or a URL.
         write: writes a directory with a manifest to a path, and returns what describes it.
-        read: returns the same of a directory that an earlier call wrote to the cache.
-        cache_key: returns everything that the directory depends on; compared by its `repr`.
         overwrite: replace a directory that cloze wrote.
 
     Raises:
@@ -278,19 +254,21 @@ def write_directory_to(
     with _store(url) as (system, path):
         files = system.find(path)
     _check_destination(files, path, url, overwrite=overwrite)
-    staged = _staged_path(url, cache_key())
-    result = read(staged) if staged.exists() else write(staged)
+    staged = _staged_path(url)
+    if staged.exists():  # it was not uploaded
+        artifacts.remove_directory(staged)
+    result = write(staged)
     try:
         upload_directory(staged, url, overwrite=overwrite)
     except RunError as error:
-        remedy = f"Run it again to continue: the directory is kept in {staged}"
+        remedy = f"Copy it from {staged}, where it is kept, with {artifacts.MANIFEST} last"
         raise RunError(error.what, where=url, remedy=remedy) from error
     shutil.rmtree(staged.parent)
     return result
 
 
-def _staged_path(url: str, cache_key: object = None) -> Path:
-    key = hashlib.sha256(repr((url, cache_key)).encode()).hexdigest()[:16]
+def _staged_path(url: str) -> Path:
+    key = hashlib.sha256(url.encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cloze"  # XDG specification
     return cache / key / url.rstrip("/").rpartition("/")[2]
 

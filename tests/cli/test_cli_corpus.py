@@ -1,13 +1,11 @@
 """`cloze corpus` over several commands: job arrays, appending, warnings, and the cache of remote output."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from samples import Cloze, Samples
 
 from cloze.data.dataset import Dataset
-from cloze.data.parts import BuildSummary
 from helpers import read_all_files
 
 
@@ -70,39 +68,6 @@ def test_a_task_replaces_nothing(samples: Samples, tmp_path: Path, cloze: Cloze)
     cloze(f"{build} --task 1/1")
     assert "already exists" in cloze(f"corpus merge {tmp_path}/data", code=2).err
     cloze(f"corpus merge {tmp_path}/data --overwrite")
-
-
-def test_the_cache_key_covers_inputs_code_and_versions(
-    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cloze: Cloze
-) -> None:
-    keys: list[str] = []
-
-    def keep_key(*_: object, cache_key: Callable[[], object], **how: object) -> BuildSummary:
-        keys.append(repr(cache_key()))
-        return BuildSummary()
-
-    for module in ("cloze.api.data", "cloze.remote_files"):
-        monkeypatch.setattr(f"{module}.write_directory_to", keep_key)
-    splitter = tmp_path / "own_splitter.py"
-    splitter.write_text("def cut(text):\n    return [text]\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    corpus = f"corpus {samples.text} --vocab {samples.vocab} --splitter own_splitter:cut -o s3://library/data"
-    vocab = f"vocab {samples.text} -o s3://library/vocab"
-
-    def key(command: str) -> str:
-        cloze(command)
-        return keys[-1]
-
-    assert key(corpus) == key(corpus)
-    assert key(vocab) == key(vocab)
-    before = key(corpus)
-    splitter.write_text(splitter.read_text() + "# changed\n")
-    changed = key(corpus)
-    assert changed != before
-    vocab_before = key(vocab)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "another")
-    assert key(corpus) != changed
-    assert key(vocab) != vocab_before
 
 
 @pytest.mark.slow

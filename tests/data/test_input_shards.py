@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from cloze.data.input_shards import (
     ReadingConfig,
     describe_input_formats,
     find_files,
-    input_versions,
     plan_input_shards,
     read_documents,
     total_bytes,
@@ -154,17 +152,6 @@ def test_a_named_format_applies_to_text_only(tmp_path):
 def test_extensions_are_case_insensitive(tmp_path):
     (tmp_path / "A.CSV").write_text("text,label\na film,1\n")
     assert texts(plan_input_shards([tmp_path / "A.CSV"], ReadingConfig())) == [("a film",)]
-
-
-def test_input_versions_change_when_files_are_rewritten(tmp_path):
-    file = tmp_path / "a.txt"
-    file.write_text("one\n")
-    assert input_versions(["hf:some/text"]) == {"hf:some/text": "hf:some/text"}
-    before = input_versions([str(tmp_path)])
-    assert input_versions([str(file)]) == before
-    os.utime(file, ns=(1, 1))
-    assert input_versions([str(tmp_path)]) != before
-    assert input_versions(["-"]) != input_versions(["-"])
 
 
 def test_a_limit_takes_the_first_documents(tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cloze import file_io
 from cloze.arguments import check_path, check_paths
 from cloze.data.cleaning import CleaningConfig, Step
-from cloze.data.input_shards import ReadingConfig, input_versions
+from cloze.data.input_shards import ReadingConfig
 from cloze.data.memory import to_text_rows
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
@@ -72,12 +72,11 @@ def train_vocabulary(
         RunError: the disk is full.
     """
     from cloze.data import vocabulary
-    from cloze.tokenization.tokenizer import Tokenizer
 
     check_path(output, "output")
     with _open_text(inputs, texts, format, text_field, limit, without) as (files, reading):
 
-        def write(directory: Path) -> Tokenizer:
+        def write(directory: Path) -> "Tokenizer":
             return vocabulary.train_vocabulary(
                 files,
                 directory,
@@ -91,13 +90,7 @@ def train_vocabulary(
                 progress=resolve_progress(progress),
             )
 
-        def cache_key() -> object:
-            settings = reading, size, cased, keep_accents, max_word_chars
-            return input_versions(files), settings, vocabulary.package_versions()
-
-        return write_directory_to(
-            output, write, read=Tokenizer.load, cache_key=cache_key, overwrite=overwrite
-        )
+        return write_directory_to(output, write, overwrite=overwrite)
 
 
 @contextmanager

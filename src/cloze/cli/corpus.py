@@ -50,11 +50,8 @@ def run(
     if reading.dry_run or reading.validate:
         preview(corpus, reading, workers=pool.resolve(), flags=flags)
         return
-    from cloze.data.build import BuildConfig, build_array_task, build_dataset, part_settings
-    from cloze.data.finalize import read_summary
-    from cloze.data.input_shards import input_versions
+    from cloze.data.build import BuildConfig, build_array_task, build_dataset
     from cloze.data.job_arrays import ArrayTask
-    from cloze.model_paths import resolve_checkpoint
     from cloze.remote_files import is_url, to_path_or_url, write_directory_to
 
     output = str(to_path_or_url(options.required(output, "--output", verb="corpus")))
@@ -99,12 +96,7 @@ def run(
         print_warnings(directory, flags)
         return summary
 
-    def cache_key() -> object:
-        files = resolve_checkpoint(vocab, files="tokenizer").iterdir() if vocab else ()
-        vocabulary = input_versions(sorted(str(file) for file in files if file.is_file()))
-        return input_versions(corpus), vocab, vocabulary, config, part_settings(config)
-
-    summary = write_directory_to(output, write, read=read_summary, cache_key=cache_key, overwrite=overwrite)
+    summary = write_directory_to(output, write, overwrite=overwrite)
     print_summary(output, summary, flags)
 
 

@@ -7,7 +7,6 @@ reads which shard.
 import glob
 import os
 import stat
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 from cloze import artifacts, file_io
 from cloze.data.cleaning import CleaningConfig
 from cloze.data.documents import PART_CHARACTERS, Document, FileRange
-from cloze.data.files import HUB_PREFIX, STDIN, file_size, file_version, is_compressed, open_text
+from cloze.data.files import HUB_PREFIX, STDIN, file_size, is_compressed, open_text
 from cloze.data.formats import FORMATS, detect_format, format_names, read_range
 from cloze.data.text_layout import guess_text_layout
 from cloze.errors import InputError
@@ -224,17 +223,6 @@ def find_files(name: str) -> list[str]:
     if not files:
         raise InputError("no file in this folder" if os.path.isdir(name) else "no such file", where=name)
     return list(dict.fromkeys(files))
-
-
-def input_versions(names: Sequence[str]) -> dict[str, object]:
-    """Return the version of each file of the inputs, which changes when the file is rewritten.
-
-    Stdin is different each time. A data set of the hub has no known version: its name stands for it.
-    """
-    from_hub = {name: name for name in names if name.startswith(HUB_PREFIX)}
-    files = [file for name in names if name not in from_hub for file in find_files(name)]
-    versions = {file: uuid.uuid4().hex if file == STDIN else file_version(file) for file in files}
-    return {**from_hub, **versions}
 
 
 def local_paths(inputs: Iterable[str | Path]) -> Iterator[Path]:

@@ -70,7 +70,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
             **({"keep_accents": True} if keep_accents else {}),
             "without": sorted(reading.cleaning.without),
             **reading.part_settings,
-            **package_versions(),
+            **{name: metadata.version(name) for name in _PACKAGES},
         },
         options={
             "size": size,
@@ -115,11 +115,6 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
             tokenizer.save(directory)
     state.remove()
     return tokenizer
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of the packages that the counts depend on."""
-    return {name: metadata.version(name) for name in _PACKAGES}
 
 
 def _count_part(
