@@ -258,7 +258,10 @@ OTHERS: dict[str, tuple[str, Call]] = {
         "texts",
         lambda my, x: cloze.pretrain(texts=x, init=my.path, output=my.place / "pre", steps=1),
     ),
-    "write_report": ("run", lambda my, x: cloze.write_report(x)),
+    "report": ("run", lambda my, x: cloze.report(x)),
+    "info": ("directory", lambda my, x: cloze.info(x)),
+    "run_demo": ("output", lambda my, x: cloze.run_demo(output=x)),
+    "serve": ("threads", lambda my, x: cloze.serve(threads=x)),
 }
 CHECKERS: dict[str, tuple[str, Callable[[Any], object], set[str]]] = {
     "check_text": ("name", lambda x: check_text(x, "name"), set()),

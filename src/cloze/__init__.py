@@ -38,10 +38,14 @@ if TYPE_CHECKING:
     from cloze.api.pretraining import plan_pretraining as plan_pretraining
     from cloze.api.pretraining import pretrain as pretrain
     from cloze.api.pretraining import pretraining_settings as pretraining_settings
+    from cloze.api.tools import info as info
+    from cloze.api.tools import push as push
+    from cloze.api.tools import report as report
+    from cloze.api.tools import serve as serve
     from cloze.callbacks import Callback as Callback
+    from cloze.demo.run import run_demo as run_demo
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
-    from cloze.export.push import push as push
     from cloze.inference.embedder import Embedder as Embedder
     from cloze.inference.fill_mask import FillMask as FillMask
     from cloze.inference.load import load as load
@@ -58,7 +62,6 @@ if TYPE_CHECKING:
     from cloze.models.bert import BertConfig as BertConfig
     from cloze.models.bert import BertModel as Bert  # noqa: F401 (its public name)
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
-    from cloze.reports.run_report import write_report as write_report
     from cloze.tasks.config import FinetuneConfig as FinetuneConfig
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
 
@@ -107,10 +110,13 @@ _LOCATIONS = {
     "load_encoder": "cloze.inference.loading:load_encoder",
     "predict_file": "cloze.api.predictions:predict_file",
     "pretrain": "cloze.api.pretraining:pretrain",
-    "push": "cloze.export.push:push",
     "score": "cloze.api.labeled:score",
+    "info": "cloze.api.tools:info",
+    "push": "cloze.api.tools:push",
+    "report": "cloze.api.tools:report",
+    "run_demo": "cloze.demo.run:run_demo",
     "train_vocabulary": "cloze.api.data:train_vocabulary",
-    "write_report": "cloze.reports.run_report:write_report",
+    "serve": "cloze.api.tools:serve",
 }
 
 __all__ = sorted(_LOCATIONS)

@@ -1,27 +1,25 @@
 """`cloze info DIR`: describe a directory and verify its files."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cloze.cli import options
+from cloze.api.tools import info
+from cloze.cli.parser import verb
+
+if TYPE_CHECKING:
+    from cloze.reports.describe import Description
 
 
-def run(directory: Annotated[str, options.Flag(metavar="DIR")], /, *, flags: options.Flags) -> None:
-    """Describe a directory and verify its files against the manifest.
-
-    Args:
-        directory: Checkpoint, data set, vocabulary or run, or hf://org/name.
-    """
-    from cloze.reports.describe import describe
-
-    description = describe(directory)
+@verb(info)
+def show(description: "Description") -> tuple[dict[str, Any], str]:
+    """Return what a directory is, and which files were verified."""
     verified = [f"{path}: {count} files, as written" for path, count in description.checked.items()]
     lines = [
         f"{description.path}: {'an' if description.kind[0] in 'aeio' else 'a'} {description.kind}",
         *_format_facts(description.facts, "  "),
         *(verified or ["no manifest to verify the files against"]),
     ]
-    flags.print(description.as_dict(), "\n".join(lines))
+    return description.as_dict(), "\n".join(lines)
 
 
 def _format_facts(facts: Mapping[str, Any], indent: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
 from cloze.inference.fill_mask import FillMask
 from cloze.inference.next_sentence import NextSentence
 from cloze.inference.text_predictors import TextClassifier
+from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress, format_duration
 from cloze.reports.run_report import write_report
 from cloze.tasks.texts import LabeledText
@@ -92,7 +93,7 @@ def run_demo(
     output: Path,
     *,
     size: DemoSize = DemoSize(),
-    workers: int = 1,
+    workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> DemoResult:
@@ -164,7 +165,7 @@ def format_result(result: DemoResult) -> str:
 class _Stages:
     output: Path
     size: DemoSize
-    workers: int
+    workers: Workers
     progress: Progress
     started_at: float
 

@@ -46,7 +46,7 @@ class PushReport:
     """Files of an earlier model that loading would read."""
 
 
-def push(
+def push_checkpoint(
     directory: Path | str,
     name: str,
     *,

@@ -2,9 +2,10 @@
 
 import gc
 import logging
+import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,6 +16,8 @@ import uvicorn
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError, RunError
+from cloze.hub import parse_hub_name
+from cloze.parallel_map import default_workers
 from cloze.serving.app import create_app
 from cloze.serving.batcher import Batcher
 from cloze.serving.connections import LimitedProtocol, OncePerMessage
@@ -32,7 +35,7 @@ def serve(
     *,
     host: str,
     port: int,
-    threads: int,
+    threads: int | None,
     api_key: str | None,
     device: str,
     precision: InferencePrecision | None = None,
@@ -45,7 +48,7 @@ def serve(
         limits: of requests and of the queue.
         host: the address to listen on.
         port: 0 chooses a free one.
-        threads: of torch.
+        threads: of torch; None is the number in OMP_NUM_THREADS, else that of the cores.
         api_key: required of requests.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; None is float32, or int8 for directories of int8 models.
@@ -55,6 +58,8 @@ def serve(
         InputError: a model is missing or damaged, or the port is out of range.
         RunError: the address is in use.
     """
+    if threads is None:
+        threads = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else default_workers()
     # Threads of OpenMP that this thread starts would stay beside those of the batcher, and where there are more threads
     # than cores, all of them sleep between operations: a short text would take up to twice as long.
     torch.set_num_threads(1)
@@ -164,3 +169,24 @@ def read_api_key(file: Path) -> str:
         what = f"a key of {len(key)} characters, at least {_MIN_KEY_CHARACTERS} are required"
         raise InputError(what, where=file, remedy="Make one with: openssl rand -hex 32")
     return key
+
+
+def parse_names(arguments: Sequence[str], argument: str) -> dict[str, Path]:
+    """Return directories by their names, from NAME=DIR, or DIR, whose name is the default; a path may contain "=".
+
+    Raises:
+        InputError: a name is used twice, or missing.
+    """
+    directories: dict[str, Path] = {}
+    for text in arguments:
+        name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
+        hub_name = parse_hub_name(path if equals else text)
+        directory = Path(path if equals else text)
+        default = directory.resolve().name if hub_name is None else Path(hub_name.repo).name
+        if equals and not (name and path):
+            raise InputError(f"{text!r} lacks a name or a directory", where=argument, remedy="Write NAME=DIR")
+        name = name if equals else default
+        if name in directories:
+            raise InputError(f"the name {name!r} is used twice", where=argument, remedy="Write NAME=DIR")
+        directories[name] = directory
+    return directories

@@ -1,0 +1,137 @@
+"""Look at, share and serve what cloze has written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloze.arguments import check_integer, check_path
+from cloze.choices import InferencePrecision
+from cloze.optional_dependencies import require
+from cloze.progress import Progress, resolve_progress
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.export.push import PushReport
+    from cloze.reports.describe import Description
+
+_MAX_THREADS = 1024
+
+
+def info(directory: str | Path) -> "Description":
+    """Describe a directory and verify its files against the manifest.
+
+    A directory without a manifest, as Hugging Face tools write it, is described only.
+
+    Args:
+        directory: checkpoint, data set, vocabulary or run, or hf://org/name.
+
+    Raises:
+        InputError: the directory is of another kind, or a file differs from the manifest.
+    """
+    from cloze.reports.describe import describe
+
+    return describe(check_path(directory, "directory"))
+
+
+def report(run: str | Path, *, output: str | Path | None = None, overwrite: bool = False) -> Path:
+    """Write the curves, metrics, settings and machine of a run as one HTML file.
+
+    Args:
+        run: run of pretrain or finetune, finished or not.
+        output: HTML file (default: report.html in the run, always replaced).
+        overwrite: replace existing output.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        InputError: there is no such run, its metrics are damaged, or the output exists.
+        RunError: the file cannot be written.
+    """
+    from cloze.reports.run_report import write_report
+
+    place = None if output is None else check_path(output, "output")
+    return write_report(check_path(run, "run"), output=place, overwrite=overwrite)
+
+
+def push(
+    directory: str | Path,
+    name: str,
+    *,
+    private: bool = False,
+    revision: str | None = None,
+    progress: bool | Progress = False,
+) -> "PushReport":
+    """Upload a checkpoint with its card to the Hugging Face Hub, as one commit.
+
+    Uploads the files that loading reads, without the training state. Files of an earlier model that loading would read
+    are removed from the repository; others stay. Needs HF_TOKEN, or hf auth login.
+
+    Args:
+        directory: checkpoint or run (its best checkpoint).
+        name: repository on the Hub, as in org/name; created if it does not exist.
+        private: create it as a private repository.
+        revision: branch to upload to (default: main); created if it does not exist.
+        progress: True shows progress.
+
+    Raises:
+        InputError: the directory is no checkpoint or is damaged, the name is wrong, or the token may not write there.
+        RunError: the Hub cannot be reached or is busy.
+    """
+    from cloze.export.push import push_checkpoint
+
+    progress = resolve_progress(progress)
+    return push_checkpoint(directory, name, private=private, revision=revision, progress=progress)
+
+
+def serve(
+    *,
+    model: Sequence[str] = ("cloze-mini",),
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    api_key_file: str | Path | None = None,
+    open: bool = False,
+    top_k: int | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> None:
+    """Serve models over HTTP, with an explorer page at /, until Ctrl-C or SIGTERM.
+
+    Args:
+        model: cloze-mini, cloze-mini-sentences, a checkpoint, a run or hf://org/name, with its name in requests, as in
+            NAME=MODEL; may be repeated, the first is the default.
+        host: address to listen on; 0.0.0.0 accepts connections from other machines, and requires a key or `open`.
+        port: port; 0 selects a free one.
+        api_key_file: file whose first line is the key that requests must send, as Authorization: Bearer KEY.
+        open: answer requests from other machines without a key.
+        top_k: maximum number of classes that /predict returns, the most probable first (default: all).
+        threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores); fewer where other programs
+            use the cores, too.
+        device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
+
+    Raises:
+        InputError: a model or setting is wrong, or the address cannot be used.
+    """
+    require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
+    from cloze.serving import server
+    from cloze.serving.limits import Limits
+    from cloze.training.memory import configure_process_memory
+
+    configure_process_memory("requests")
+    if not host.strip() or (api_key_file is None and not open):
+        server.check_local(host)
+    directories = server.parse_names(model, "model")
+    server.serve(
+        directories,
+        Limits(classes=None if top_k is None else check_integer(top_k, "top_k")),
+        host=host,
+        port=port,
+        threads=None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS),
+        api_key=None
+        if api_key_file is None
+        else server.read_api_key(check_path(api_key_file, "api_key_file")),
+        device=device,
+        precision=precision,
+        tell=lambda address: Progress().note(f"serving {', '.join(directories)} at {address}"),
+    )

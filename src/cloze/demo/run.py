@@ -1,0 +1,45 @@
+"""The public function of the demo, which imports nothing heavy: `--help` reads it."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloze.arguments import check_path
+from cloze.parallel_map import AnyWorkers
+from cloze.progress import Progress, resolve_progress
+from cloze.ray_cluster import resolve_workers
+
+if TYPE_CHECKING:
+    from cloze.demo.pipeline import DemoResult
+
+
+def run_demo(
+    *,
+    output: str | Path = "demo-run",
+    workers: AnyWorkers = "auto",
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> "DemoResult":
+    """Train a vocabulary, pre-train, fine-tune and answer on bundled novels.
+
+    Takes about five minutes on two idle CPU cores. A slow or busy machine takes longer, with the same results.
+
+    Args:
+        output: directory of all results.
+        workers: number of processes for vocabulary and corpus, or ray for the cluster at RAY_ADDRESS; auto is every
+            core.
+        overwrite: replace existing output.
+        progress: True shows progress.
+
+    Raises:
+        InputError: the output exists.
+        Interrupted: SIGINT or SIGTERM was received.
+    """
+    # before torch is loaded: on a busy machine, threads that spin for each other make a step take many times as long
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from cloze.demo import pipeline
+    from cloze.training.memory import configure_process_memory
+
+    configure_process_memory()
+    directory, shown = check_path(output, "output"), resolve_progress(progress)
+    return pipeline.run_demo(directory, workers=resolve_workers(workers), overwrite=overwrite, progress=shown)
