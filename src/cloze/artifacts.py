@@ -9,6 +9,7 @@ import ctypes
 import glob
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -43,6 +44,8 @@ _REMEDIES: dict[str | None, str] = {
 CARD_FILE = "README.md"
 """Users edit the card and nothing is read from it, so `verify` skips it."""
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
+"""A URL as `Path` writes it, with one slash."""
 _REPLACED_PREFIX = f"{TEMPORARY_PREFIX}replaced-"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of Linux's renameat2
 
@@ -91,6 +94,9 @@ def check_output_path(
         InputError: `path` must not be written; the message has the reason.
     """
     choose = "Choose another name"
+    if _URL.match(str(path)):
+        url = str(path).replace(":/", "://", 1)
+        raise InputError("only a local path can be written", where=url, remedy="Copy the output afterwards")
     for parent in path.parents:
         if parent.is_file():
             raise InputError(f"is a file: {path} cannot be created in it", where=parent, remedy=choose)

@@ -616,6 +616,10 @@ CASES = {
         "vocab extend {vocab} --words {text} -o s3://bucket/vocab",
         "s3://bucket/vocab: this flag takes a local path. Copy the files first",
     ),
+    "a URL for a local output": case(
+        "attention -m {run} a -o s3://bucket/page.html",
+        "s3://bucket/page.html: only a local path can be written. Copy the output afterwards",
+    ),
     "a file instead of its directory": case(
         "corpus {text} --vocab {vocab}/vocab.txt -o {out}", "{vocab}/vocab.txt: is a file. Give its directory"
     ),

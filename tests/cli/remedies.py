@@ -332,6 +332,7 @@ REMEDIES = {
         {"s3://bucket/vocab": "{out}", "{text}": "{tmp}/words"},
         lambda tmp, found, samples: (tmp / "words").write_text("zebrafish\n"),
     ),
+    "a URL for a local output": instead("(Copy the output) afterwards", "s3://bucket/page.html", "{out}"),
     "a file instead of its directory": instead("Give its (directory)", "/vocab.txt", " --workers 1"),
     "a run below a file": Remedy(OTHER_NAME, {"{text}/run": "{out}", "": DRY}),
     "a report below a file": instead(OTHER_NAME, "{text}/report.html", "{out}"),

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.arguments import check_path, check_paths, iterate
+from cloze.arguments import check_path, check_paths, check_text, iterate
 from cloze.choices import InferencePrecision, MissingLabels, TaggingFormat
 from cloze.errors import InputError
 from cloze.progress import Progress, resolve_progress
@@ -440,7 +440,7 @@ def _find_task_name(task: str | None, model: Any) -> str:
     from cloze.inference.pretrained_scores import USED_ARGUMENTS
 
     if task is not None:
-        return task
+        return check_text(task, "task")
     if isinstance(model, Predictor):
         return model.task.name
     first = check_models(model)[0]

@@ -30,7 +30,7 @@ def predict_file(
     top_k: int | None = None,
     settings: Mapping[str, Any] = {},
     explain: bool = False,
-    page: Path | None = None,
+    page: str | Path | None = None,
     workers: AnyWorkers = 1,
     device: str = "auto",
     precision: InferencePrecision | None = None,
@@ -86,7 +86,7 @@ def predict_file(
     placement = _place(workers, device, model, explain=explain)
     check_output(None if output is None else str(output), overwrite=overwrite, source=file)
     if page is not None:
-        _check_page(page, output, explain=explain, overwrite=overwrite, source=file)
+        page = _check_page(page, output, explain=explain, overwrite=overwrite, source=file)
     shown = resolve_progress(progress)
     models = [] if isinstance(model, Predictor) else check_models(model)
     predictor = as_predictor(model, task, device=placement.local_device, precision=precision)
@@ -169,13 +169,15 @@ def _place(workers: AnyWorkers, device: str, model: Any, *, explain: bool) -> Wo
 
 
 def _check_page(
-    page: Path, output: str | Path | None, *, explain: bool, overwrite: bool, source: str
-) -> None:
-    """Refuse a page without explanations, and one that exists or is the output."""
-    from cloze.remote_files import check_output_file
+    page: str | Path, output: str | Path | None, *, explain: bool, overwrite: bool, source: str
+) -> Path:
+    """Return the path of a page; refuse one without explanations, and one that exists or is the output."""
+    from cloze.artifacts import check_output_path
 
     if not explain:
         raise InputError("needs `explain`", where="page")
-    check_output_file(page, overwrite=overwrite, source=source)
-    if output is not None and page.resolve() == Path(output).resolve():
+    path = check_path(page, "page")
+    check_output_path(path, overwrite=overwrite, inputs=[source], directory=False)
+    if output is not None and path.resolve() == Path(output).resolve():
         raise InputError("is also the output", where="page", remedy="Choose another name")
+    return path
