@@ -10,7 +10,7 @@ import pytest
 
 from cloze import config as configuration
 from cloze.api.settings import resolve_finetuning, resolve_pretraining
-from cloze.cli.options import parse_layers
+from cloze.arguments import parse_layers
 from cloze.errors import InputError
 from cloze.parallel_map import map_ordered
 from cloze.pretraining.config import PAPER_PHASES, PretrainConfig

@@ -240,6 +240,11 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "predict_file": ("input", lambda my, x: cloze.predict_file(x, model=my.classify)),
     "explain": ("texts", lambda my, x: cloze.explain(x, model=my.classify)),
     "attention": ("text", lambda my, x: cloze.attention(x, model=my.path)),
+    "embed_file": (
+        "layers",
+        lambda my, x: cloze.embed_file(TEXT, model=my.path, output=my.place / "a.npy", layers=x),
+    ),
+    "neighbors": ("query", lambda my, x: cloze.neighbors(x, model=my.path)),
     "fill": ("texts", lambda my, x: cloze.fill(x, model=my.path)),
     "next_sentence": ("sentence_a", lambda my, x: cloze.next_sentence(x, "b", model=my.path)),
     "export_model": ("output", lambda my, x: cloze.export_model(my.path, x)),

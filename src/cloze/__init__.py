@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from cloze.api.tools import push as push
     from cloze.api.tools import report as report
     from cloze.api.tools import serve as serve
+    from cloze.api.vectors import embed_file as embed_file
+    from cloze.api.vectors import neighbors as neighbors
     from cloze.callbacks import Callback as Callback
     from cloze.demo.run import run_demo as run_demo
     from cloze.errors import InputError as InputError
@@ -92,6 +94,7 @@ _LOCATIONS = {
     "baseline": "cloze.api.labeled:baseline",
     "build_dataset": "cloze.api.pretraining:build_dataset",
     "describe_tasks": "cloze.api.labeled:describe_tasks",
+    "embed_file": "cloze.api.vectors:embed_file",
     "evaluate": "cloze.api.labeled:evaluate",
     "explain": "cloze.api.models:explain",
     "export_model": "cloze.api.models:export_model",
@@ -100,6 +103,7 @@ _LOCATIONS = {
     "finetune": "cloze.api.finetuning:finetune",
     "glue_submission": "cloze.api.labeled:glue_submission",
     "import_model": "cloze.api.models:import_model",
+    "neighbors": "cloze.api.vectors:neighbors",
     "next_sentence": "cloze.api.models:next_sentence",
     "plan_finetuning": "cloze.api.finetuning:plan_finetuning",
     "validate_data": "cloze.api.finetuning:validate_data",

@@ -14,6 +14,7 @@ from typing import Any
 from cloze.errors import InputError
 
 _MAX_SHOWN = 40
+_MAX_LAYER = 1000
 
 
 def check_text(text: object, name: str = "text") -> str:
@@ -142,6 +143,29 @@ def check_integers(values: object, name: str, *, minimum: int, maximum: int) -> 
         check_integer(value, f"{name}[{number}]", minimum=minimum, maximum=maximum)
         for number, value in enumerate(iterate(values, name, "number"))
     ]
+
+
+def parse_layers(text: str, name: str = "layers") -> tuple[int, ...]:
+    """Parse layer numbers and inclusive ranges.
+
+    >>> parse_layers("0,-4:-2")
+    (0, -4, -3, -2)
+
+    Raises:
+        InputError: `text` has another form or an empty range.
+    """
+    layers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, colon, last = part.partition(":")
+            numbers = range(int(first), int(last if colon else first) + 1)
+            if not numbers or max(abs(numbers[0]), abs(numbers[-1])) > _MAX_LAYER:
+                raise ValueError(part)
+            layers += numbers
+    except ValueError:
+        what = f"{text[:40]!r} names no layers"
+        raise InputError(what, where=name, remedy="Write them as in 12, -2, 1,6 or -4:-1") from None
+    return tuple(layers)
 
 
 def check_choice(value: object, choices: Sequence[object], name: str) -> None:

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from samples import Cloze, Samples
 
-from cloze.cli.options import parse_layers
+from cloze.arguments import parse_layers
 from cloze.inference.embedder import Embedder
 
 LINES = [f"It was night number {number}" + " and the rain fell" * (number % 5) for number in range(40)]
@@ -231,9 +231,6 @@ CASES = {
     "stdin read twice": Case(
         "embed -m {run} - -o {out}.npy --pooling idf_mean", "pooling: stdin can be read only once"
     ),
-    "--normalize and --no-normalize": Case(
-        EMBED + "--normalize --no-normalize", "--no-normalize: contradicts --normalize"
-    ),
     "no such column": Case("embed -m {run} {table} -o {out}.npy --text-column body", "no column 'body'"),
     "no such prompt": Case(EMBED + "--prompt query", "no prompt 'query'. The directory has none"),
     "too many tokens": Case(EMBED + "--max-seq-length 33", "--max-seq-length: 33 is not in 3..32"),
@@ -292,7 +289,7 @@ CASES = {
     "--top-k 0": Case("neighbors night -m {run} -k 0", "--top-k: 0 is less than 1"),
     "--texts without --among": Case("neighbors night -m {run} --texts {lines}", "--texts: needs --among"),
     "--pooling without --among": Case(
-        "neighbors night -m {run} --pooling cls", "flags of vectors do not apply to word embeddings"
+        "neighbors night -m {run} --pooling cls", "--pooling: does not apply to word embeddings"
     ),
     "an unknown word": Case(
         "neighbors night --plus 'rain \u732b' -m {run}", "a word of 'rain \u732b' is not in the vocabulary"

@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from samples import Cloze, Samples
 
-from cloze.inference.embedding_files import EmbeddingFileConfig, embed_file
+from cloze.inference.embedder import Embedder
+from cloze.inference.embedding_files import write_vectors
 from cloze.inference.ensemble import load_ensemble, stream_predictions
 from cloze.ray_cluster import RayCluster
 from cloze.training.workers import place_workers
@@ -88,6 +90,6 @@ def test_a_cluster_predicts_what_one_process_does_when_a_machine_is_lost(
     monkeypatch.chdir(tmp_path)
     assert predict("--workers ray") == in_process
     for name, workers in (("alone", 1), ("cluster", RayCluster())):
-        config = EmbeddingFileConfig(workers=workers, device="cpu", texts_per_part=8)
-        embed_file(samples.run, "texts.txt", f"{name}.npy", {}, config)
+        load, output = partial(Embedder.load, samples.run), f"{name}.npy"
+        write_vectors(load, "texts.txt", output, workers=workers, device="cpu", texts_per_part=8)
     assert Path("cluster.npy").read_bytes() == Path("alone.npy").read_bytes()

@@ -1,5 +1,6 @@
 """Files of vectors: parts, workers and chunks do not change their content."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,8 @@ import torch
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import (
-    EmbeddingFileConfig,
     EmbeddingFileSummary,
-    embed_file,
+    write_vectors,
 )
 from cloze.inference.neighbors import VectorFile, neighbors_in_file
 from cloze.models.bert import BertModel
@@ -40,8 +40,8 @@ def lines(tmp_path: Path) -> Path:
 def embed(
     model: Path, source: Path, output: Path, vectors: dict[str, object] | None = None, **file: object
 ) -> EmbeddingFileSummary:
-    settings = EmbeddingFileConfig(device="cpu", **file)  # type: ignore[arg-type]
-    return embed_file(model, source, output, vectors or {}, settings)
+    load = partial(Embedder.load, model, **(vectors or {}))  # type: ignore[arg-type]
+    return write_vectors(load, source, output, device="cpu", **file)  # type: ignore[arg-type]
 
 
 def read(path: Path) -> tuple[list[str], np.ndarray]:  # type: ignore[type-arg]

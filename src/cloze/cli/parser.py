@@ -27,8 +27,18 @@ from cloze.errors import InputError
 from cloze.parallel_map import default_workers
 from cloze.tables import MIN_COLUMNS
 
-SHORT_FLAGS = {"config": "-c", "data": "-d", "model": "-m", "output": "-o", "top_k": "-k", "train": "-d"}
-"""Short flags by parameter, for all commands."""
+SHORT_FLAGS = {
+    "config": "-c",
+    "data": "-d",
+    "layers": "--layer",
+    "model": "-m",
+    "output": "-o",
+    "top_k": "-k",
+    "train": "-d",
+}
+"""Second names of flags by parameter, for all commands."""
+NEGATIVE_FLAGS = {"normalize": "--no-normalize"}
+"""Flags that mean False, where None is another value."""
 IN_PYTHON = ("callbacks", "progress")
 """Keywords whose values cannot be written on a command line."""
 IN_MEMORY = "texts"
@@ -126,6 +136,7 @@ class Parameter:
         options = cyclopts.Parameter(
             name=None if self.is_positional else self.names,
             help=self.help,
+            negative=NEGATIVE_FLAGS.get(self.name, ""),
             metavar=self.metavar,
             show_default=(lambda _: str(self.default)) if self.is_default_shown else False,
             allow_leading_hyphen=self._is_of_integers,

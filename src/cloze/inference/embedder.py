@@ -14,7 +14,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze.arguments import check_choice, check_integer, check_text, check_texts, iterate, iterate_texts
+from cloze.arguments import (
+    check_choice,
+    check_integer,
+    check_text,
+    check_texts,
+    iterate,
+    iterate_texts,
+    parse_layers,
+)
 from cloze.choices import InferencePrecision, LongTexts
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
@@ -93,7 +101,7 @@ class Embedder(LoadedModel):
         device: str = "auto",
         precision: InferencePrecision | None = None,
         pooling: EmbeddingPooling | None = None,
-        layers: Sequence[int] = (-1,),
+        layers: str | Sequence[int] = (-1,),
         combine: Combine = "sum",
         normalize: bool | None = None,
         max_seq_length: int | None = None,
@@ -108,8 +116,8 @@ class Embedder(LoadedModel):
             precision: number format of matrix products: float32, bfloat16, int8 or auto; None is float32, or int8 for
                 the directory of an int8 model.
             pooling: how the vectors of all tokens, [CLS] and [SEP] included, become one; by default the mean.
-            layers: layers, 1 being the first and -1 the last; 0 is the rows of the word-embedding table, without
-                position or context.
+            layers: layers, 1 being the first and -1 the last, also as in "-4:-1"; 0 is the rows of the word-embedding
+                table, without position or context.
             combine: how several layers are combined, token by token.
             normalize: whether vectors are scaled to length 1; by default they are not.
             max_seq_length: maximum number of tokens of a text; by default the positions of the model.
@@ -396,12 +404,14 @@ class Embedder(LoadedModel):
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
 
-def _resolve_layers(layers: Sequence[int], num_layers: int) -> tuple[int, ...]:
+def _resolve_layers(layers: str | Sequence[int], num_layers: int) -> tuple[int, ...]:
     """Return non-negative numbers of layers.
 
     Raises:
         InputError: a layer does not exist or is repeated, or `layers` is empty.
     """
+    if isinstance(layers, str):
+        layers = parse_layers(layers)
     numbers = [
         check_integer(layer, f"layers[{number}]", minimum=None)
         for number, layer in enumerate(iterate(layers, "layers", "number"))

@@ -28,6 +28,7 @@ from cloze.inference.word_vectors import Vectors
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, is_url, write_file_to
+from cloze.results import Result
 from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 from cloze.training.workers import LoadedPerWorker, place_workers
@@ -46,8 +47,8 @@ _ARROW_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingFileSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class EmbeddingFileSummary(Result):
     """Counts of the texts read and the vectors written."""
 
     texts: int
@@ -77,64 +78,54 @@ class _Rows:
     unknown: UnknownWords
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingFileConfig:
-    """How a file is read, processed and written."""
-
-    of: Unit = "texts"
-    """Whether to write a vector per text or per word."""
-    text_column: str = "text"
-    """Column with the text, if the input is a table."""
-    idf_source: PathOrUrl | None = None
-    """Texts in which tokens are counted for idf_mean; None is the input itself, which is then read twice."""
-    storage: Literal["float32", "float16"] = "float32"
-    """Number format of the vectors in the file."""
-    workers: Workers = 1
-    """Processes on a machine without an accelerator, or a cluster."""
-    device: str = "auto"
-    """cpu, cuda, mps or auto."""
-    texts_per_part: int = 2048
-    """Maximum number of texts that are embedded at once."""
-
-
-def embed_file(
-    model: Path | str,
+def write_vectors(  # noqa: PLR0913 (the settings of a verb)
+    load: "partial[Embedder]",
     source: PathOrUrl,
     output: PathOrUrl,
-    vectors: Mapping[str, Any],
-    file: EmbeddingFileConfig,
     *,
+    of: Unit = "texts",
+    text_column: str = "text",
+    idf_source: PathOrUrl | None = None,
+    dtype: Literal["float32", "float16"] = "float32",
+    workers: Workers = 1,
+    device: str = "auto",
+    texts_per_part: int = 2048,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> EmbeddingFileSummary:
     """Write the vectors of a file's texts, in their order and in bounded memory.
 
     Args:
-        model: a checkpoint, a run or a name.
+        load: returns the embedder on a device.
         source: path or URL of a text file with a text per line, empty lines included, or of a table; - is stdin.
         output: path or URL ending in .npy, .parquet or .jsonl; it appears only when it is complete.
-        vectors: keywords of `Embedder.load`: which vectors to write.
-        file: how to read, process and write.
+        of: whether to write a vector per text or per word.
+        text_column: column with the text, if the input is a table.
+        idf_source: texts in which tokens are counted for idf_mean; None is the input, which is then read twice.
+        dtype: number format of the vectors in the file.
+        workers: processes on a machine without an accelerator, or a cluster.
+        device: cpu, cuda, mps or auto.
+        texts_per_part: maximum number of texts that are embedded at once.
         overwrite: replace an existing output.
         progress: of the texts.
 
     Raises:
-        InputError: a file or a setting is invalid, or a number is too large for the storage.
+        InputError: a file or a setting is invalid, or a number is too large for the output.
         RunError: the disk is full, or a worker died.
     """
     check_output_file(output, overwrite=overwrite, source=source)
-    write = _find_writer(output, file.of)
-    placement = place_workers(file.workers, file.device)
-    embedder = Embedder.load(model, device=placement.local_device, **vectors)
+    write = _find_writer(output, of)
+    placement = place_workers(workers, device)
+    embedder = load(device=placement.local_device)
     if embedder.pooling == "idf_mean":
-        if file.idf_source is None and str(source) == STDIN:
+        if idf_source is None and str(source) == STDIN:
             what = "stdin can be read only once, and idf_mean counts tokens first"
-            raise InputError(what, where="pooling", remedy="Name a text to count in with --idf-from")
-        embedder = embedder.with_idf(read_texts(file.idf_source or source, file.text_column))
-    load = partial(Embedder.load, model, device=placement.device, **vectors)
+            raise InputError(what, where="pooling", remedy="Name a text to count in with `idf_from`")
+        embedder = embedder.with_idf(read_texts(idf_source or source, text_column))
+    load = partial(load, device=placement.device)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
-    embed_part = partial(_embed_part, get, embedder.idf, file.of)
-    parts = _split(read_texts(source, file.text_column), file.texts_per_part, _MAX_CHARACTERS[file.of])
+    embed_part = partial(_embed_part, get, embedder.idf, of)
+    parts = _split(read_texts(source, text_column), texts_per_part, _MAX_CHARACTERS[of])
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
     with (
@@ -145,12 +136,12 @@ def embed_file(
         def rows() -> Iterator[_Rows]:
             nonlocal unknown
             for part in map_ordered(embed_part, parts, workers=placement.workers):
-                yield replace(part, vectors=_convert(part.vectors, file.storage))
+                yield replace(part, vectors=_convert(part.vectors, dtype))
                 counts[:] += part.counts
                 unknown += part.unknown
                 bar.advance(part.counts[0])
 
-        write(rows(), temporary, embedder.width, np.dtype(file.storage))
+        write(rows(), temporary, embedder.width, np.dtype(dtype))
         if not counts[0]:
             raise InputError("contains no text", where=source)
     unknown.warn("texts", where=source)
@@ -231,7 +222,7 @@ def _convert(vectors: StoredVectors, storage: str) -> StoredVectors:
         converted: StoredVectors = vectors.astype(storage)
     if not np.isfinite(converted).all():
         what = f"{np.abs(vectors).max():g} is too large for {storage}"
-        raise InputError(what, where="dtype", remedy="Say --dtype float32, or --normalize")
+        raise InputError(what, where="dtype", remedy="Set `dtype` to float32, or `normalize`")
     return converted
 
 

@@ -20,14 +20,15 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
 from cloze.inference.word_vectors import Vectors
 from cloze.remote_files import PathOrUrl
+from cloze.results import Result
 from cloze.tokenization.special_tokens import UNUSED
 
 _NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 _MIN_COSINE = 0.99  # of a text's vector and its row, which may be computed in bfloat16 and stored as float16
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbor:
+@dataclass(frozen=True, slots=True, repr=False)
+class Neighbor(Result):
     """A row with a high cosine."""
 
     row: int
@@ -59,10 +60,10 @@ class VectorFile:
             remedy = "Give an .npy or .parquet file of cloze embed"
             raise InputError("not a file of vectors", where=self.path, remedy=remedy)
         if self.lines is None and self.path.suffix == ".npy":
-            remedy = "Give --texts, the file that was embedded"
+            remedy = "Give `texts`, the file that was embedded"
             raise InputError("contains no texts", where=self.path, remedy=remedy)
         if self.lines is not None and self.path.suffix == ".parquet":
-            raise InputError("contains its texts", where=self.path, remedy="Leave out --texts")
+            raise InputError("contains its texts", where=self.path, remedy="Leave out `texts`")
 
     @property
     def is_of_words(self) -> bool:

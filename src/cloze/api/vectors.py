@@ -1,0 +1,206 @@
+"""The verbs on vectors: write those of texts or words into a file, and find the nearest."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloze.choices import InferencePrecision, LongTexts
+from cloze.errors import InputError
+from cloze.parallel_map import AnyWorkers
+from cloze.progress import Progress, resolve_progress
+from cloze.ray_cluster import resolve_workers
+
+if TYPE_CHECKING:  # not needed for --help
+    from cloze.inference.embedder import EmbeddingPooling
+    from cloze.inference.embedding_files import EmbeddingFileSummary
+    from cloze.inference.neighbors import Neighbor
+
+_LAST_LAYER = "-1"
+
+
+def embed_file(
+    input_file: str | Path,
+    *,
+    model: str | Path,
+    output: str | Path,
+    tokens: bool = False,
+    text_column: str = "text",
+    dtype: Literal["float32", "float16"] = "float32",
+    pooling: "EmbeddingPooling | None" = None,
+    idf_from: str | Path | None = None,
+    layers: str | Sequence[int] = _LAST_LAYER,
+    combine: Literal["sum", "concat"] = "sum",
+    normalize: bool | None = None,
+    max_seq_length: int | None = None,
+    long_texts: LongTexts = "truncate",
+    prompt: str | None = None,
+    workers: AnyWorkers = 1,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+    overwrite: bool = False,
+    progress: bool | Progress = False,
+) -> "EmbeddingFileSummary":
+    """Write the vectors of texts or of their words, in bounded memory.
+
+    Row i of the output belongs to line i of a text file or row i of a table.
+
+    Args:
+        input_file: text file with a text per line, plain or compressed, or table; a path, a URL, or - for stdin.
+        model: cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.
+        output: path or URL ending in .npy (vectors only), .parquet or .jsonl (with the texts).
+        tokens: write a vector per word, with its line and characters, instead of one per text.
+        text_column: column with the text, if the input is a table.
+        dtype: number format of the output.
+        pooling: cls, mean, max, mean_sqrt_len or idf_mean (default: as in the model's directory, else mean).
+        idf_from: text in which tokens are counted for idf_mean (default: the input, which is then read twice).
+        layers: encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings. In Python also a list.
+        combine: combination of several layers.
+        normalize: scale vectors to length 1, or not (default: as in the model's directory, else not).
+        max_seq_length: maximum number of tokens per text (default: that of the model).
+        long_texts: truncate longer texts, or read them in windows and take the mean of their vectors.
+        prompt: name of a prompt in the model's directory, put before each text.
+        workers: number of processes, auto for one per core, or ray for the cluster at RAY_ADDRESS.
+        device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
+        overwrite: replace existing output.
+        progress: True shows progress.
+
+    Raises:
+        InputError: a file or a setting is wrong, or a number is too large for the output.
+        RunError: the disk is full, or a worker died.
+    """
+    from functools import partial
+
+    from cloze.inference.embedder import Embedder
+    from cloze.inference.embedding_files import write_vectors
+    from cloze.remote_files import to_path_or_url
+
+    if tokens and pooling is not None:
+        raise InputError("pools a text into one vector, `tokens` writes words", where="pooling")
+    _check_idf(idf_from, pooling)
+    load = partial(
+        Embedder.load,
+        model,
+        precision=precision,
+        pooling=pooling,
+        layers=layers,
+        combine=combine,
+        normalize=normalize,
+        max_seq_length=max_seq_length,
+        long_texts=long_texts,
+        prompt=prompt,
+    )
+    return write_vectors(
+        load,
+        to_path_or_url(input_file),
+        to_path_or_url(output),
+        of="words" if tokens else "texts",
+        text_column=text_column,
+        idf_source=None if idf_from is None else to_path_or_url(idf_from),
+        dtype=dtype,
+        workers=resolve_workers(workers),
+        device=device,
+        overwrite=overwrite,
+        progress=resolve_progress(progress),
+    )
+
+
+def neighbors(
+    query: str,
+    *,
+    model: str | Path,
+    among: str | Path | None = None,
+    texts: str | Path | None = None,
+    text_column: str = "text",
+    plus: Sequence[str] = (),
+    minus: Sequence[str] = (),
+    top_k: int = 10,
+    pooling: "EmbeddingPooling | None" = None,
+    idf_from: str | Path | None = None,
+    layers: str | Sequence[int] = _LAST_LAYER,
+    combine: Literal["sum", "concat"] = "sum",
+    normalize: bool | None = None,
+    max_seq_length: int | None = None,
+    long_texts: LongTexts = "truncate",
+    prompt: str | None = None,
+    device: str = "auto",
+    precision: InferencePrecision | None = None,
+) -> "list[Neighbor]":
+    """Find the texts or words nearest to a query by exact cosine similarity.
+
+    >>> import cloze
+    >>> [nearest] = cloze.neighbors("night", model="cloze-mini", top_k=1)
+    >>> nearest.text
+    'morning'
+
+    Args:
+        query: text or word.
+        model: cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.
+        among: .npy or .parquet file of cloze embed (default: the model's word embeddings).
+        texts: embedded text file of an .npy file.
+        text_column: column with the text, if the text file is a table.
+        plus: text whose vector is added; may be repeated. In Python a list of them.
+        minus: text whose vector is subtracted; may be repeated. In Python a list of them.
+        top_k: number of results.
+        pooling: cls, mean, max, mean_sqrt_len or idf_mean (default: as in the model's directory, else mean).
+        idf_from: text in which tokens are counted for idf_mean, as for cloze embed.
+        layers: encoder layers, as in 12, -2, 1,6 or -4:-1; 0 is the word embeddings. In Python also a list.
+        combine: combination of several layers.
+        normalize: scale vectors to length 1, or not (default: as in the model's directory, else not).
+        max_seq_length: maximum number of tokens per text (default: that of the model).
+        long_texts: truncate longer texts, or read them in windows and take the mean of their vectors.
+        prompt: name of a prompt in the model's directory, put before each text.
+        device: cpu, cuda, mps or auto.
+        precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
+
+    Raises:
+        InputError: the file is damaged or was made with another model or settings, a word is not in the vocabulary, or
+            a setting applies to files alone.
+    """
+    from cloze.arguments import check_integer, check_path, check_text, check_texts
+    from cloze.inference.embedder import Embedder
+    from cloze.inference.neighbors import VectorFile, neighbors_in_file, neighbors_in_table
+    from cloze.remote_files import to_path_or_url
+
+    count = check_integer(top_k, "top_k")
+    texts_of_query: dict[str, Any] = {
+        "plus": check_texts(plus, "plus"),
+        "minus": check_texts(minus, "minus"),
+        "top_k": count,
+    }
+    vectors: dict[str, Any] = {
+        "precision": precision,
+        "pooling": pooling,
+        "layers": layers,
+        "combine": combine,
+        "normalize": normalize,
+        "max_seq_length": max_seq_length,
+        "long_texts": long_texts,
+        "prompt": prompt,
+    }
+    query = check_text(query, "query")
+    if among is None:
+        for name, value in (("texts", texts), ("idf_from", idf_from)):
+            if value is not None:
+                raise InputError("needs `among`, a file of vectors", where=name)
+        defaults = {"layers": _LAST_LAYER, "combine": "sum", "long_texts": "truncate"}
+        for name, value in vectors.items():
+            if value != defaults.get(name):
+                what = "does not apply to word embeddings"
+                raise InputError(what, where=name, remedy="Leave it out, or give `among`")
+        embedder = Embedder.load(model, device=device, layers=(0,))
+        return neighbors_in_table(embedder, query, **texts_of_query)
+    _check_idf(idf_from, pooling)
+    lines = None if texts is None else check_path(texts, "texts")
+    file = VectorFile(check_path(among, "among"), lines, text_column)
+    if file.is_of_words and pooling is not None:
+        what = "the file holds vectors of words, each the mean of its tokens"
+        raise InputError(what, where="pooling", remedy="Leave it out")
+    embedder = Embedder.load(model, device=device, **vectors)
+    idf_source = None if idf_from is None else to_path_or_url(idf_from)
+    return neighbors_in_file(embedder, file, query, idf_source=idf_source, **texts_of_query)
+
+
+def _check_idf(idf_from: object, pooling: object) -> None:
+    if idf_from is not None and pooling != "idf_mean":
+        raise InputError("needs `pooling` idf_mean", where="idf_from")
