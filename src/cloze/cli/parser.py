@@ -432,9 +432,11 @@ class Command:
         def call() -> None:
             try:
                 result = verb.function(*arguments, **keywords)
+                shown = verb.show(
+                    result, **{name: known[name] for name in shown_with}
+                )  # may compute the rest
             except InputError as error:
                 raise self._with_flags(error) from error.__cause__
-            shown = verb.show(result, **{name: known[name] for name in shown_with})
             if shown is not None:
                 common.print(*shown)
 
