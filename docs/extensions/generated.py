@@ -83,10 +83,10 @@ def read_locations() -> dict[str, str]:
     """Return the dotted name of each public name of the package."""
     tree = ast.parse((SOURCE / "cloze" / "__init__.py").read_text("utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_LOCATIONS":
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_NAMES":
             table: dict[str, str] = ast.literal_eval(node.value)
-            return {name: location.replace(":", ".") for name, location in table.items()}
-    raise LookupError("cloze/__init__.py has no _LOCATIONS")
+            return {name: f"{module}.{name}" for module, names in table.items() for name in names.split()}
+    raise LookupError("cloze/__init__.py has no _NAMES")
 
 
 def link(full_name: str, text: str | None = None) -> str:

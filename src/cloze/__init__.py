@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloze.api.data import train_vocabulary as train_vocabulary
+    from cloze.api.finetuning import FinetuneResult as FinetuneResult
     from cloze.api.finetuning import finetune as finetune
     from cloze.api.finetuning import finetuning_settings as finetuning_settings
     from cloze.api.finetuning import plan_finetuning as plan_finetuning
     from cloze.api.finetuning import validate_data as validate_data
+    from cloze.api.labeled import BaselineResult as BaselineResult
+    from cloze.api.labeled import EvaluationResult as EvaluationResult
     from cloze.api.labeled import baseline as baseline
     from cloze.api.labeled import describe_tasks as describe_tasks
     from cloze.api.labeled import evaluate as evaluate
@@ -45,95 +48,115 @@ if TYPE_CHECKING:
     from cloze.api.vectors import embed_file as embed_file
     from cloze.api.vectors import neighbors as neighbors
     from cloze.callbacks import Callback as Callback
+    from cloze.data.build import BuildConfig as BuildConfig
     from cloze.demo.run import run_demo as run_demo
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
     from cloze.inference.embedder import Embedder as Embedder
+    from cloze.inference.embedding_files import EmbeddingFileSummary as EmbeddingFileSummary
+    from cloze.inference.encoder_internals import AttentionMap as AttentionMap
+    from cloze.inference.explain import ExplainConfig as ExplainConfig
+    from cloze.inference.explain import Explanation as Explanation
+    from cloze.inference.fill_mask import Candidate as Candidate
+    from cloze.inference.fill_mask import FilledText as FilledText
     from cloze.inference.fill_mask import FillMask as FillMask
     from cloze.inference.load import load as load
     from cloze.inference.loading import load_encoder as load_encoder
+    from cloze.inference.neighbors import Neighbor as Neighbor
     from cloze.inference.next_sentence import NextSentence as NextSentence
+    from cloze.inference.next_sentence import NextSentencePrediction as NextSentencePrediction
+    from cloze.inference.sentence_scorer import SentenceScore as SentenceScore
     from cloze.inference.sentence_scorer import SentenceScorer as SentenceScorer
+    from cloze.inference.sentence_scorer import TokenScore as TokenScore
     from cloze.inference.text_predictors import ChoiceAnswerer as ChoiceAnswerer
     from cloze.inference.text_predictors import EntityTagger as EntityTagger
     from cloze.inference.text_predictors import MultiLabelClassifier as MultiLabelClassifier
     from cloze.inference.text_predictors import QuestionAnswerer as QuestionAnswerer
+    from cloze.inference.text_predictors import RankedPassage as RankedPassage
+    from cloze.inference.text_predictors import ScorePrediction as ScorePrediction
     from cloze.inference.text_predictors import TextClassifier as TextClassifier
     from cloze.inference.text_predictors import TextRanker as TextRanker
     from cloze.inference.text_predictors import TextRegressor as TextRegressor
     from cloze.models.bert import BertConfig as BertConfig
-    from cloze.models.bert import BertModel as Bert  # noqa: F401 (its public name)
+    from cloze.models.bert import BertModel as BertModel
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
+    from cloze.progress import Progress as Progress
+    from cloze.ray_cluster import RayCluster as RayCluster
     from cloze.tasks.config import FinetuneConfig as FinetuneConfig
+    from cloze.tasks.custom import Classification as Classification
+    from cloze.tasks.custom import CustomMultipleChoice as CustomMultipleChoice
+    from cloze.tasks.custom import CustomTagging as CustomTagging
+    from cloze.tasks.custom import Ranking as Ranking
+    from cloze.tasks.custom import Regression as Regression
+    from cloze.tasks.custom import ScoredPairs as ScoredPairs
+    from cloze.tasks.multi_label import LabelSetPrediction as LabelSetPrediction
+    from cloze.tasks.multi_label import MultiLabel as MultiLabel
+    from cloze.tasks.multiple_choice import ChoicePrediction as ChoicePrediction
+    from cloze.tasks.sequence_classification import ClassPrediction as ClassPrediction
+    from cloze.tasks.span import SpanPrediction as SpanPrediction
+    from cloze.tasks.span_decoding import Answer as Answer
+    from cloze.tasks.squad import SquadV1 as SquadV1
+    from cloze.tasks.squad import SquadV2 as SquadV2
+    from cloze.tasks.tag_predictions import PredictedEntity as PredictedEntity
+    from cloze.tasks.text_pairs import TextPairs as TextPairs
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
 
     __version__: str
 
-_LOCATIONS = {
-    "Bert": "cloze.models.bert:BertModel",
-    "BertConfig": "cloze.models.bert:BertConfig",
-    "Callback": "cloze.callbacks:Callback",
-    "ChoiceAnswerer": "cloze.inference.text_predictors:ChoiceAnswerer",
-    "Embedder": "cloze.inference.embedder:Embedder",
-    "EntityTagger": "cloze.inference.text_predictors:EntityTagger",
-    "FillMask": "cloze.inference.fill_mask:FillMask",
-    "FinetuneConfig": "cloze.tasks.config:FinetuneConfig",
-    "InputError": "cloze.errors:InputError",
-    "MultiLabelClassifier": "cloze.inference.text_predictors:MultiLabelClassifier",
-    "NextSentence": "cloze.inference.next_sentence:NextSentence",
-    "PretrainConfig": "cloze.pretraining.config:PretrainConfig",
-    "QuestionAnswerer": "cloze.inference.text_predictors:QuestionAnswerer",
-    "RunError": "cloze.errors:RunError",
-    "SentenceScorer": "cloze.inference.sentence_scorer:SentenceScorer",
-    "TextClassifier": "cloze.inference.text_predictors:TextClassifier",
-    "TextRanker": "cloze.inference.text_predictors:TextRanker",
-    "TextRegressor": "cloze.inference.text_predictors:TextRegressor",
-    "Tokenizer": "cloze.tokenization.tokenizer:Tokenizer",
-    "attention": "cloze.api.models:attention",
-    "audit": "cloze.api.pretraining:audit",
-    "baseline": "cloze.api.labeled:baseline",
-    "build_dataset": "cloze.api.pretraining:build_dataset",
-    "describe_tasks": "cloze.api.labeled:describe_tasks",
-    "embed_file": "cloze.api.vectors:embed_file",
-    "evaluate": "cloze.api.labeled:evaluate",
-    "explain": "cloze.api.models:explain",
-    "export_model": "cloze.api.models:export_model",
-    "extend_vocabulary": "cloze.api.pretraining:extend_vocabulary",
-    "fill": "cloze.api.models:fill",
-    "finetune": "cloze.api.finetuning:finetune",
-    "glue_submission": "cloze.api.labeled:glue_submission",
-    "import_model": "cloze.api.models:import_model",
-    "neighbors": "cloze.api.vectors:neighbors",
-    "next_sentence": "cloze.api.models:next_sentence",
-    "plan_finetuning": "cloze.api.finetuning:plan_finetuning",
-    "validate_data": "cloze.api.finetuning:validate_data",
-    "finetuning_settings": "cloze.api.finetuning:finetuning_settings",
-    "plan_pretraining": "cloze.api.pretraining:plan_pretraining",
-    "pretraining_settings": "cloze.api.pretraining:pretraining_settings",
-    "load": "cloze.inference.load:load",
-    "load_encoder": "cloze.inference.loading:load_encoder",
-    "predict_file": "cloze.api.predictions:predict_file",
-    "pretrain": "cloze.api.pretraining:pretrain",
-    "score": "cloze.api.labeled:score",
-    "info": "cloze.api.tools:info",
-    "push": "cloze.api.tools:push",
-    "report": "cloze.api.tools:report",
-    "run_demo": "cloze.demo.run:run_demo",
-    "train_vocabulary": "cloze.api.data:train_vocabulary",
-    "serve": "cloze.api.tools:serve",
+_NAMES = {
+    "cloze.api.data": "train_vocabulary",
+    "cloze.api.finetuning": "FinetuneResult finetune finetuning_settings plan_finetuning validate_data",
+    "cloze.api.labeled": "BaselineResult EvaluationResult baseline describe_tasks evaluate glue_submission score",
+    "cloze.api.models": "attention explain export_model fill import_model next_sentence",
+    "cloze.api.predictions": "predict_file",
+    "cloze.api.pretraining": "audit build_dataset extend_vocabulary plan_pretraining pretrain pretraining_settings",
+    "cloze.api.tools": "info push report serve",
+    "cloze.api.vectors": "embed_file neighbors",
+    "cloze.callbacks": "Callback",
+    "cloze.data.build": "BuildConfig",
+    "cloze.demo.run": "run_demo",
+    "cloze.errors": "InputError RunError",
+    "cloze.inference.embedder": "Embedder",
+    "cloze.inference.embedding_files": "EmbeddingFileSummary",
+    "cloze.inference.encoder_internals": "AttentionMap",
+    "cloze.inference.explain": "ExplainConfig Explanation",
+    "cloze.inference.fill_mask": "Candidate FillMask FilledText",
+    "cloze.inference.load": "load",
+    "cloze.inference.loading": "load_encoder",
+    "cloze.inference.neighbors": "Neighbor",
+    "cloze.inference.next_sentence": "NextSentence NextSentencePrediction",
+    "cloze.inference.sentence_scorer": "SentenceScore SentenceScorer TokenScore",
+    "cloze.inference.text_predictors": "ChoiceAnswerer EntityTagger MultiLabelClassifier QuestionAnswerer "
+    "RankedPassage ScorePrediction TextClassifier TextRanker TextRegressor",
+    "cloze.models.bert": "BertConfig BertModel",
+    "cloze.pretraining.config": "PretrainConfig",
+    "cloze.progress": "Progress",
+    "cloze.ray_cluster": "RayCluster",
+    "cloze.tasks.config": "FinetuneConfig",
+    "cloze.tasks.custom": "Classification CustomMultipleChoice CustomTagging Ranking Regression ScoredPairs",
+    "cloze.tasks.multi_label": "LabelSetPrediction MultiLabel",
+    "cloze.tasks.multiple_choice": "ChoicePrediction",
+    "cloze.tasks.sequence_classification": "ClassPrediction",
+    "cloze.tasks.span": "SpanPrediction",
+    "cloze.tasks.span_decoding": "Answer",
+    "cloze.tasks.squad": "SquadV1 SquadV2",
+    "cloze.tasks.tag_predictions": "PredictedEntity",
+    "cloze.tasks.text_pairs": "TextPairs",
+    "cloze.tokenization.tokenizer": "Tokenizer",
 }
+"""The public names of each module."""
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted(_LOCATIONS)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module."""
     if name == "__version__":
         return import_module("importlib.metadata").version("cloze-bert")
-    if name not in _LOCATIONS:
+    if name not in _MODULES:
         raise AttributeError(f"module 'cloze' has no attribute {name!r}")
-    module, _, attribute = _LOCATIONS[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
