@@ -155,7 +155,7 @@ def test_saved_sentence_encoder_is_whole(tmp_path):
 def test_an_imported_copy_is_read_by_other_programs(model, tmp_path):
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
     sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
-    cloze.import_model(model, tmp_path / "copy")
+    cloze.import_model(model, output=tmp_path / "copy")
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "copy" / "tokenizer.json"))
     bundled = transformers.AutoTokenizer.from_pretrained(model)
     assert json.loads(bundled.backend_tokenizer.to_str()) == json.loads(library.to_str())

@@ -99,7 +99,7 @@ COMPLETIONS = {
     "cloze vocab ext": {"extend"},
     "cloze vocab extend --ad": {"--add"},
     "cloze vocab --si": {"--size"},
-    "cloze export --fp": {"--fp16"},
+    "cloze export --prec": {"--precision"},
     "cloze finetune classification --lear": {"--learning-rate"},
     "cloze finetune mult": {"multi-label", "multiple-choice"},
     "cloze help vo": {"vocab"},

@@ -12,7 +12,7 @@ from cloze.cli.parser import COMMON, IN_MEMORY, IN_PYTHON, Command, Verb
 IN_SHELL = {"completion", "help"}
 """Verbs about the command line itself."""
 NOT_YET = {
-    "corpus", "corpus audit", "corpus merge", "embed", "export", "import", "neighbors", "vocab", "vocab extend",
+    "corpus", "corpus audit", "corpus merge", "vocab", "vocab extend",
     "vocab inspect",
 }  # fmt: skip
 """Verbs that are not derived from a public function."""

@@ -215,7 +215,7 @@ def explain_an_answer(hospital: Path, shell: Cloze, classifier: Any) -> None:
 def export(hospital: Path, shell: Cloze, classifier: Any) -> None:
     """Export; ONNX Runtime answers as the model does."""
     shell("export triage -o graph")
-    cloze.export_model("triage-of-python", "graph-of-python")
+    cloze.export_model("triage-of-python", output="graph-of-python")
     graphs = [hospital / folder / "model.onnx" for folder in ("graph", "graph-of-python")]
     encoding = Tokenizer.load(hospital / "graph").encode("Bleeding heavily since this morning.")
     ids = encoding.input_ids

@@ -176,12 +176,12 @@ def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> Non
     np.testing.assert_allclose(json.loads(answers), expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("flag", "share", "loss"), [("--int8", 0.4, 0.1), ("--fp16", 0.6, 0.003)])
+@pytest.mark.parametrize(("precision", "share", "loss"), [("int8", 0.4, 0.1), ("float16", 0.6, 0.003)])
 def test_smaller_precisions_report_their_loss(
-    flag: str, share: float, loss: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    precision: str, share: float, loss: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = written(tmp_path / "model", BertForPreTraining(BertModel(CONFIG)))
-    for name, flags in (("whole", []), ("small", [flag])):
+    for name, flags in (("whole", []), ("small", ["--precision", precision])):
         assert main(["export", str(directory), "-o", str(tmp_path / name), *flags]) == 0
     assert "largest difference from PyTorch" in capsys.readouterr().out
     sizes = [(tmp_path / name / "model.onnx").stat().st_size for name in ("small", "whole")]
@@ -240,9 +240,6 @@ def test_unexportable_models_are_refused(
         assert not (tmp_path / "graph").exists()
         return capsys.readouterr().err
 
-    assert "--fp16: cannot be combined with --int8" in refused(
-        str(directory), "-o", str(output), "--int8", "--fp16"
-    )
     assert "no such file" in refused(str(tmp_path / "nowhere"), "-o", str(output))
     assert "already exists" in refused(str(directory), "-o", str(directory))
     (directory / "model.safetensors").write_bytes(b"0" * 100)

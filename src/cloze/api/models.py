@@ -184,34 +184,35 @@ def explain(
 @overload
 def export_model(
     model: str | Path,
-    output: str | Path,
     *,
+    output: str | Path,
     to: Literal["onnx"] = "onnx",
     precision: GraphPrecision = "float32",
     overwrite: bool = False,
 ) -> "ExportReport": ...
 @overload
 def export_model(
-    model: str | Path, output: str | Path, *, to: Literal["int8"], overwrite: bool = False
+    model: str | Path, *, output: str | Path, to: Literal["int8"], overwrite: bool = False
 ) -> "Int8Report": ...
 def export_model(
     model: str | Path,
-    output: str | Path,
     *,
+    output: str | Path,
     to: Literal["onnx", "int8"] = "onnx",
     precision: GraphPrecision = "float32",
     overwrite: bool = False,
 ) -> "ExportReport | Int8Report":
-    """Write a model with its tokenizer as an ONNX graph, or as a directory of int8 weights that cloze alone reads.
+    """Export a model with its tokenizer as an ONNX graph, or as a directory of int8 weights that cloze alone reads.
 
-    The graph takes any batch size and length, and is checked against PyTorch before it is written.
+    The graph takes any batch size and length, has pooling and normalization of sentence encoders, and is checked
+    against PyTorch before it is written.
 
     Args:
-        model: "cloze-mini", a checkpoint, a run, or a directory of transformers or sentence-transformers.
+        model: cloze-mini, a checkpoint, a run, a directory of transformers or sentence-transformers, or hf://org/name.
         output: directory to write.
-        to: onnx or int8.
-        precision: of a graph: float32, float16, or int8 matrices and embeddings.
-        overwrite: replace the output.
+        to: format: onnx, or int8, which has a quarter of the size and is a model for every verb but training.
+        precision: of a graph: float32; float16 for weights and arithmetic; or int8 for matrices and embeddings.
+        overwrite: replace existing output.
 
     Raises:
         InputError: the model is damaged, has no graph, or is too large for one file; the output exists.
@@ -236,17 +237,23 @@ def export_model(
 
 
 def import_model(
-    source: str | Path, output: str | Path, *, hidden_act: GeluForm | None = None, overwrite: bool = False
+    source: str | Path, *, output: str | Path, hidden_act: GeluForm | None = None, overwrite: bool = False
 ) -> "ExternalModel":
-    """Write a model of google-research/bert or transformers as a checkpoint, and return it.
+    """Convert a model of google-research/bert or transformers to a checkpoint.
 
     Needs neither TensorFlow nor transformers, and runs no pickled code.
 
     Args:
-        source: directory of the model, or the prefix of a TensorFlow checkpoint.
+        source: directory with bert_config.json, vocab.txt and a TensorFlow checkpoint, prefix of the checkpoint, as in
+            uncased_L-12_H-768_A-12/bert_model.ckpt; or directory of transformers or hf://org/name, also with
+            pytorch_model.bin.
         output: directory of the checkpoint.
-        hidden_act: the form that "gelu" means in a model of Google's; None is gelu_tanh.
-        overwrite: replace the output.
+        hidden_act: meaning of "gelu" in Google's bert_config.json: gelu_tanh (default), as in google-research/bert
+            since February 2019, or gelu (exact), as before and in transformers.
+        overwrite: replace existing output.
+
+    Returns:
+        The model, with its tokenizer and labels.
 
     Raises:
         InputError: a file is missing or damaged, or the output exists.

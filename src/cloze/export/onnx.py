@@ -90,7 +90,7 @@ def export_onnx(
     except ValueError as error:
         raise InputError(str(error), where=checkpoint) from error
     if graph.ByteSize() > _MAX_FILE_BYTES:
-        remedy = "Give --fp16 or --int8" if precision == "float32" else None
+        remedy = "Give `precision` float16 or int8" if precision == "float32" else None
         raise InputError("the graph is larger than the 2 GB of an ONNX file", where=checkpoint, remedy=remedy)
     data = graph.SerializeToString()
     checks = compare_with_torch(data, model)
