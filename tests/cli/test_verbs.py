@@ -13,7 +13,7 @@ from samples import NANO, NANO_TASK, REPOSITORY, Cloze, Samples, fill_in, sample
 
 import cloze as package
 from cloze import artifacts
-from cloze.cli import VERBS, load_verb, main, module_name, split_verb
+from cloze.cli import VERBS, load_verb, main, split_verb
 from cloze.cli.parser import Command
 from cloze.inference.embedder import Embedder
 from cloze.inference.fill_mask import FillMask
@@ -246,19 +246,17 @@ def test_help_fits_the_terminal(
 def test_help_lists_all_verbs(cloze: Cloze) -> None:
     text = cloze("--help").out
     for verb, summary in VERBS.items():
-        assert re.search(rf"^  {verb} +{re.escape(summary)}$", text, re.MULTILINE)
+        assert re.search(rf"^  {verb} +{re.escape(summary.split()[0])}", text, re.MULTILINE)
     cloze("", code=2)
     assert cloze("--version").out == f"cloze {metadata.version('cloze-bert')}\n"
 
 
-def test_a_verb_of_two_words(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setitem(VERBS, "info deep", "look closer")
-    assert split_verb(["info", "deep", "a", "b"]) == ("info deep", ["a", "b"])
-    assert split_verb(["info", "flat"]) == ("info", ["flat"])
-    assert split_verb(["deep"]) == (None, ["deep"])
-    assert module_name("info deep") == "cloze.cli.info_deep"
-    assert main(["info", "--help"]) == 0
-    assert capsys.readouterr().out.endswith("See also cloze info deep --help: look closer.\n")
+def test_a_verb_of_two_words(capsys: Capture) -> None:
+    assert split_verb(["vocab", "extend", "a", "b"]) == ("vocab extend", ["a", "b"])
+    assert split_verb(["vocab", "flat"]) == ("vocab", ["flat"])
+    assert split_verb(["extend"]) == (None, ["extend"])
+    assert main(["vocab", "--help"]) == 0
+    assert f"See also cloze vocab extend --help: {VERBS['vocab extend']}." in capsys.readouterr().out
 
 
 def test_rank_is_ignored_without_torchrun(monkeypatch: pytest.MonkeyPatch, cloze: Cloze) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from cloze.api.settings import FinetuningRequest
 from cloze.api.signatures import takes_arguments_of
 from cloze.callbacks import Callback, load_writers
 from cloze.choices import LongTexts, MissingLabels, Precision, TaggingFormat
@@ -14,10 +13,10 @@ from cloze.errors import InputError
 from cloze.parallel_map import AnyWorkers
 from cloze.progress import Progress, resolve_progress
 from cloze.ray_cluster import resolve_workers
-from cloze.tasks.config import FinetuneConfig
-from cloze.tasks.task import AnyTask
 
 if TYPE_CHECKING:  # not needed for --help
+    from cloze.tasks.config import FinetuneConfig
+    from cloze.tasks.task import AnyTask
     from cloze.training.plan import RunPlan
 
 
@@ -162,6 +161,7 @@ def finetune(
         The last batch of an epoch has the remaining examples, where Google's code fills it from the next epoch.
     """
     arguments = locals()
+    from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
 
     writers = load_writers(report_to, where="report_to")
@@ -188,6 +188,7 @@ def plan_finetuning(arguments: dict[str, Any]) -> "RunPlan":
 
     Takes the arguments of `finetune`, and raises its errors.
     """
+    from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
 
     progress = resolve_progress(arguments.get("progress", False))
@@ -201,6 +202,7 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
     Takes the arguments of `finetune`, and raises its errors. Returns numbers of examples and sequences, the classes
     and the settings of the task.
     """
+    from cloze.api.settings import FinetuningRequest
     from cloze.tasks import finetune as finetuning
 
     progress = resolve_progress(arguments.get("progress", False))
@@ -213,4 +215,6 @@ def finetuning_settings(arguments: dict[str, Any]) -> str:
 
     Takes the arguments of `finetune`, of which model and training data may be missing.
     """
+    from cloze.api.settings import FinetuningRequest
+
     return FinetuningRequest(arguments).to_toml()

@@ -1,15 +1,15 @@
-"""The command line. The module of a verb is imported only when the verb is called.
+"""The command line. A module whose docstring begins with "`cloze VERB`: what it does" has a verb.
 
-The module of a verb of several words ("vocab extend", "glue-submission") has "_" for spaces and hyphens.
+It is imported only when the verb is called.
 """
 
 import atexit
 import errno
 import gc
 import io
-import keyword
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -18,42 +18,36 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from cloze.cli.parser import Verb
     from cloze.errors import ClozeError
 
-VERBS = {
-    "demo": "run the whole pipeline on bundled novels in five minutes",
-    "vocab": "train a WordPiece vocabulary on text",
-    "vocab extend": "add words to a vocabulary",
-    "vocab inspect": "show a vocabulary and how it splits text",
-    "corpus": "tokenize text into a data set on disk",
-    "corpus merge": "merge the parts that a job array built",
-    "corpus audit": "measure a data set and its instances",
-    "pretrain": "pre-train an encoder with masked LM and next sentence",
-    "finetune": "fine-tune a model on labeled data",
-    "baseline": "score baselines that need no encoder",
-    "tasks": "list the tasks, or describe one",
-    "evaluate": "score a model on labeled data or held-out text",
-    "score": "score a file of predictions",
-    "predict": "print predictions of a fine-tuned model as JSON lines",
-    "glue-submission": "write the zip file that the GLUE server takes",
-    "fill": "fill in the [MASK] tokens of a text",
-    "next": "predict whether sentence B follows sentence A",
-    "embed": "write the vectors of texts or of their words",
-    "neighbors": "find the nearest texts or words by their vectors",
-    "attention": "write an HTML page with the attention within a text",
-    "serve": "serve models over HTTP, with an explorer page",
-    "import": "convert a Google or Hugging Face model to a checkpoint",
-    "export": "export a model to ONNX",
-    "push": "upload a checkpoint to the Hugging Face Hub",
-    "info": "describe a directory and verify its files",
-    "report": "write the curves and settings of a run as HTML",
-    "completion": "print a script that completes commands in a shell",
-    "help": "show the help of a verb or describe a task",
-}
+_FIRST_LINE = re.compile(r'"""`cloze ([a-z-]+(?: [a-z-]+)*)[^`]*`: (.+)\."""')
+_ORDER = (
+    "demo", "vocab", "corpus", "pretrain", "finetune", "baseline", "tasks", "evaluate", "score", "predict",
+    "glue-submission", "fill", "next", "embed", "neighbors", "attention", "serve", "import", "export", "push", "info",
+    "report", "completion", "help",
+)  # fmt: skip
+"""Of verbs in the help, as one uses them; others follow."""
+
+
+def _find_verbs() -> dict[str, tuple[str, str]]:
+    """Return what each verb does, and the name of its module."""
+    verbs = {}
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        with file.open(encoding="utf-8") as lines:
+            if match := _FIRST_LINE.match(next(lines, "")):
+                verbs[match[1]] = match[2], f"{__name__}.{file.stem}"
+    known = {verb: number for number, verb in enumerate(_ORDER)}
+    return dict(sorted(verbs.items(), key=lambda item: known.get(item[0].split()[0], len(known))))
+
+
+_FOUND = _find_verbs()
+VERBS = {verb: text for verb, (text, _) in _FOUND.items()}
+"""What each verb does."""
 
 EXIT_INTERRUPTED = 130
 
@@ -118,15 +112,9 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
     return None, arguments
 
 
-def module_name(verb: str) -> str:
-    """Return the module whose function `run` is the verb; after a Python keyword it ends in "_"."""
-    name = verb.replace(" ", "_").replace("-", "_")
-    return f"cloze.cli.{name}_" if keyword.iskeyword(name) else f"cloze.cli.{name}"
-
-
 def load_verb(verb: str) -> "Verb":
     """Import a verb."""
-    module = import_module(module_name(verb))
+    module = import_module(_FOUND[verb][1])
     loaded: Verb = getattr(module, "show", None) or module.run
     return loaded
 

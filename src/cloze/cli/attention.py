@@ -1,4 +1,4 @@
-"""`cloze attention`: compute the attention within a text, and write it as an HTML page."""
+"""`cloze attention`: write an HTML page with the attention within a text."""
 
 from typing import TYPE_CHECKING, Any
 
