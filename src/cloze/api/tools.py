@@ -116,9 +116,7 @@ def serve(
     require(["fastapi", "uvicorn", "prometheus_client", "orjson"], extra="serve", where="the server")
     from cloze.serving import server
     from cloze.serving.limits import Limits
-    from cloze.training.memory import configure_process_memory
 
-    configure_process_memory("requests")
     if not host.strip() or (api_key_file is None and not open):
         server.check_local(host)
     directories = server.parse_names(model, "model")

@@ -142,8 +142,8 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
             parsed.print_help()
             return 0
         call: Callable[[], None] = parsed.parse(arguments)
-        if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:  # computes batches of texts
-            import_module("cloze.training.memory").configure_process_memory()
+        if isinstance(loaded, parser.Verb) and "device" in parsed.parameters:
+            import_module("cloze.training.memory").configure_process_memory(loaded.work)
         with _interrupt_on_sigterm(), _show_checkpoints(arguments), _print_data_warnings():
             call()
         sys.stdout.flush()

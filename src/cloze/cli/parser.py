@@ -303,13 +303,17 @@ class Verb:
 
     function: Callable[..., Any]
     show: Show
+    work: Literal["batches", "requests"] = "batches"
+    """What the memory of the process is configured for, if the function takes a device."""
     modes: Mapping[str, "Verb"] = dataclasses.field(default_factory=dict)
     """By their flags, functions that are called instead, with those of its arguments that they take."""
 
 
-def verb(function: Callable[..., Any], **modes: Verb) -> Callable[[Show], Verb]:
+def verb(
+    function: Callable[..., Any], *, work: Literal["batches", "requests"] = "batches", **modes: Verb
+) -> Callable[[Show], Verb]:
     """Make a function that prints results the verb of a public function."""
-    return lambda show: Verb(function, show, modes)
+    return lambda show: Verb(function, show, work, modes)
 
 
 class Command:
