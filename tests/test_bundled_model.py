@@ -77,7 +77,7 @@ TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began 
         ["attention", "-m", "cloze-mini", "The sun rose.", "-o", "attention.html"],
         ["export", "cloze-mini", "-o", "graph"],
         ["info", "cloze-mini"],
-        ["corpus", "text.txt", "--vocab", "cloze-mini", "-o", "data", "--workers", "1"],
+        ["corpus", "text.txt", "--vocabulary", "cloze-mini", "-o", "data", "--workers", "1"],
         ["vocab", "inspect", "cloze-mini", "text.txt"],
         ["evaluate", "fill", "-m", "cloze-mini", "-d", "cloze.tsv"],
         ["finetune", "classification", "-m", "cloze-mini", "-d", "rows.tsv", "-o", "run", "--epochs", "1"],

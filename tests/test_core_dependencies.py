@@ -21,7 +21,7 @@ for verb in sys.argv[1:]:
 def test_a_data_set_is_built_and_audited_with_the_core_alone(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("The sun rose. The birds began to sing.\n\nA cat slept.\n" * 10)
     verbs = [
-        "corpus text.txt --vocab cloze-mini -o data --workers 1",
+        "corpus text.txt --vocabulary cloze-mini -o data --workers 1",
         "corpus audit data -o audit.html",
         "import cloze-mini -o model",
         "attention -m cloze-mini Birds -o attention.html",

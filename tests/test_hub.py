@@ -411,7 +411,7 @@ def test_pretraining_keeps_its_commit(hub, commit, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("\n\n".join(f"the film {n} was good .\na film was bad ." for n in range(40)))
     data, run = tmp_path / "data", tmp_path / "run"
-    assert main(["corpus", str(texts), "--vocab", URL, "-o", str(data), "--workers=1", "--quiet"]) == 0
+    assert main(["corpus", str(texts), "--vocabulary", URL, "-o", str(data), "--workers=1", "--quiet"]) == 0
     phases = "phases=[{max_seq_length=16, fraction=1.0, batch_size=4}]"
     flags = ["--steps=1", f"--set={phases}", "--set=device=cpu", "--quiet"]
     assert main(["pretrain", "--init", URL, "--data", str(data), "-o", str(run), *flags]) == 0

@@ -48,7 +48,7 @@ def test_a_data_set_of_the_hub_equals_one_of_local_files(hub, commit, tmp_path):
     for name, data in hub.datasets["ardent/films"].commits[commit].items():
         if name.startswith("texts/"):
             (tmp_path / name).write_bytes(data)
-    flags = ["--vocab", "cloze-mini", "--workers", "1", "--quiet"]
+    flags = ["--vocabulary", "cloze-mini", "--workers", "1", "--quiet"]
     for source, output in ((f"{URL}/texts", "theirs"), (str(folder), "mine")):
         assert main(["corpus", source, "-o", str(tmp_path / output), *flags]) == 0
     files = artifacts.verify(tmp_path / "mine").files
@@ -85,7 +85,9 @@ def test_failures_are_one_line(hub, commit, tmp_path, capsys, url, settings, cod
     for name, value in settings.items():
         setattr(hub if hasattr(hub, name) else hub.datasets["ardent/films"], name, value)
     output = str(tmp_path / "data")
-    assert main(["corpus", url, "--vocab", "cloze-mini", "-o", output, "--workers", "1", "--quiet"]) == code
+    assert (
+        main(["corpus", url, "--vocabulary", "cloze-mini", "-o", output, "--workers", "1", "--quiet"]) == code
+    )
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert line.startswith(f"error: {url}: {message}")
     assert not Path(output).exists()
@@ -96,7 +98,7 @@ def test_offline_is_one_line(hub, commit, tmp_path, capsys, monkeypatch):
     command = [
         "corpus",
         f"{URL}/texts",
-        "--vocab",
+        "--vocabulary",
         "cloze-mini",
         "-o",
         str(tmp_path / "data"),

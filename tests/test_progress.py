@@ -26,7 +26,7 @@ with progress.bar("training", total=10_000, unit="steps", done=1200) as bar:
         bar.advance(2000)
     progress.note("step 9,200 held-out: mlm_loss 4.03")
 progress.note("texts/novel.txt: a sentence per line, a blank line between documents, and more words than fit in a line")
-progress.note("   $ cloze corpus texts/novel.txt --vocab vocabulary -o corpus --format sentences")
+progress.note("   $ cloze corpus texts/novel.txt --vocabulary vocabulary -o corpus --format sentences")
 """
 
 

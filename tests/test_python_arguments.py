@@ -25,7 +25,6 @@ from cloze.arguments import (
     describe,
     iterate_texts,
 )
-from cloze.data.build import BuildConfig
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.results import Result
@@ -210,13 +209,20 @@ OTHERS: dict[str, tuple[str, Call]] = {
         "workers",
         lambda my, x: cloze.train_vocabulary(TEXT, output=my.place / "w", size=300, workers=x),
     ),
-    "build_dataset": ("inputs", lambda my, x: cloze.build_dataset(x, my.path, my.place / "data")),
-    "build_dataset with": ("vocabulary", lambda my, x: cloze.build_dataset(TEXT, x, my.place / "data")),
-    "build_dataset to": ("output", lambda my, x: cloze.build_dataset(TEXT, my.path, x)),
-    "build_dataset config": (
-        "config",
-        lambda my, x: cloze.build_dataset(TEXT, my.path, my.place / "data", x),
+    "build_dataset": (
+        "inputs",
+        lambda my, x: cloze.build_dataset(x, vocabulary=my.path, output=my.place / "data"),
     ),
+    "build_dataset with": (
+        "vocabulary",
+        lambda my, x: cloze.build_dataset(TEXT, vocabulary=x, output=my.place / "data"),
+    ),
+    "build_dataset to": ("output", lambda my, x: cloze.build_dataset(TEXT, vocabulary=my.path, output=x)),
+    "preview_inputs": ("inputs", lambda my, x: cloze.preview_inputs(x)),
+    "check_inputs": ("inputs", lambda my, x: cloze.check_inputs(x)),
+    "merge_datasets": ("output", lambda my, x: cloze.merge_datasets(x)),
+    "inspect_vocabulary": ("vocabulary", lambda my, x: cloze.inspect_vocabulary(x)),
+    "inspect_vocabulary text": ("text", lambda my, x: cloze.inspect_vocabulary(my.path, text=x)),
     "finetune": ("task", lambda my, x: cloze.finetune(x, config=my.config, output=my.place / "run")),
     "finetune config": (
         "config",
@@ -253,7 +259,7 @@ OTHERS: dict[str, tuple[str, Call]] = {
     "import_model": ("source", lambda my, x: cloze.import_model(x, output=my.place / "imported")),
     "push": ("name", lambda my, x: cloze.push(my.path, x)),
     "audit": ("dataset", lambda my, x: cloze.audit(x)),
-    "extend_vocabulary": ("output", lambda my, x: cloze.extend_vocabulary(my.path, x, words=["ab"])),
+    "extend_vocabulary": ("output", lambda my, x: cloze.extend_vocabulary(my.path, output=x, words=["ab"])),
     "pretrain": ("config", lambda my, x: cloze.pretrain(config=x, output=my.place / "run")),
     "plan_pretraining": ("config", lambda my, x: cloze.plan_pretraining(config=x)),
     "pretraining_settings": ("config", lambda my, x: cloze.pretraining_settings(config=x)),
@@ -314,8 +320,8 @@ def test_arguments_of_a_wrong_kind_are_refused_by_name(
 
 def test_every_public_name_is_tried() -> None:
     tried = {word.partition(".")[0] for name in [*ALL_TEXTS, *ONE_TEXT, *OTHERS] for word in name.split()}
-    names = set(cloze.__all__) - {"AttentionMap", "BuildConfig", "Callback", "ExplainConfig", "Explanation"}
-    names -= {"Progress", "RayCluster"}
+    names = set(cloze.__all__) - {"AttentionMap", "Audit", "Callback", "ExplainConfig", "Explanation"}
+    names -= {"BuildSummary", "Extension", "InputPreview", "InspectedVocabulary", "Progress", "RayCluster"}
     public = {name: getattr(cloze, name) for name in names}
     not_called = (Result, Task, dict, list, Exception)
     assert {
@@ -414,8 +420,8 @@ def test_one_path_is_a_list_of_one() -> None:
 
 def test_a_data_set_is_built_from_one_path(loaded: Loaded, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("".join(f"a b c.\n{letter} a.\n\n" for letter in "abcdefgh" * 8))
-    config = BuildConfig(validation_fraction=0.2)
     for inputs, name in ((tmp_path / "text.txt", "one"), ([str(tmp_path / "text.txt")], "list")):
-        cloze.build_dataset(inputs, str(loaded.path), str(tmp_path / name), config)
+        output = str(tmp_path / name)
+        cloze.build_dataset(inputs, vocabulary=str(loaded.path), output=output, validation_fraction=0.2)
     one, several = (tmp_path / name / "documents-00000.arrow" for name in ("one", "list"))
     assert one.read_bytes() == several.read_bytes()

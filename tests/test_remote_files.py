@@ -63,18 +63,34 @@ def test_corpus_from_a_store_equals_corpus_from_local_files(bucket, tmp_path, ca
     vocab, workers = str(tmp_path / "vocab"), ("--workers", "1", "--quiet")
     assert main(["vocab", str(tmp_path / "texts"), "-o", vocab, "--size", "40", *workers]) == 0
     assert (
-        main(["corpus", str(tmp_path / "texts"), "--vocab", vocab, "-o", str(tmp_path / "data"), *workers])
+        main(
+            ["corpus", str(tmp_path / "texts"), "--vocabulary", vocab, "-o", str(tmp_path / "data"), *workers]
+        )
         == 0
     )
-    assert main(["corpus", "s3://library/texts", "--vocab", vocab, "-o", "s3://library/data", *workers]) == 0
+    assert (
+        main(["corpus", "s3://library/texts", "--vocabulary", vocab, "-o", "s3://library/data", *workers])
+        == 0
+    )
     for name, record in artifacts.verify(tmp_path / "data").files.items():
         if name != "report.json":  # contains the names of the inputs
             assert bucket.cat_file(f"library/data/{name}") == (tmp_path / "data" / name).read_bytes(), record
     assert not list((tmp_path / "cache").rglob("*.arrow"))
     capsys.readouterr()
-    bundled = ["corpus", "s3://library/texts", "--vocab", "cloze-mini", "-o", "s3://library/mini", *workers]
+    bundled = [
+        "corpus",
+        "s3://library/texts",
+        "--vocabulary",
+        "cloze-mini",
+        "-o",
+        "s3://library/mini",
+        *workers,
+    ]
     assert main(bundled) == 0
-    assert main(["corpus", "s3://library/texts", "--vocab", vocab, "-o", "s3://library/data", *workers]) == 2
+    assert (
+        main(["corpus", "s3://library/texts", "--vocabulary", vocab, "-o", "s3://library/data", *workers])
+        == 2
+    )
     assert (
         "s3://library/data: already exists. Choose another name or pass --overwrite."
         in capsys.readouterr().err

@@ -5,7 +5,7 @@ Everything that the command line does is also available in Python, imported on f
     import cloze
 
     cloze.train_vocabulary("texts", output="vocab", size=30_522)
-    cloze.build_dataset(["texts"], "vocab", "data")
+    cloze.build_dataset("texts", vocabulary="vocab", output="data")
     cloze.pretrain(data="data", output="run", steps=100_000)
     fill_mask = cloze.FillMask.load("run")
     fill_mask("The capital of France is [MASK].")
@@ -15,6 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cloze.api.data import InspectedVocabulary as InspectedVocabulary
+    from cloze.api.data import audit as audit
+    from cloze.api.data import build_dataset as build_dataset
+    from cloze.api.data import check_inputs as check_inputs
+    from cloze.api.data import extend_vocabulary as extend_vocabulary
+    from cloze.api.data import inspect_vocabulary as inspect_vocabulary
+    from cloze.api.data import merge_datasets as merge_datasets
+    from cloze.api.data import preview_inputs as preview_inputs
     from cloze.api.data import train_vocabulary as train_vocabulary
     from cloze.api.finetuning import FinetuneResult as FinetuneResult
     from cloze.api.finetuning import finetune as finetune
@@ -35,9 +43,6 @@ if TYPE_CHECKING:
     from cloze.api.models import import_model as import_model
     from cloze.api.models import next_sentence as next_sentence
     from cloze.api.predictions import predict_file as predict_file
-    from cloze.api.pretraining import audit as audit
-    from cloze.api.pretraining import build_dataset as build_dataset
-    from cloze.api.pretraining import extend_vocabulary as extend_vocabulary
     from cloze.api.pretraining import plan_pretraining as plan_pretraining
     from cloze.api.pretraining import pretrain as pretrain
     from cloze.api.pretraining import pretraining_settings as pretraining_settings
@@ -48,7 +53,10 @@ if TYPE_CHECKING:
     from cloze.api.vectors import embed_file as embed_file
     from cloze.api.vectors import neighbors as neighbors
     from cloze.callbacks import Callback as Callback
-    from cloze.data.build import BuildConfig as BuildConfig
+    from cloze.data.audit import Audit as Audit
+    from cloze.data.parts import BuildSummary as BuildSummary
+    from cloze.data.survey import InputPreview as InputPreview
+    from cloze.data.vocabulary_extension import Extension as Extension
     from cloze.demo.run import run_demo as run_demo
     from cloze.errors import InputError as InputError
     from cloze.errors import RunError as RunError
@@ -104,16 +112,20 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
-    "cloze.api.data": "train_vocabulary",
+    "cloze.api.data": "InspectedVocabulary audit build_dataset check_inputs extend_vocabulary inspect_vocabulary "
+    "merge_datasets preview_inputs train_vocabulary",
     "cloze.api.finetuning": "FinetuneResult finetune finetuning_settings plan_finetuning validate_data",
     "cloze.api.labeled": "BaselineResult EvaluationResult baseline describe_tasks evaluate glue_submission score",
     "cloze.api.models": "attention explain export_model fill import_model next_sentence",
     "cloze.api.predictions": "predict_file",
-    "cloze.api.pretraining": "audit build_dataset extend_vocabulary plan_pretraining pretrain pretraining_settings",
+    "cloze.api.pretraining": "plan_pretraining pretrain pretraining_settings",
     "cloze.api.tools": "info push report serve",
     "cloze.api.vectors": "embed_file neighbors",
     "cloze.callbacks": "Callback",
-    "cloze.data.build": "BuildConfig",
+    "cloze.data.audit": "Audit",
+    "cloze.data.parts": "BuildSummary",
+    "cloze.data.survey": "InputPreview",
+    "cloze.data.vocabulary_extension": "Extension",
     "cloze.demo.run": "run_demo",
     "cloze.errors": "InputError RunError",
     "cloze.inference.embedder": "Embedder",

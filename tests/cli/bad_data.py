@@ -659,7 +659,7 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
             "text.csv:2: no column 'text'",
             prepare=write_text(b"review;stars\n" + b"It was a dark night;1\n" * 9, "text.csv"),
         ),
-        Remedy(r"choose one with (--text-column)", {"": " {0} review", "--size 60": "--size 31"}),
+        Remedy(r"choose one with (--text-field)", {"": " {0} review", "--size 60": "--size 31"}),
     ),
     # vocabularies
     "a vocabulary in UTF-16": (
@@ -691,19 +691,19 @@ NEW: dict[str, tuple[Case, Remedy | None]] = {
     ),
     "more words than the text has": (
         case(
-            "vocab extend {vocab} {tmp}/text --add 9 -o {out} --workers 1",
-            "--add: the text has 2 words",
+            "vocab extend {vocab} {tmp}/text --number 9 -o {out} --workers 1",
+            "--number: the text has 2 words",
             prepare=write_text(b"zebra glyptodon the. " * 3, "text"),
         ),
-        instead(r"Ask for (\d+) or fewer", "--add 9", "--add {0}"),
+        instead(r"Ask for (\d+) or fewer", "--number 9", "--number {0}"),
     ),
     "no words to add": (
-        case("vocab extend {vocab} -o {out}", "one of --words FILE and --add N is needed"),
-        Remedy("See cloze (vocab extend --help)", command="{0}"),
+        case("vocab extend {vocab} -o {out}", "one of --words and --number is needed"),
+        instead("Give words, or how (many)", "{vocab}", "{vocab} {text} --workers 1 --number 2"),
     ),
     "words to add without a text": (
-        case("vocab extend {vocab} --add 2 -o {out}", "--add needs a text to take words from"),
-        instead("Name (files)", "{vocab} --add", "{vocab} {text} --workers 1 --add"),
+        case("vocab extend {vocab} --number 2 -o {out}", "--number: needs a text"),
+        instead("Name (files)", "{vocab} --number", "{vocab} {text} --workers 1 --number"),
     ),
     # predictions
     "a prediction too few": (

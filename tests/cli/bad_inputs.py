@@ -32,7 +32,7 @@ PRETRAIN = "pretrain -o {out} --steps 1 " + shlex.join(NANO) + " "
 INIT = "pretrain -o {out} --steps 1 " + shlex.join(s for s in NANO if "=model." not in s) + " --init "
 FINETUNE = "finetune classification -o {out} " + shlex.join(NANO_TASK) + " "
 PAIRS = "finetune text-pairs -m {run} -o {out} --set max_seq_length=16 -d {tmp}/a.tsv"
-CORPUS = "corpus {tmp}/text --vocab {vocab} -o {out} --workers 1"
+CORPUS = "corpus {tmp}/text --vocabulary {vocab} -o {out} --workers 1"
 
 FILL_COPY = "-m {tmp}/copy 'It was a [MASK] night.'"
 
@@ -178,12 +178,14 @@ def bad_text(name: str, content: bytes, message: str, *messages: str) -> Case:
 
 
 def bad_corpus(flags: str, *messages: str) -> Case:
-    return case("corpus {text} --vocab {vocab} -o {out} --workers 1 " + flags, *messages)
+    return case("corpus {text} --vocabulary {vocab} -o {out} --workers 1 " + flags, *messages)
 
 
 def bad_vocabulary(content: bytes, *messages: str) -> Case:
     return case(
-        "corpus {text} --vocab {tmp}/vocab -o {out} --workers 1", *messages, prepare=write_vocabulary(content)
+        "corpus {text} --vocabulary {tmp}/vocab -o {out} --workers 1",
+        *messages,
+        prepare=write_vocabulary(content),
     )
 
 
@@ -247,7 +249,7 @@ CASES = {
         CORPUS, "{tmp}/text: no file in this folder", prepare=lambda tmp, samples: (tmp / "text").mkdir()
     ),
     "no such text": case(CORPUS, "{tmp}/text: no such file"),
-    "no text named": case("corpus --vocab {vocab} -o {out}", "no input was given", "Name files"),
+    "no text named": case("corpus --vocabulary {vocab} -o {out}", "no input was given", "Name files"),
     "a glob that matches nothing": case(CORPUS.replace("text", "*.txt", 1), "{tmp}/*.txt: no such file"),
     "a binary file": bad_text("text", b"\x7fELF\x02\xff\xfe" * 99, ":1: not UTF-8"),
     "NUL bytes": bad_text("text", LINE + b"a\x00b\n", ":2: a NUL byte", "Give UTF-8"),
@@ -268,7 +270,7 @@ CASES = {
     "a table instead of a text": bad_text(
         "text.tsv",
         b"a\tb\n" + LINE.replace(b"\n", b"\td\n") * 9,
-        ":2: no column 'text'. There are 'a', 'b': choose one with --text-column",
+        ":2: no column 'text'. There are 'a', 'b': choose one with --text-field",
     ),
     "a pipe instead of a text": case(
         CORPUS, "{tmp}/text: is a pipe", prepare=lambda tmp, samples: os.mkfifo(tmp / "text")
@@ -289,7 +291,9 @@ CASES = {
     "a damaged .xz": bad_text("text.xz", GOOD_TEXT, ": cannot be read", "damaged"),
     "a damaged .zst": bad_text("text.zst", GOOD_TEXT, ": cannot be read", "damaged"),
     "no such language": bad_corpus("--language qqq", "'qqq'"),
-    "no workers": case("corpus {text} --vocab {vocab} -o {out} --workers 0", "workers: 0 is less than 1"),
+    "no workers": case(
+        "corpus {text} --vocabulary {vocab} -o {out} --workers 0", "workers: 0 is less than 1"
+    ),
     "a validation fraction of NaN": bad_corpus("--validation-fraction nan", "--validation-fraction"),
     # vocabularies
     "too little text for the vocabulary size": case(
@@ -314,16 +318,18 @@ CASES = {
     "no task": bad_corpus("--task 9/8", "--task: '9/8' is not a task", "3/8"),
     "nothing to merge": case("corpus merge {out}", "{out}.parts: no parts of a data set"),
     "nothing to append to": case("corpus {text} -o {out} --append --workers 1", "{out}: no such directory"),
-    "no vocabulary named": case("corpus {text} -o {out}", "--vocab is missing"),
+    "no vocabulary named": case(
+        "corpus {text} -o {out}", "vocabulary: no vocabulary was given", "Name its directory"
+    ),
     "another vocabulary to append with": case(
-        "corpus {text} -o {data} --append --workers 1 --vocab {tmp}/vocab",
+        "corpus {text} -o {data} --append --workers 1 --vocabulary {tmp}/vocab",
         "{tmp}/vocab: is not the vocabulary of {data}",
-        "Leave --vocab out",
+        "Leave out --vocabulary",
         prepare=write_vocabulary(SPECIAL + b"a\n"),
     ),
-    "no such splitter": bad_corpus("--splitter nowhere:split", "--splitter nowhere:split", "nowhere"),
+    "no such splitter": bad_corpus("--splitter nowhere:split", "--splitter: nowhere:split", "nowhere"),
     "no vocabulary": case(
-        "corpus {text} --vocab {tmp}/none -o {out} --workers 1", "{tmp}/none: no tokenizer: neither"
+        "corpus {text} --vocabulary {tmp}/none -o {out} --workers 1", "{tmp}/none: no tokenizer: neither"
     ),
     "no [MASK]": bad_vocabulary(
         SPECIAL.replace(b"[MASK]\n", b"") + b"a\n", "{tmp}/vocab/vocab.txt: the vocabulary has no [MASK]"
@@ -582,7 +588,7 @@ CASES = {
     "one sentence for next": case("next -m {run} 'Only one.'", "B", "cloze next --help"),
     # output
     "existing output": case(
-        "corpus {text} --vocab {vocab} -o {data}", "{data}: already exists", "--overwrite"
+        "corpus {text} --vocabulary {vocab} -o {data}", "{data}: already exists", "--overwrite"
     ),
     "an existing run": case(
         PRETRAIN.replace("{out}", "{run}") + "--data {data}",
@@ -609,19 +615,24 @@ CASES = {
         prepare=write_text(b"", "file"),
     ),
     "a vocabulary below a file": case("vocab {text} -o {text}/vocab", "{text}", "is a file"),
-    "a data set below a file": case("corpus {text} --vocab {vocab} -o {text}/a/b", "{text}", "is a file"),
-    "this directory": case("corpus {text} --vocab {vocab} -o .", ".: already exists", "Choose another name"),
+    "a data set below a file": case(
+        "corpus {text} --vocabulary {vocab} -o {text}/a/b", "{text}", "is a file"
+    ),
+    "this directory": case(
+        "corpus {text} --vocabulary {vocab} -o .", ".: already exists", "Choose another name"
+    ),
     "parts of this directory": case("corpus merge .", ".parts: no parts of a data set"),
     "a URL for a local path": case(
         "vocab extend {vocab} --words {text} -o s3://bucket/vocab",
-        "s3://bucket/vocab: this flag takes a local path. Copy the files first",
+        "s3://bucket/vocab: only a local path can be written. Copy the output afterwards",
     ),
     "a URL for a local output": case(
         "attention -m {run} a -o s3://bucket/page.html",
         "s3://bucket/page.html: only a local path can be written. Copy the output afterwards",
     ),
     "a file instead of its directory": case(
-        "corpus {text} --vocab {vocab}/vocab.txt -o {out}", "{vocab}/vocab.txt: is a file. Give its directory"
+        "corpus {text} --vocabulary {vocab}/vocab.txt -o {out}",
+        "{vocab}/vocab.txt: is a file. Give its directory",
     ),
     "a run below a file": case(
         PRETRAIN.replace("{out}", "{text}/run") + "--data {data}", "{text}", "is a file"

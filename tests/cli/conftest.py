@@ -51,7 +51,7 @@ def _make_samples(directory: Path) -> None:
     pretraining = "--steps 4 --set=checkpoints.every_steps=2 --set=checkpoints.keep_newest=9"
     commands = (
         f"vocab {samples.text} -o {samples.vocab} --size 500 --workers 1",
-        f"corpus {samples.text} --vocab {samples.vocab} -o {samples.data} {corpus}",
+        f"corpus {samples.text} --vocabulary {samples.vocab} -o {samples.data} {corpus}",
         f"pretrain --data {samples.data} -o {samples.run} {pretraining} {shlex.join(NANO)}",
         f"finetune classification -m {samples.run} -d {samples.table} -o {samples.classifier} {' '.join(NANO_TASK)}",
     )

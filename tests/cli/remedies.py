@@ -182,11 +182,13 @@ REMEDIES = {
     "too little text for the vocabulary size": more(r"Use ([\d,]+) tokens or fewer", " --size {0}"),
     "a vocabulary smaller than its alphabet": instead(r"Use at least (\d+)", "--size 20", "--size {0}"),
     "a vocabulary of negative size": instead("Use several (thousand)", "--size=-5", "--size=1000"),
-    "no task": instead("Write (--task 3/8)", "--task 9/8", "{0}"),
+    "no task": instead("Write (3/8)", "--task 9/8", "--task {0}"),
     "nothing to append to": Remedy(CORPUS_WROTE, {"{out}": "{tmp}/copy"}, copied("data")),
-    "no vocabulary named": see_help(),
+    "no vocabulary named": Remedy("(Name its) directory", {"": " --vocabulary {vocab} --workers 1"}),
     "another vocabulary to append with": Remedy(
-        "(Leave --vocab out)", {"-o {data}": "-o {tmp}/copy", "--vocab {tmp}/vocab": ""}, copied("data")
+        "(Leave out --vocabulary)",
+        {"-o {data}": "-o {tmp}/copy", "--vocabulary {tmp}/vocab": ""},
+        copied("data"),
     ),
     "no vocabulary": instead("Give the (directory) of a vocabulary", "{tmp}/none", "{vocab}"),
     "no [MASK]": Remedy(
@@ -290,9 +292,9 @@ REMEDIES = {
         "Continue it with (--resume)", first="pretrain -o {tmp}/copy {0}"
     ),
     "--init with another vocabulary": Remedy(
-        "(cloze corpus --vocab) MODEL",
+        "(cloze corpus --vocabulary) MODEL",
         {"--data {data}": "--data {tmp}/d", "": DRY},
-        first="corpus {text} --vocab {tmp}/copy -o {tmp}/d --workers 1 --format paragraphs",
+        first="corpus {text} --vocabulary {tmp}/copy -o {tmp}/d --workers 1 --format paragraphs",
     ),
     "--init without a tokenizer": Remedy(
         "the directory of a vocabulary or of a (model)", {"{tmp}/copy": "{run}", "": DRY}
@@ -306,7 +308,7 @@ REMEDIES = {
     ),
     # usage
     "no such verb": Remedy(r"Did you mean (\w+)", {"pretrian": "{0}", "": TO_TRAIN}),
-    "an unknown choice of a flag": instead(r"Choose from \w+, (\w+)", "--format x", "--format {0}"),
+    "an unknown choice of a flag": instead(r"Choose one of \w+, (\w+)", "--format x", "--format {0}"),
     "no such flag": Remedy(
         r"Did you mean (--\w+)", {"--stebs 3": "{0} 3", "": TO_TRAIN.replace("--steps 1", "")}
     ),
@@ -328,7 +330,7 @@ REMEDIES = {
     "a data set below a file": instead(OTHER_NAME, "{text}/a/b", "{out} --workers 1"),
     "this directory": instead(OTHER_NAME, "-o .", "-o {out} --workers 1"),
     "a URL for a local path": Remedy(
-        "(Copy the files) first",
+        "(Copy the output) afterwards",
         {"s3://bucket/vocab": "{out}", "{text}": "{tmp}/words"},
         lambda tmp, found, samples: (tmp / "words").write_text("zebrafish\n"),
     ),

@@ -13,7 +13,7 @@ from helpers import read_all_files
 def test_the_vocabulary_may_be_that_of_a_run(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
     for name in ("vocab", "run"):
         vocab = getattr(samples, name)
-        cloze(f"corpus {samples.text} --vocab {vocab} --format paragraphs -o {tmp_path}/{name}")
+        cloze(f"corpus {samples.text} --vocabulary {vocab} --format paragraphs -o {tmp_path}/{name}")
     vocabularies = [read_all_files(tmp_path / name)["vocab.txt"] for name in ("vocab", "run")]
     assert vocabularies[0] == vocabularies[1]
 
@@ -31,19 +31,19 @@ def test_data_sets_that_train_badly_are_warned_of(
     samples: Samples, tmp_path: Path, cloze: Cloze, text: str, warning: str
 ) -> None:
     (tmp_path / "text").write_text(text, "utf-8")
-    assert warning in cloze(f"corpus {tmp_path}/text --vocab {samples.vocab} -o {tmp_path}/data").err
+    assert warning in cloze(f"corpus {tmp_path}/text --vocabulary {samples.vocab} -o {tmp_path}/data").err
 
 
 @pytest.mark.slow
 def test_other_data_sets_are_not_warned_of(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
-    command = f"corpus {samples.text} --vocab {samples.vocab} -o {tmp_path}/data --format paragraphs"
+    command = f"corpus {samples.text} --vocabulary {samples.vocab} -o {tmp_path}/data --format paragraphs"
     assert "warning" not in cloze(command).err
 
 
 def test_a_job_array_makes_the_data_set_of_one_command(
     samples: Samples, tmp_path: Path, cloze: Cloze
 ) -> None:
-    build = f"corpus {samples.text} --vocab {samples.vocab} --workers 1 --format paragraphs"
+    build = f"corpus {samples.text} --vocabulary {samples.vocab} --workers 1 --format paragraphs"
     cloze(f"{build} -o {tmp_path}/one --quiet")
     for number in (2, 1):
         printed = cloze(f"{build} -o {tmp_path}/two --task {number}/2")
@@ -59,9 +59,7 @@ def test_a_job_array_makes_the_data_set_of_one_command(
 
 
 def test_a_task_replaces_nothing(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
-    build = (
-        f"corpus {samples.text} --vocab {samples.vocab} --workers 1 --format paragraphs -o {tmp_path}/data"
-    )
+    build = f"corpus {samples.text} --vocabulary {samples.vocab} --workers 1 --format paragraphs -o {tmp_path}/data"
     cloze(build)
     printed = cloze(f"{build} --task 1/1 --overwrite", code=2)
     assert "--overwrite: cannot be combined with --task. Give it to cloze corpus merge" in printed.err
@@ -75,7 +73,7 @@ def test_append_adds_only_new_documents(samples: Samples, tmp_path: Path, cloze:
     more = "It was a dark and stormy night. The rain fell in torrents.\nThe end of it was near.\n"
     (tmp_path / "both").write_text(f"{samples.text.read_text()}\n\n{more}")
     data = tmp_path / "data"
-    cloze(f"corpus {samples.text} --vocab {samples.vocab} -o {data} --format paragraphs --quiet")
+    cloze(f"corpus {samples.text} --vocabulary {samples.vocab} -o {data} --format paragraphs --quiet")
     before = Dataset.open(data)
     printed = cloze(f"corpus {tmp_path}/both -o {data} --append --format paragraphs --workers 1 --json")
     counts = printed.json["documents"], printed.json["duplicate_documents"]["dropped"]

@@ -23,7 +23,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: Cloze) -> None:
     page = tmp_path / "page.html"
-    command = f"corpus audit {dataset} --seq-length 16,32 --quiet"
+    command = f"corpus audit {dataset} --seq-lengths 16,32 --quiet"
     text = cloze(f"{command} -o {page}").out
     assert "16 tokens" in text
     assert "32 tokens" in text
@@ -40,7 +40,7 @@ def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: 
     ("arguments", "message"),
     [
         ("{dataset} -o {page}", "already exists"),
-        ("{dataset} --seq-length 4", "--seq-length: sequences of 4 tokens"),
+        ("{dataset} --seq-lengths 4", "--seq-lengths: sequences of 4 tokens"),
         ("{dataset} --sample 0", "--sample"),
         ("{page.parent}", "error: "),
     ],

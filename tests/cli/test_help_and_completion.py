@@ -97,7 +97,7 @@ def test_redirected_lists_are_not_wrapped(cloze: Cloze, monkeypatch: pytest.Monk
 COMPLETIONS = {
     "cloze fin": {"finetune"},
     "cloze vocab ext": {"extend"},
-    "cloze vocab extend --ad": {"--add"},
+    "cloze vocab extend --num": {"--number"},
     "cloze vocab --si": {"--size"},
     "cloze export --prec": {"--precision"},
     "cloze finetune classification --lear": {"--learning-rate"},

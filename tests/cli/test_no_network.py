@@ -12,10 +12,10 @@ pytestmark = pytest.mark.protected
 
 COMMANDS = (
     "vocab {text} -o {tmp}/vocab --size 500 --workers 1",
-    "vocab extend {vocab} {text} -o {tmp}/extended --add 2 --workers 1",
+    "vocab extend {vocab} {text} -o {tmp}/extended --number 2 --workers 1",
     "vocab inspect {vocab} {text} --workers 1",
-    "corpus {text} --vocab {vocab} -o {tmp}/data --workers 1",
-    "corpus {text} --vocab {vocab} -o {tmp}/merged --workers 1 --task 1/1",
+    "corpus {text} --vocabulary {vocab} -o {tmp}/data --workers 1",
+    "corpus {text} --vocabulary {vocab} -o {tmp}/merged --workers 1 --task 1/1",
     "corpus merge {tmp}/merged",
     "corpus audit {data}",
     f"pretrain --data {{data}} -o {{tmp}}/run --steps 1 {shlex.join(NANO)}",
@@ -40,7 +40,7 @@ COMMANDS = (
 REFUSED = {
     "fill -m org/name 'She closed the [MASK].'": "no such directory, and no such model in the cache of the Hub",
     "embed {text} -m nowhere -o {tmp}/x.npy": "no such file, directory or bundled model",
-    "corpus {text} --vocab org/name -o {tmp}/x": "hf://org/name downloads it",
+    "corpus {text} --vocabulary org/name -o {tmp}/x": "hf://org/name downloads it",
     "glue-submission -m org/name -d {tmp} -o {tmp}/x.zip": "hf://org/name downloads it",
     "finetune classification -m org/name -d {table} -o {tmp}/x": "hf://org/name downloads it",
     "import org/name -o {tmp}/x": "hf://org/name downloads it",

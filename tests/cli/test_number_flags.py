@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 
 COMMANDS = {
     "vocab": "vocab {text} -o {out} --size 500 --workers 1",
-    "vocab extend": "vocab extend {vocab} {text} -o {out} --add 5 --workers 1",
+    "vocab extend": "vocab extend {vocab} {text} -o {out} --number 5 --workers 1",
     "vocab inspect": "vocab inspect {vocab} {text} --workers 1",
-    "corpus": "corpus {text} --vocab {vocab} -o {out} --workers 1 --validation-fraction 0.1",
+    "corpus": "corpus {text} --vocabulary {vocab} -o {out} --workers 1 --validation-fraction 0.1",
     "corpus audit": "corpus audit {data}",
     "pretrain": f"pretrain --data {{data}} -o {{out}} --steps 2 {shlex.join(NANO)}",
     "finetune": f"finetune classification -m {{run}} -d {{table}} -o {{out}} {' '.join(NANO_TASK)}",

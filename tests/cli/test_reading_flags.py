@@ -70,7 +70,9 @@ def test_cleaning_steps_can_be_skipped(tales: Path, cloze: Cloze) -> None:
 def test_limit_reads_the_first_documents(
     tales: Path, samples: Samples, cloze: Cloze, tmp_path: Path, limit: int
 ) -> None:
-    command = f"corpus {tales} --text-field tale.body --vocab {samples.vocab} -o {tmp_path}/out --workers 1"
+    command = (
+        f"corpus {tales} --text-field tale.body --vocabulary {samples.vocab} -o {tmp_path}/out --workers 1"
+    )
     assert cloze(f"{command} --limit {limit} --quiet --json").json["documents"] == min(limit, 10)
 
 
@@ -82,10 +84,16 @@ def test_a_vocabulary_is_trained_on_a_table(cloze: Cloze, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("command", "flag"),
-    [("corpus text --vocab v", "--output"), ("corpus text -o out", "--vocab"), ("vocab text", "--output")],
+    ("command", "message"),
+    [
+        ("corpus text --vocabulary v", "the flag --output is missing"),
+        ("corpus text -o out", "vocabulary: no vocabulary was given. Name its directory"),
+        ("vocab text", "the flag --output is missing"),
+    ],
 )
-def test_output_and_vocabulary_are_required_without_a_preview(cloze: Cloze, command: str, flag: str) -> None:
+def test_output_and_vocabulary_are_required_without_a_preview(
+    cloze: Cloze, command: str, message: str
+) -> None:
     printed = cloze(command, code=2)
     assert printed.out == ""
-    assert f"the flag {flag} is missing" in printed.err
+    assert message in printed.err

@@ -11,14 +11,9 @@ from cloze.cli.parser import COMMON, IN_MEMORY, IN_PYTHON, Command, Verb
 
 IN_SHELL = {"completion", "help"}
 """Verbs about the command line itself."""
-NOT_YET = {
-    "corpus", "corpus audit", "corpus merge", "vocab", "vocab extend",
-    "vocab inspect",
-}  # fmt: skip
-"""Verbs that are not derived from a public function."""
 
 
-@pytest.mark.parametrize("verb", sorted({*VERBS} - IN_SHELL - NOT_YET))
+@pytest.mark.parametrize("verb", sorted({*VERBS} - IN_SHELL))
 def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
     loaded = load_verb(verb)
     assert isinstance(loaded, Verb)
@@ -49,4 +44,4 @@ def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
 
 def test_every_verb_that_is_derived_is_tried() -> None:
     derived = {verb for verb in VERBS if isinstance(load_verb(verb), Verb)}
-    assert derived == {*VERBS} - IN_SHELL - NOT_YET
+    assert derived == {*VERBS} - IN_SHELL

@@ -11,7 +11,6 @@ from samples import Cloze, Samples
 import cloze
 from cloze.api.settings import resolve_finetuning, resolve_pretraining
 from cloze.config import read_toml, to_toml
-from cloze.data.build import BuildConfig
 from cloze.errors import InputError
 from cloze.pretraining.config import ModelConfig
 from cloze.tasks.config import FinetuneConfig as Config
@@ -149,14 +148,14 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(
 
 
 @pytest.mark.parametrize(
-    ("flag", "settings"),
+    ("name", "settings"),
     [
-        ("--validation-fraction", {"config": BuildConfig(validation_fraction=0.2)}),
-        ("--overwrite", {"overwrite": True}),
+        ("validation_fraction", {"validation_fraction": 0.2}),
+        ("overwrite", {"overwrite": True}),
     ],
 )
 def test_appending_keeps_the_held_out_share_and_the_data(
-    samples: Samples, flag: str, settings: dict[str, Any]
+    samples: Samples, name: str, settings: dict[str, Any]
 ) -> None:
-    with pytest.raises(InputError, match=f"^{flag}: cannot be combined with --append"):
+    with pytest.raises(InputError, match=f"^{name}: cannot be combined with `append`"):
         cloze.build_dataset(output=samples.data, texts=["Rain."], append=True, **settings)

@@ -26,7 +26,7 @@ COMMANDS = {
     "vocab": "vocab {text} -o {tmp}/v --size 500 --workers 1",
     "vocab extend": "vocab extend {vocab} --words {tmp}/words.txt -o {tmp}/extended",
     "vocab inspect": "vocab inspect {run}",
-    "corpus": "corpus {text} --vocab {vocab} -o {tmp}/corpus --workers 1",
+    "corpus": "corpus {text} --vocabulary {vocab} -o {tmp}/corpus --workers 1",
     "corpus audit": "corpus audit {data}",
     "pretrain": f"pretrain --data {{data}} -o {{tmp}}/pretrained --steps 2 {shlex.join(NANO)}",
     "finetune": "finetune classification -m {run} -d {table} -o {tmp}/tuned " + shlex.join(NANO_TASK),

@@ -31,7 +31,7 @@ def test_from_text_to_answers(samples: Samples, tmp_path: Path, cloze: Cloze) ->
     vocab, data, run, classifier = (tmp_path / name for name in ("vocab", "data", "run", "classifier"))
     steps = [
         (f"vocab {text} -o {vocab} --size 500 --workers 1", "counting words", f"wrote {vocab}"),
-        (f"corpus {text} --vocab {vocab} -o {data} --workers 1", "tokenizing", f"wrote {data}: 40 doc"),
+        (f"corpus {text} --vocabulary {vocab} -o {data} --workers 1", "tokenizing", f"wrote {data}: 40 doc"),
         (
             f"pretrain --data {data} -o {run} --steps 4 {shlex.join(NANO)}",
             "training: 4/4 steps",
@@ -67,7 +67,7 @@ def test_quiet_hides_progress_and_json_prints_a_table(samples: Samples, tmp_path
     steps = [
         (f"vocab {text} -o {tmp_path}/vocab --size 500 --workers 1", {"directory"}),
         (
-            f"corpus {text} --vocab {tmp_path}/vocab -o {tmp_path}/data --workers 1",
+            f"corpus {text} --vocabulary {tmp_path}/vocab -o {tmp_path}/data --workers 1",
             {"directory", "documents", "tokens"},
         ),
         (

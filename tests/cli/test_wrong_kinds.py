@@ -36,8 +36,8 @@ THINGS: dict[str, Callable[[Path], object] | str] = {
 
 _PLAIN = ("nothing", "an empty file", "an empty directory")  # the cause says all
 READERS = {
-    "corpus {x} --vocab {vocab} -o {out} --workers 1": "a text, a table, a JSON number",
-    "corpus {text} --vocab {x} -o {out}": "a vocabulary, a data set, a checkpoint, a run, a classifier",
+    "corpus {x} --vocabulary {vocab} -o {out} --workers 1": "a text, a table, a JSON number",
+    "corpus {text} --vocabulary {x} -o {out}": "a vocabulary, a data set, a checkpoint, a run, a classifier",
     PRETRAIN + "--data {x}": "a data set",
     "pretrain --data {data} -o {out} --config {x}": "",
     FINETUNE + "-m {run} -d {x}": "a table",
@@ -51,7 +51,7 @@ READERS = {
 """By command, in which {x} is the thing, the things that it takes: one command for each function that reads {x}."""
 OTHERS = (
     "vocab {x} -o {out} --workers 1 --size 100",
-    "vocab extend {x} {text} --add 3 -o {out}",
+    "vocab extend {x} {text} --number 3 -o {out}",
     "vocab inspect {x}",
     INIT + "{x} --data {data}",
     FINETUNE + "-m {x} -d {table}",

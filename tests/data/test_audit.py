@@ -324,5 +324,5 @@ def test_documents_of_one_sentence_give_no_pairs(tokenizer, tmp_path, split):
 
 @pytest.mark.parametrize("settings", [{"seq_lengths": ()}, {"seq_lengths": (128, 7)}, {"sample": 0}])
 def test_bad_settings(settings):
-    with pytest.raises(InputError, match=r"--seq-length|--sample"):
+    with pytest.raises(InputError, match=r"^(seq_lengths|sample): "):
         AuditConfig(**settings)

@@ -267,14 +267,14 @@ def test_invalid_appends_are_refused(tmp_path, vocabulary):
     text = write(tmp_path / "text", *(document(n) for n in range(9)))
     with pytest.raises(InputError, match="data: no such directory"):
         build_dataset([text], vocabulary, tmp_path / "data", append=True)
-    with pytest.raises(InputError, match="vocab: no vocabulary was given"):
+    with pytest.raises(InputError, match=r"^vocabulary: no vocabulary was given"):
         build_dataset([text], None, tmp_path / "data")
     build_dataset([text], vocabulary, tmp_path / "data")
     before = read_all_files(tmp_path / "data")
     save_vocabulary(tmp_path / "other", ["."])
-    with pytest.raises(InputError, match=r"other: is not the vocabulary of .*data\. Leave --vocab out"):
+    with pytest.raises(InputError, match=r"other: is not the vocabulary of .*data\. Leave out `vocabulary`"):
         build_dataset([text], tmp_path / "other", tmp_path / "data", append=True)
-    with pytest.raises(InputError, match=r"already exists\. Choose another name, add to it with --append or"):
+    with pytest.raises(InputError, match=r"already exists\. Choose another name, add to it with `append` or"):
         build_dataset([text], vocabulary, tmp_path / "data")
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(InputError, match="empty: no text in it"):

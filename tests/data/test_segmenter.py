@@ -121,7 +121,7 @@ def test_a_data_set_with_words_is_merged_appended_and_audited(build, tmp_path):
     assert audit.counts.tokens == with_words.split("train").token_counts(with_words.vocab_size).sum()
     assert audit.counts.unknown_share == 0
     assert build("with", append=True).info.documents == 2 * with_words.info.documents
-    with pytest.raises(InputError, match=r"--segmenter: .*with was built with one\. Append in the same way"):
+    with pytest.raises(InputError, match=r"^segmenter: .*with was built with one\. Append in the same way"):
         build("with", function=None, append=True)
     with pytest.raises(InputError, match="whole words of Google's instances are those of ##"):
         materialize(
@@ -133,9 +133,9 @@ def test_a_data_set_with_words_is_merged_appended_and_audited(build, tmp_path):
 
 
 def test_a_segmenter_with_a_bug_is_an_error(build):
-    with pytest.raises(InputError, match=r"--segmenter segmenter_\w+:none: AttributeError"):
+    with pytest.raises(InputError, match=r"^segmenter: segmenter_\w+:none: AttributeError"):
         build("none", function="none")
     with pytest.raises(
-        RunError, match=r"--segmenter .*is in no word.*It takes a text and returns all its words"
+        RunError, match=r"^segmenter: .*is in no word.*It takes a text and returns all its words"
     ):
         build("bad", function="first")

@@ -92,18 +92,18 @@ def test_frequent_words_of_a_text_are_added(tmp_path, vocabulary, text):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "one of --words FILE and --add N is needed"),
-        ({"words": "glyptos", "number": 2}, "one of --words FILE and --add N is needed"),
+        ({}, "one of `words` and `number` is needed"),
+        ({"words": "glyptos", "number": 2}, "one of `words` and `number` is needed"),
         ({"words": "a\n\ne-mail"}, r"words:3: 'e-mail' is not one word"),
         ({"words": "x" * 120}, r"words:1: 'x+ is not one word of at most 50"),
         ({"words": "x" * 51}, r"words:1: 'x+' is not one word of at most 50"),
         ({"words": "the\nsat"}, "all of its words are tokens already"),
         ({"words": "\n"}, "words: no word in it"),
-        ({"number": 1}, "--add needs a text"),
-        ({"number": 0}, "--add: 0 is less than 1"),
+        ({"number": 1}, "number: needs a text"),
+        ({"number": 0}, "number: 0 is less than 1"),
         (
             {"number": 9, "inputs": "so so zebra zebra once it was dark"},
-            "--add: the text has 2 words .*Ask for 2",
+            "number: the text has 2 words .*Ask for 2",
         ),
     ],
 )

@@ -39,7 +39,7 @@ def _make_stock(place: Path) -> None:
     small, windows = shlex.join(NANO), "--set=squad_v1.max_query_length=8 --set=squad_v1.doc_stride=8"
     task = shlex.join(NANO_TASK)
     run("vocab @texts -o @vocab --size 500 --workers 1")
-    run("corpus @texts --vocab @vocab -o @data --workers 1 --validation-fraction 0.1")
+    run("corpus @texts --vocabulary @vocab -o @data --workers 1 --validation-fraction 0.1")
     run(f"pretrain --data @data -o @run --steps 4 {small} --set=model.max_position_embeddings=512")
     run(f"finetune classification -m @run -d @reviews.tsv -o @reviews {task}")
     run(f"finetune classification -m @run -d @examples/authors.csv --label-column author -o @authors {task}")

@@ -73,7 +73,7 @@ PAGES = {
         replaced={
             "--budget 60m": "--steps 4",
             "--steps 10000": "--steps 4",
-            "--add 500": "--add 2",
+            "--number 500": "--number 2",
         },
     ),
     "docs/guides/your-data.md": Page(
@@ -136,7 +136,7 @@ PAGES = {
     "docs/reference/predictions.md": Page(inputs="reviews new-reviews.tsv=reviews.tsv"),
     "docs/reference/pretraining.md": Page(
         inputs="bert=checkpoint field.txt wiki.txt=text.txt",
-        replaced={"--add 500": "--add 2", "--steps 10000": "--steps 2"},
+        replaced={"--number 500": "--number 2", "--steps 10000": "--steps 2"},
     ),
     "docs/guides/distillation.md": Page(
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt train.conll=tagged.conll",
@@ -170,7 +170,7 @@ PAGES = {
         not_run={
             "# pip install 'datatrove": "needs datatrove, which cloze does not",
             "ray start": "starts a cluster; tests/test_ray_cluster.py has one",
-            "cloze corpus my-texts --vocab vocab -o data --workers ray": "likewise",
+            "cloze corpus my-texts --vocabulary vocab -o data --workers ray": "likewise",
             "cloze corpus s3://": "asks an object store; tests/test_remote_files.py has one",
             "cloze finetune classification -m MODEL -d s3://": "likewise; tests/cli/test_cli_object_stores.py",
             "cloze predict classification -m reviews s3://": "likewise; tests/cli/test_cli_object_stores.py",
@@ -178,7 +178,7 @@ PAGES = {
     ),
     "docs/guides/vocabulary.md": Page(
         inputs=("my-texts=texts held-out.txt=text.txt bert-base-uncased=vocab my-field.txt=field.txt"),
-        replaced={"--add 500": "--add 2"},
+        replaced={"--number 500": "--number 2"},
     ),
     "docs/reference/tokenizer.md": Page(),
     "docs/ablations.md": Page(

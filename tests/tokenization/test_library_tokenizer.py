@@ -198,7 +198,14 @@ def test_template_without_special_tokens_is_refused(tmp_path: Path) -> None:
 def test_data_sets_are_wordpiece(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(Tokenizer.load(directory), LibraryTokenizer)
     (tmp_path / "text.txt").write_text("hello\n\nworld\n")
-    command = ["corpus", str(tmp_path / "text.txt"), "--vocab", str(directory), "-o", str(tmp_path / "data")]
+    command = [
+        "corpus",
+        str(tmp_path / "text.txt"),
+        "--vocabulary",
+        str(directory),
+        "-o",
+        str(tmp_path / "data"),
+    ]
     assert main(command) == 2
     error = capsys.readouterr().err
     assert "vocabularies and data sets are BERT's WordPiece" in error

@@ -48,4 +48,4 @@ def test_limits_out_of_range_are_refused(
     (tmp_path / "text.txt").write_text("a b c\n")
     command = ["vocab", str(tmp_path / "text.txt"), "-o", str(tmp_path / "vocab"), "--max-word-chars", limit]
     assert main(command) == 2
-    assert "max_word_chars" in capsys.readouterr().err
+    assert "--max-word-chars: " in capsys.readouterr().err

@@ -179,7 +179,7 @@ def test_custom_splitter(splitter):
     indirect=["splitter"],
 )
 def test_custom_splitter_with_a_bug_is_an_error(splitter, message):
-    with pytest.raises(RunError, match=rf"--splitter {splitter}: .*{message}.*It takes a text"):
+    with pytest.raises(RunError, match=rf"^splitter: {splitter}: .*{message}.*It takes a text"):
         split_sentences("a; b", splitter=splitter)
 
 
@@ -192,7 +192,7 @@ def test_missing_splitter_is_an_error(splitter):
         f"{module}:splat": "AttributeError: module .* has no attribute 'splat'",
         "no_such_module:split": "ModuleNotFoundError: No module named 'no_such_module'",
     }.items():
-        with pytest.raises(InputError, match=f"--splitter {name}: {message}"):
+        with pytest.raises(InputError, match=f"^splitter: {name}: {message}"):
             sentence_spans("a", splitter=name)
 
 

@@ -1,26 +1,16 @@
 """`cloze corpus merge`: merge the parts of a job array into a data set."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-from cloze.cli import options
-from cloze.cli.corpus import print_summary, print_warnings
+from cloze.api.data import merge_datasets
+from cloze.cli import corpus
+from cloze.cli.parser import verb
+
+if TYPE_CHECKING:
+    from cloze.data.parts import BuildSummary
 
 
-def run(
-    output: Annotated[Path, options.Flag(metavar="OUTPUT")],
-    /,
-    *,
-    overwrite: options.Overwrite = False,
-    flags: options.Flags,
-) -> None:
-    """Merge the parts that the tasks of a job array wrote into a data set.
-
-    Args:
-        output: The --output of the tasks.
-    """
-    from cloze.data.build import merge_array_tasks
-
-    summary = merge_array_tasks(output, overwrite=overwrite, progress=flags.progress)
-    print_warnings(output, flags)
-    print_summary(output, summary, flags)
+@verb(merge_datasets)
+def show(summary: "BuildSummary", *, output: object) -> tuple[Any, str] | None:
+    """Return the counts of the data set."""
+    return corpus.show.show(summary, output=output)

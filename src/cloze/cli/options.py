@@ -49,10 +49,6 @@ Switch: TypeAlias = Annotated[bool, Flag()]
 # inputs
 TextInputs: TypeAlias = Annotated[tuple[str, ...], Flag(metavar="TEXT", is_positional=True)]
 InputPathOrUrl: TypeAlias = Annotated[str, Flag(metavar="INPUT")]
-Vocabulary: TypeAlias = Annotated[
-    str,
-    Flag(metavar="VOCAB", help="Directory of a vocabulary or of a model with a tokenizer, or hf://org/name."),
-]
 TaskName: TypeAlias = Annotated[
     str, Flag(metavar="TASK", help="Name of the task; cloze tasks lists them.", is_positional=True)
 ]

@@ -1,10 +1,9 @@
 """`cloze vocab extend`: add words to a vocabulary."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cloze.cli import options
-from cloze.cli.reading_options import ReadingFlags
+from cloze.api.data import extend_vocabulary
+from cloze.cli.parser import verb
 
 if TYPE_CHECKING:
     from cloze.data.vocabulary_extension import Extension
@@ -12,46 +11,9 @@ if TYPE_CHECKING:
 _MAX_LISTED = 20
 
 
-def run(
-    vocabulary: options.Vocabulary,
-    corpus: options.TextInputs = (),
-    /,
-    *,
-    output: options.Output,
-    words: options.OptionalPath = None,
-    add: options.OptionalInteger = None,
-    reading: ReadingFlags,
-    pool: options.WorkerFlags,
-    overwrite: options.Overwrite = False,
-    flags: options.Flags,
-) -> None:
-    """Add words to a vocabulary: first in its [unused] tokens, then at its end.
-
-    All other tokens keep their ids.
-
-    Args:
-        corpus: Text to take words from, or to count words in.
-        output: Directory of the extended vocabulary.
-        words: File of words to add, one per line.
-        add: Number of words to add: the most frequent ones of the text that are not tokens yet.
-    """
-    from cloze.api.pretraining import extend_vocabulary
-
-    extension = extend_vocabulary(
-        vocabulary,
-        output,
-        words=words,
-        inputs=corpus,
-        number=add,
-        reading=reading.config,
-        workers=pool.resolve(),
-        overwrite=overwrite,
-        progress=flags.progress,
-    )
-    flags.print({"directory": str(output), **extension.as_dict()}, _format(output, extension))
-
-
-def _format(output: Path, extension: "Extension") -> str:
+@verb(extend_vocabulary)
+def show(extension: "Extension", *, output: object) -> tuple[dict[str, Any], str]:
+    """Return the added words, with their counts and the tokens that they were split into."""
     added = extension.added
     lines = [
         f"wrote {output}: {len(added):,} words added, {len(added) - extension.appended:,} of them in [unused] tokens; "
@@ -71,4 +33,4 @@ def _format(output: Path, extension: "Extension") -> str:
         lines.append(f"  {word.id:>7} {word.word:<24}{count}  was {' '.join(word.before)}")
     if len(added) > _MAX_LISTED:
         lines.append(f"  and {len(added) - _MAX_LISTED:,} more; --json lists all")
-    return "\n".join(lines)
+    return {"directory": str(output), **extension.as_dict()}, "\n".join(lines)

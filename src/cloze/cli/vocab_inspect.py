@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cloze.cli import options
-from cloze.cli.reading_options import ReadingFlags
+from cloze.api.data import InspectedVocabulary, inspect_vocabulary
+from cloze.cli.parser import verb
 from cloze.tables import text_table
 
 _VOCABULARY_ROWS = {
@@ -30,49 +30,15 @@ _TEXT_ROWS = {
 }
 
 
-def run(
-    vocabulary: options.Vocabulary,
-    corpus: options.TextInputs = (),
-    /,
-    *,
-    text: Annotated[options.Repeated, options.Flag(metavar="TEXT")] = (),
-    beside: Annotated[tuple[str, ...], options.Flag(metavar="VOCAB…")] = (),
-    reading: ReadingFlags,
-    pool: options.WorkerFlags,
-    flags: options.Flags,
-) -> None:
-    """Show what is in a vocabulary and how it splits text.
+@verb(inspect_vocabulary)
+def show(inspected: list[InspectedVocabulary]) -> tuple[Any, str]:
+    """Return a table with a column for each vocabulary, and examples."""
+    results = [asdict(one, dict_factory=_without_nones) for one in inspected]
+    return results if len(results) > 1 else results[0], "\n".join(_format(results))
 
-    As in BERT, each punctuation mark and each Chinese character is a word.
 
-    Args:
-        corpus: Text to count words in: files, folders or globs; - is stdin.
-        text: Text to show the tokens of; may be repeated.
-        beside: Other vocabularies to compare with.
-    """
-    from cloze.data.word_counts import count_input_words
-    from cloze.tokenization.statistics import describe_text, describe_vocabulary
-    from cloze.tokenization.tokenizer import Tokenizer
-
-    directories = [vocabulary, *beside]
-    tokenizers = [Tokenizer.load_wordpiece(directory) for directory in directories]
-    counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
-    if corpus:
-        counts = count_input_words(
-            corpus, tokenizers, reading=reading.config, workers=pool.resolve(), progress=flags.progress
-        )
-    results: list[dict[str, Any]] = []
-    for directory, tokenizer, word_counts in zip(directories, tokenizers, counts, strict=True):
-        result: dict[str, Any] = {
-            "directory": str(directory),
-            "vocabulary": asdict(describe_vocabulary(tokenizer)),
-        }
-        if word_counts:
-            statistics = describe_text(tokenizer, word_counts)
-            result["text"] = asdict(statistics)
-        result["tokens"] = [tokenizer.encode(example).tokens[1:-1] for example in text]
-        results.append(result)
-    flags.print(results if beside else results[0], "\n".join(_format(results)))
+def _without_nones(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in items if value is not None}
 
 
 def _format(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -66,10 +66,10 @@ class AuditConfig:
     def __post_init__(self) -> None:
         if not self.seq_lengths or min(self.seq_lengths) < _MIN_SEQ_LENGTH:
             what = f"sequences of {', '.join(map(str, self.seq_lengths)) or 'no'} tokens"
-            raise InputError(what, where="--seq-length", remedy=f"Choose {_MIN_SEQ_LENGTH} or more")
+            raise InputError(what, where="seq_lengths", remedy=f"Choose {_MIN_SEQ_LENGTH} or more")
         if self.sample < 1:
             what = f"a sample of {self.sample} instances"
-            raise InputError(what, where="--sample", remedy="Choose one or more")
+            raise InputError(what, where="sample", remedy="Choose one or more")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

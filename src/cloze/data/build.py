@@ -56,7 +56,7 @@ class BuildConfig:
         check_language(self.language)
         if self.validation_fraction is not None and not 0 < self.validation_fraction < 1:
             what = f"{self.validation_fraction} is not between 0 and 1"
-            raise InputError(what, where="--validation-fraction")
+            raise InputError(what, where="validation_fraction")
 
 
 def build_dataset(
@@ -70,26 +70,7 @@ def build_dataset(
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> BuildSummary:
-    """Tokenize text into a data set on disk. A killed build resumes when it is called again.
-
-    Args:
-        inputs: one or several files, folders, globs, or - for stdin; plain or .gz, .bz2, .xz, .zst.
-        vocabulary: a directory with a tokenizer or the name of a model; None takes that of the data set which is
-            appended to.
-        output: directory of the data set.
-        config: how text is read, cleaned, split and held out.
-        append: add to an existing data set, whose documents and held-out documents stay as they are.
-        workers: number of processes, or a cluster.
-        overwrite: replace the output, and a build with other settings that was not finished.
-        progress: where to report progress.
-
-    Returns:
-        Counts of what the inputs became.
-
-    Raises:
-        InputError: the text, the vocabulary or a setting is wrong, or there is no data set to append to.
-        RunError: the disk is full, or a worker died.
-    """
+    """Tokenize files into a data set in a directory, as `cloze.build_dataset` does."""
     inputs, output = check_paths(inputs), check_path(output, "output")
     vocabulary = None if vocabulary is None else check_path(vocabulary, "vocabulary")
     check_type(config, BuildConfig, "config", remedy="Give a BuildConfig of cloze.data.build")
@@ -97,7 +78,7 @@ def build_dataset(
 
     def check_output_path() -> None:
         if not append:
-            hint = ", add to it with --append"
+            hint = ", add to it with `append`"
             artifacts.check_output_path(
                 output,
                 overwrite=overwrite,
@@ -185,18 +166,18 @@ def _begin(
     overwrite: bool = False,
 ) -> tuple[BuildState, list[InputShard]]:
     """Check everything and open the state of the build."""
-    for flag, name in (("--splitter", config.splitter), ("--segmenter", config.segmenter)):
+    for where, name in (("splitter", config.splitter), ("segmenter", config.segmenter)):
         if name is not None:
-            load_splitter(name, flag)
+            load_splitter(name, where)
     if append:
-        refused = {"--validation-fraction": config.validation_fraction is not None, "--overwrite": overwrite}
-        for flag in (flag for flag, is_given in refused.items() if is_given):
+        refused = {"validation_fraction": config.validation_fraction is not None, "overwrite": overwrite}
+        for where in (name for name, is_set in refused.items() if is_set):
             remedy = "Leave out one of them"
-            raise InputError("cannot be combined with --append", where=flag, remedy=remedy)
+            raise InputError("cannot be combined with `append`", where=where, remedy=remedy)
         dataset = Dataset.open(output, verify=not is_task)  # the merge verifies it again
         if dataset.info.has_words != (config.segmenter is not None):
             what = f"{output} was built with{'' if dataset.info.has_words else 'out'} one"
-            raise InputError(what, where="--segmenter", remedy="Append in the same way")
+            raise InputError(what, where="segmenter", remedy="Append in the same way")
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     input_shards = plan_input_shards(inputs, config.reading, progress=progress)
     state = build_state.begin(
@@ -236,13 +217,13 @@ def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> To
     """Load the tokenizer of the vocabulary, or of the data set which is appended to."""
     if dataset is None:
         if vocabulary is None:
-            raise InputError("no vocabulary was given", where="--vocab", remedy="Name its directory")
+            raise InputError("no vocabulary was given", where="vocabulary", remedy="Name its directory")
         return Tokenizer.load_wordpiece(vocabulary)
     tokenizer = Tokenizer.load(dataset)
     if vocabulary is not None and hash_tokenizer(Tokenizer.load_wordpiece(vocabulary)) != hash_tokenizer(
         tokenizer
     ):
-        remedy = "Leave --vocab out to take that of the data set"
+        remedy = "Leave out `vocabulary` to take that of the data set"
         raise InputError(f"is not the vocabulary of {dataset}", where=vocabulary, remedy=remedy)
     return tokenizer
 

@@ -175,7 +175,7 @@ def _read_table(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Do
             if (document := document_from_text(row.text(text_field), row.where)) is not None:
                 yield document
     except NoColumnError as error:
-        remedy = f"{error.remedy}: choose one with --text-column, or --format lines if its lines are text"
+        remedy = f"{error.remedy}: choose one with --text-field, or --format lines if its lines are text"
         raise InputError(error.what, where=error.where, remedy=remedy) from error
     bar.advance(file_range.size_bytes)
 

@@ -64,7 +64,7 @@ class ReadingConfig:
             raise InputError(f"{self.limit} is less than 1", where="limit")
         if self.text_format not in format_names():
             remedy = f"Choose one of {', '.join(format_names())}"
-            raise InputError(f"no format {self.text_format!r}", where="text_format", remedy=remedy)
+            raise InputError(f"no format {self.text_format!r}", where="format", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,5 +33,5 @@ SINGLE_TASK = ArrayTask(1, 1)
 
 
 def _invalid_task(text: str) -> InputError:
-    remedy = "Write --task 3/8 for the third of eight"
-    return InputError(f"{text[:40]!r} is not a task", where="--task", remedy=remedy)
+    remedy = "Write 3/8 for the third of eight"
+    return InputError(f"{text[:40]!r} is not a task", where="task", remedy=remedy)

@@ -109,7 +109,7 @@ def make_part(
 
 def _continues_word(text: str, tokenizer: Tokenizer, segmenter: str) -> npt.NDArray[np.bool_]:
     """Return whether each token of a sentence is in the same word as the token before it."""
-    words = split_with_function(text, segmenter, "--segmenter")
+    words = split_with_function(text, segmenter, "segmenter")
     number = np.searchsorted([start for start, _ in words], tokenizer.starts(text), side="right")
     continues: npt.NDArray[np.bool_] = np.diff(number, prepend=-1) == 0
     return continues

@@ -1,13 +1,19 @@
 """A dry run over text: read, clean and count it without writing anything."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from cloze.data.cleaning import CleaningConfig, CleaningCounts, clean_all
 from cloze.data.counts import Counts
 from cloze.data.documents import Document, split_into_parts
-from cloze.data.input_shards import InputShard, map_input_shards, read_documents
+from cloze.data.input_shards import (
+    InputShard,
+    describe_input_formats,
+    map_input_shards,
+    read_documents,
+    total_bytes,
+)
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 
@@ -21,6 +27,33 @@ class InputSummary(Counts):
     """Sentences or paragraphs, as the text has them."""
     characters: int = 0
     cleaning: CleaningCounts = CleaningCounts()
+
+
+@dataclass(frozen=True, slots=True)
+class InputPreview:
+    """Inputs before they are tokenized."""
+
+    formats: tuple[str, ...]
+    """A line per format with its first file and the number of others."""
+    size_bytes: int | None
+    """Size on disk; None if stdin is read."""
+    input_shards: int
+    """Number of parts that processes read independently."""
+    first_document: Document | None = None
+    """Without cleaning."""
+    summary: InputSummary | None = None
+    """Counts of all text, if it was read."""
+
+
+def describe_inputs(input_shards: Sequence[InputShard]) -> InputPreview:
+    """Return what is known of inputs before they are read."""
+    formats = tuple(describe_input_formats(input_shards))
+    return InputPreview(formats, total_bytes(input_shards), len(input_shards))
+
+
+def preview_inputs(input_shards: Sequence[InputShard]) -> InputPreview:
+    """Return the formats of inputs and the first document."""
+    return replace(describe_inputs(input_shards), first_document=first_document(input_shards))
 
 
 def check_inputs(

@@ -71,27 +71,11 @@ def extend_vocabulary(
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> Extension:
-    """Add words to a vocabulary and write the extended tokenizer.
-
-    Args:
-        vocabulary: a directory with a tokenizer, or the name of a model.
-        output: directory for the extended one.
-        words: a file with one word per line.
-        inputs: text: files, folders, globs, or - for stdin.
-        number: instead of `words`, number of the most frequent words of the text that are split or [UNK].
-        reading: how inputs are read and cleaned.
-        workers: number of processes, or a cluster.
-        overwrite: replace the output.
-        progress: where to report progress.
-
-    Raises:
-        InputError: neither or both of `words` and `number`, a line that is not one word, or nothing to add.
-        RunError: the disk is full.
-    """
+    """Add words to a vocabulary and write the extended tokenizer, as `cloze.extend_vocabulary` does."""
     output = Path(output)
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[vocabulary, words, *local_paths(inputs)])
     if (words is None) == (number is None):
-        raise InputError("one of --words FILE and --add N is needed", remedy="See cloze vocab extend --help")
+        raise InputError("one of `words` and `number` is needed", remedy="Give words, or how many to add")
     tokenizer = Tokenizer.load_wordpiece(vocabulary)
     counts: Mapping[str, int] = {}
     if inputs:
@@ -152,13 +136,13 @@ def _read_words(file: Path, tokenizer: Tokenizer) -> tuple[list[str], AccentCoun
 def _most_frequent(counts: Mapping[str, int], tokenizer: Tokenizer, number: int) -> list[str]:
     """Return the most frequent words that are not tokens."""
     if number < 1:
-        raise InputError(f"{number} is less than 1", where="--add")
+        raise InputError(f"{number} is less than 1", where="number")
     if not counts:
-        raise InputError("--add needs a text to take words from", remedy="Name files, folders or globs")
+        raise InputError("needs a text", where="number", remedy="Name files, folders or globs")
     tokens = set(tokenizer.tokens)
     usable = [w for w, n in counts.items() if n >= MIN_COUNT and w not in tokens and len(w) <= MAX_WORD_CHARS]
     if len(usable) < number:
         what = f"the text has {len(usable):,} words that are not tokens and occur {MIN_COUNT} times or more"
         fewer = f"Ask for {len(usable)} or fewer, or give" if usable else "Give"
-        raise InputError(what, where="--add", remedy=f"{fewer} more text")
+        raise InputError(what, where="number", remedy=f"{fewer} more text")
     return sorted(usable, key=lambda word: (-counts[word], word))[:number]

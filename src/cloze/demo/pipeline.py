@@ -204,7 +204,7 @@ class _Stages:
         self._begin(
             "corpus",
             "2. Corpus: the tokenized text; a chapter is a document.",
-            ["corpus", text, "--vocab", vocabulary, "-o", corpus, "--format", "sentences"],
+            ["corpus", text, "--vocabulary", vocabulary, "-o", corpus, "--format", "sentences"],
         )
         build_dataset(
             [text],

@@ -109,7 +109,7 @@ class PretrainingData:
             old = Dataset.open(Path(config.old_data))
             if Tokenizer.load(old.path).tokens != tokenizer.tokens:
                 what = f"has another vocabulary than {config.data}"
-                remedy = "Build it with the same vocabulary, cloze corpus --vocab"
+                remedy = "Build it with the same vocabulary, cloze corpus --vocabulary"
                 raise InputError(what, where=config.old_data, remedy=remedy)
             old_held_out = _held_out_batches(config, old, tokenizer)
         return cls(

@@ -97,7 +97,7 @@ def evaluate_pretrained(
     if len(data) == 1 and (Path(data[0]) / artifacts.MANIFEST).is_file():
         dataset = Dataset.open(Path(data[0]))
         if Tokenizer.load(dataset.path).tokens != Tokenizer.load(checkpoint).tokens:
-            remedy = "Give the text itself, or build the data set with --vocab MODEL"
+            remedy = "Give the text itself, or build the data set with --vocabulary MODEL"
             raise InputError("has another vocabulary than the model", where=dataset.path, remedy=remedy)
         held_out = dataset.split("validation")
         if not len(held_out):

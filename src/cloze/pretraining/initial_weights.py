@@ -162,5 +162,5 @@ def _normalization(tokenizer: Tokenizer) -> tuple[bool, bool, bool]:
 
 def _unrelated(difference: str, where: object) -> InputError:
     what = f"its vocabulary is neither the model's nor an extension of it: {difference}"
-    remedy = "Build the data set with cloze corpus --vocab MODEL, or a vocabulary of cloze vocab extend"
+    remedy = "Build the data set with cloze corpus --vocabulary MODEL, or a vocabulary of cloze vocab extend"
     return InputError(what, where=where, remedy=remedy)

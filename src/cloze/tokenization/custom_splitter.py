@@ -22,26 +22,27 @@ _EXCERPT_CHARACTERS = 40
 
 
 @functools.cache
-def load_splitter(name: str, flag: str = "--splitter") -> Splitter:
+def load_splitter(name: str, where: str = "splitter") -> Splitter:
     """Import a function by its name "package.module:function", also from the current directory.
 
     Raises:
         InputError: the function does not exist.
     """
-    where = f"{flag} {name}"
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
-        raise InputError("not the name of a function", where=where, remedy="Give package.module:function")
+        raise InputError(
+            f"{name}: not the name of a function", where=where, remedy="Give package.module:function"
+        )
     path = sys.path.copy()
     sys.path.insert(0, os.getcwd())
     try:
         function: Splitter = getattr(importlib.import_module(module_name), function_name)
     except Exception as error:  # the user's code may raise anything on import
-        raise InputError(f"{type(error).__name__}: {error}", where=where) from error
+        raise InputError(f"{name}: {type(error).__name__}: {error}", where=where) from error
     finally:
         sys.path[:] = path
     if not callable(function):
-        raise InputError(f"{function_name} is not a function", where=where)
+        raise InputError(f"{name}: {function_name} is not a function", where=where)
     return function
 
 
@@ -58,15 +59,15 @@ def hash_splitter(name: str) -> str | None:
     return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
 
 
-def split_with_function(text: str, name: str, flag: str = "--splitter") -> list[Span]:
+def split_with_function(text: str, name: str, where: str = "splitter") -> list[Span]:
     """Return the sentences or words that the user's function finds, without the white space around them.
 
     Raises:
         InputError: the function does not exist.
         RunError: the function fails, or does not return the parts of the text in order.
     """
-    function = load_splitter(name, flag)
-    unit = "sentence" if flag == "--splitter" else "word"
+    function = load_splitter(name, where)
+    unit = "sentence" if where == "splitter" else "word"
     spans: list[Span] = []
     position = 0
     try:
@@ -79,9 +80,9 @@ def split_with_function(text: str, name: str, flag: str = "--splitter") -> list[
                 spans.append((first, first + len(stripped)))
             position = end
     except Exception as error:
-        what = f"{type(error).__name__}: {error}, with the text {text[:_EXCERPT_CHARACTERS]!r}"
+        what = f"{name}: {type(error).__name__}: {error}, with the text {text[:_EXCERPT_CHARACTERS]!r}"
         remedy = f"It takes a text and returns all its {unit}s in order, as strings or as (start, end)"
-        raise RunError(what, where=f"{flag} {name}", remedy=remedy) from error
+        raise RunError(what, where=where, remedy=remedy) from error
     return spans
 
 
