@@ -13,7 +13,6 @@ from cloze import config as configuration
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.run import pretrain
-from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.metrics_log import METRICS, read_metrics
 from cloze.training.muon import MuonConfig
@@ -90,13 +89,12 @@ def test_resume_is_bit_identical_after_four_sigkills(config, whole, tmp_path):
 
 @pytest.mark.trials("kill", 2)
 def test_resume_of_a_fast_recipe_is_bit_identical_after_sigkill(config, tmp_path):
-    """With Muon, a masked fraction that decreases, and the mean of the weights over most of the run."""
+    """With Muon and a masked fraction that decreases."""
     fast = replace(
         config,
         steps=60,
         optimizer=replace(config.optimizer, muon=MuonConfig(), bias_correction=True),
         masking=replace(config.masking, initial_masked_lm_prob=0.3),
-        averaging=AveragingConfig(tail_fraction=0.8),
     )
     pretrain(fast, tmp_path / "whole")
     often_saved = replace(fast, checkpoints=CheckpointConfig(every_steps=2, keep_newest=2))

@@ -32,7 +32,6 @@ from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import Progress
 from cloze.run_files import write_run_files
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
@@ -279,7 +278,6 @@ def change_settings(run: Path, *overrides: str) -> None:
     ("change", "named"),
     [
         ("optimizer.muon.learning_rate=1e-3", "optimizer.muon"),
-        ("averaging.tail_fraction=0.5", "averaging"),
         ("optimizer.bias_correction=true", "optimizer.bias_correction"),
         ("model.hidden_size=48", "model"),
         ("model.positions=sinusoidal", "model.positions"),
@@ -383,21 +381,6 @@ def test_google_instances_exclude_a_falling_mask_share():
         configuration.load(PretrainConfig, None, [*overrides, "masking.initial_masked_lm_prob=0.3"])
 
 
-@pytest.mark.slow
-def test_evaluated_weights_are_the_mean(nano, tmp_path):
-    measured = {
-        name: pretrain(replace(nano, averaging=averaging), tmp_path / name)
-        for name, averaging in (("last", None), ("mean", AveragingConfig(tail_fraction=0.5)))
-    }
-    last, mean = weights(tmp_path / "last"), weights(tmp_path / "mean")
-    assert any(not torch.equal(tensor, mean[name]) for name, tensor in last.items())
-    kept = weights(tmp_path / "mean", "training/average.safetensors")
-    assert int(kept["count"]) == 12
-    assert torch.equal(kept["bert.pooler.weight"], last["bert.pooler.dense.weight"])
-    assert measured["mean"]["loss"] != measured["last"]["loss"]
-    assert resume_pretraining(tmp_path / "mean") == measured["mean"]
-
-
 def test_without_pairs_only_masked_words_are_trained(nano, tmp_path):
     measured = pretrain(replace(nano, steps=8, pairs=PairsConfig(next_sentence=False)), tmp_path / "run")
     assert "next_sentence_loss" not in measured
@@ -475,7 +458,6 @@ def test_original_recipe_has_the_papers_and_googles_settings():
         ("micro_batch_tokens=100", "micro_batch_tokens"),
         ("masking.masked_lm_prob=1.5", "masked_lm_prob"),
         ("masking.initial_masked_lm_prob=1.5", "initial_masked_lm_prob"),
-        ("averaging.tail_fraction=2", "tail_fraction"),
         ("optimizer.muon.learning_rate=2", "learning_rate"),
         ("optimizer.learning_rat=1", "Did you mean optimizer.learning_rate"),
     ],

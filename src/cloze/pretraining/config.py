@@ -15,7 +15,6 @@ from cloze.models.attention import AttendsTo
 from cloze.models.bert import SIZES, BertConfig
 from cloze.models.config_file import check_size
 from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig
-from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig
 from cloze.training.distributed import DistributionConfig
@@ -201,8 +200,6 @@ class PretrainConfig(Settings):
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     google_instances: GoogleInstancesConfig | None = None
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    averaging: AveragingConfig | None = None
-    """Evaluate and save the mean of the weights over the last steps; None for the last weights."""
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     distribution: DistributionConfig = field(default_factory=DistributionConfig)

@@ -256,7 +256,6 @@ def _training_run(
             optimizer=config.optimizer,
             evaluation=config.evaluation,
             checkpoints=config.checkpoints,
-            averaging=config.averaging,
             distribution=config.distribution,
             precision=config.precision,
             evaluate_first=config.init is not None,

@@ -26,7 +26,6 @@ from cloze.model_paths import follow_pointer
 from cloze.models.checkpoint import KIND, TRAINING_FOLDER, save_weights
 from cloze.progress import Progress
 from cloze.run_files import METRICS, verify_run_files, write_run_files
-from cloze.training.averaging import AVERAGE_COUNT
 from cloze.training.metric_sums import check_log_window
 from cloze.training.optimizer import OptimizerConfig
 
@@ -37,7 +36,6 @@ _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
 _MAX_COUNT = 1 << 62
-_AVERAGE = f"{TRAINING_FOLDER}/average.safetensors"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
 _OPTIMIZER_KEYS = ("exp_avg", "exp_avg_sq", "momentum", "step")
 
@@ -82,8 +80,6 @@ def save_checkpoint(
     state: TrainingState,
     optimizer_state: Mapping[str, Tensor],
     save_model: Callable[[Path], None],
-    *,
-    average: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write the checkpoint of `state.step` atomically, and update `latest` and `best`.
 
@@ -92,7 +88,6 @@ def save_checkpoint(
         state: the state after the step.
         optimizer_state: tensors by the names of `optimizer_state_tensors`.
         save_model: writes config, weights, tokenizer and card into a directory.
-        average: the state of averaged weights, if the weights are a mean.
 
     Raises:
         RunError: the disk is full or cannot be written; earlier checkpoints stay intact.
@@ -102,8 +97,6 @@ def save_checkpoint(
         save_model(directory)
         (directory / TRAINING_FOLDER).mkdir(exist_ok=True)
         save_weights(dict(optimizer_state), directory / _OPTIMIZER)
-        if average is not None:
-            save_weights(dict(average), directory / _AVERAGE)
         (directory / STATE_FILE).write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
     write_pointers(run, state, record_metrics=(run / METRICS).is_file())
 
@@ -341,23 +334,6 @@ def _wrong_state(file: Path, what: str) -> InputError:
     return InputError(
         f"is not the state of this run: {what}", where=file, remedy="Resume an earlier checkpoint"
     )
-
-
-def load_average(checkpoint: Path, model: nn.Module) -> dict[str, Tensor] | None:
-    """Load the state of averaged weights of a checkpoint, if it has any.
-
-    Raises:
-        InputError: it is that of another model.
-    """
-    file = checkpoint / _AVERAGE
-    if not file.exists():
-        return None
-    tensors = _load_tensors(file)
-    expected = {name: parameter.shape for name, parameter in model.named_parameters()}
-    shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    if shapes.pop(AVERAGE_COUNT, None) != () or (shapes and shapes != expected):
-        raise _wrong_state(file, "it has other weights than the model")
-    return tensors
 
 
 def optimizer_state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

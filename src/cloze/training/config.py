@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from cloze.choices import Precision
 from cloze.config import check_positive
-from cloze.training.averaging import AveragingConfig
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributionConfig
 from cloze.training.optimizer import OptimizerConfig
@@ -41,7 +40,6 @@ class TrainingConfig:
     optimizer: OptimizerConfig
     evaluation: EvaluationConfig
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    averaging: AveragingConfig | None = None
     distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
     evaluate_first: bool = False

@@ -11,7 +11,6 @@ request to stop on any rank, sums of losses. Rank zero alone writes.
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,9 @@ from cloze.data.hashing import mix
 from cloze.errors import RunError
 from cloze.models.torch_internals import is_out_of_memory
 from cloze.progress import Bar, Progress, join_values
-from cloze.training.averaging import TailAverage
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import (
     TrainingState,
-    changed_setting_error,
-    load_average,
     load_optimizer,
     move_later_checkpoints_aside,
     optimizer_state_tensors,
@@ -93,7 +89,6 @@ class Trainer:
     _replicas: DistributedDataParallel | None = field(init=False)
     _optimizer: torch.optim.Optimizer = field(init=False)
     _compute_dtype: torch.dtype = field(init=False)
-    _average: TailAverage | None = field(init=False, default=None)
     _callbacks: Callback = field(init=False, default_factory=Callback)
     """Of rank zero; the others have one that does nothing."""
     _window: LogWindow = field(init=False, default_factory=LogWindow)
@@ -118,8 +113,6 @@ class Trainer:
         self._compute_dtype = resolve_dtype(self.config.precision, self.context.device)
         self._replicas = replicate(self.objective, self.context, self.config.distribution)
         self._optimizer = build_optimizer(self._model, self.config.optimizer)
-        if self.config.averaging is not None:
-            self._average = TailAverage(self._model, self.config.averaging)
         if resume_from is not None:
             self._restore(resume_from)
         self._saved_step = self.state.step
@@ -155,11 +148,6 @@ class Trainer:
 
     def _restore(self, checkpoint: Path) -> None:
         load_optimizer(checkpoint, self._model, self._optimizer, self.config.optimizer)
-        average = load_average(checkpoint, self._model)
-        if (average is None) != (self._average is None):
-            raise changed_setting_error("averaging", self.run)
-        if self._average is not None and average is not None:
-            self._average.restore(average)
         self._window = LogWindow.from_state(self.state.log_window, self.context)
 
     def _interrupted(self, stop: StopRequest) -> Interrupted:
@@ -267,8 +255,6 @@ class Trainer:
         if math.isfinite(loss) and math.isfinite(norm.item()):
             set_learning_rate(self._optimizer, learning_rate)
             self._optimizer.step()
-            if self._average is not None:
-                self._average.update(progress)
             self._num_skipped = 0
             self._window.add(
                 metrics, learning_rate, norm.item(), step.num_tokens, self.progress.clock() - started
@@ -379,7 +365,7 @@ class Trainer:
         self._model.eval()
         sums = MetricAccumulator()
         in_dtype = autocast(self.context.device, self._compute_dtype)
-        with self._average_applied(), torch.inference_mode(), in_dtype:
+        with torch.inference_mode(), in_dtype:
             for batch_metrics in self.objective.evaluate():
                 if self.context.any(stop):
                     raise StopRequested
@@ -403,9 +389,6 @@ class Trainer:
         self._save()  # again if a stop during the evaluation had saved this step: the best may have changed
         return metrics
 
-    def _average_applied(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._average is None else self._average.applied()
-
     def _save_due(self) -> bool:
         config = self.config.checkpoints
         every = (config.every_steps, config.keep_every_steps)
@@ -420,8 +403,7 @@ class Trainer:
     def _save(self) -> None:
         window = self._window.to_state(self.context)
         self.state = replace(self.state, elapsed_seconds=self._elapsed_seconds(), log_window=window)
-        with self._average_applied():
-            self.context.run_on_rank_zero(self._write_checkpoint)
+        self.context.run_on_rank_zero(self._write_checkpoint)
         self._saved_step = self.state.step
         self._saved_at = self.progress.clock()
 
@@ -431,6 +413,5 @@ class Trainer:
             self.state,
             optimizer_state_tensors(self._model, self._optimizer),
             lambda directory: self.save_model(directory, self._model, self.state),
-            average=None if self._average is None else self._average.tensors(),
         )
         prune_checkpoints(self.run, self.config.checkpoints)
