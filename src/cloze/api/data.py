@@ -69,7 +69,7 @@ def train_vocabulary(
         max_word_chars: words of more characters are [UNK]. Runs of Thai, Lao or Khmer are often longer than 100.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
-        limit: maximum number of documents to read; None reads all.
+        limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
         overwrite: replace existing output.
@@ -130,7 +130,7 @@ def extend_vocabulary(
         texts: instead of inputs, texts in memory.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
-        limit: maximum number of documents to read; None reads all.
+        limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
         overwrite: replace existing output.
@@ -206,7 +206,7 @@ def inspect_vocabulary(
         texts: instead of inputs, texts in memory.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
-        limit: maximum number of documents to read; None reads all.
+        limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
         progress: True shows progress.
@@ -275,14 +275,14 @@ def build_dataset(
             column text.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
-        limit: maximum number of documents to read; None reads all.
+        limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         language: ISO code of the language, for splitting paragraphs into sentences.
         splitter: "package.module:function" that splits paragraphs into sentences, instead of the rules of the language.
         segmenter: "package.module:function" that splits sentences into words for whole-word masking, in scripts without
             spaces.
-        validation_fraction: share of held-out documents; None is 0.005, and up to 0.1 of a small data set, or that of
-            the data set that is appended to.
+        validation_fraction: share of held-out documents (default: 0.005, and up to 0.1 of a small data set; that of the
+            data set that is appended to).
         append: add documents to an existing data set.
         task: build part I of N, as in 3/8, in a job array, of which a data set is then merged.
         workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
@@ -385,7 +385,7 @@ def audit(
 
     Args:
         dataset: directory of the data set.
-        output: HTML file with the same figures and plots; None writes none.
+        output: HTML file with the same figures and plots.
         split: training documents or held-out documents.
         seq_lengths: maximum number of tokens of an instance, one value per phase.
         whole_word: mask whole words.
@@ -431,7 +431,7 @@ def preview_inputs(
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
-        limit: maximum number of documents to read; None reads all.
+        limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
 
     Raises:
@@ -459,7 +459,7 @@ def check_inputs(
         inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
         format: format of text files; auto detects it.
         text_field: field of JSON lines or column of tables with the text.
-        limit: maximum number of documents to read; None reads all.
+        limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
         workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
         progress: True shows progress.
