@@ -18,7 +18,7 @@ parser.add_argument("--precision", default="int8")
 arguments = parser.parse_args()
 
 exact, rounded = (
-    cloze.Embedder.load(arguments.model, cloze.EmbeddingConfig(precision=precision), device="cpu")
+    cloze.Embedder.load(arguments.model, precision=precision, device="cpu")
     for precision in ("float32", arguments.precision)
 )
 texts = [line for line in arguments.lines.read_text("utf-8").splitlines() if line.strip()]

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cloze.data.batch import collate
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
 from cloze.models.batch import to_device
 from cloze.models.pooling import pool
 
@@ -24,7 +24,7 @@ TEMPERATURE, SQUARES = 0.05, 20
 torch.set_num_threads(1)
 texts = Path("texts.txt").read_text("utf-8").split("\n")[:-1]
 teacher = torch.from_numpy(nn.functional.normalize(torch.from_numpy(np.load("teacher.npy")).float(), dim=-1).numpy())
-embedder = Embedder.load("cloze-mini", EmbeddingConfig(normalize=True), device="cpu")
+embedder = Embedder.load("cloze-mini", normalize=True, device="cpu")
 model, tokenizer = embedder.model, embedder.tokenizer
 ids = embedder.token_ids(texts)
 sequences = [np.concatenate([[tokenizer.cls_id], x[:62], [tokenizer.sep_id]]).astype(np.uint32) for x in ids]

@@ -65,6 +65,6 @@ def tfidf(one: list[str], other: list[str]) -> tuple:
 
 results = {"TF-IDF": scores(tfidf)}
 for model in sys.argv[2:]:
-    embedder = cloze.Embedder.load(model, cloze.EmbeddingConfig(normalize=True), device="cpu")
+    embedder = cloze.Embedder.load(model, normalize=True, device="cpu")
     results[Path(model).name] = scores(lambda one, other, embed=embedder: (embed(one), embed(other)))
 print(json.dumps(results, indent=1))

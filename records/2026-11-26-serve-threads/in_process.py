@@ -10,14 +10,14 @@ import time
 import torch
 
 from benchmarks.serve import text_of_length
-from cloze.inference.embedder import Embedder, EmbeddingConfig
+from cloze.inference.embedder import Embedder
 from cloze.training.memory import configure_process_memory
 
 model, precision, *one = sys.argv[1:]
 configure_process_memory("inference")
 if one:
     torch.set_num_threads(1)
-embedder = Embedder.load(model, EmbeddingConfig(precision=precision), device="cpu")
+embedder = Embedder.load(model, precision=precision, device="cpu")
 text = text_of_length(model, 32)
 
 
