@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
@@ -39,7 +39,6 @@ _URL = "PATH|URL"
 
 # optional values
 OptionalPath: TypeAlias = Annotated[Path | None, _flag("PATH")]
-OptionalPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL)]
 OptionalName: TypeAlias = Annotated[str | None, _flag("NAME")]
 OptionalInteger: TypeAlias = Annotated[int | None, _flag("INT")]
 OptionalNumber: TypeAlias = Annotated[float | None, _flag("FLOAT")]
@@ -48,7 +47,6 @@ Switch: TypeAlias = Annotated[bool, Flag()]
 
 # inputs
 TextInputs: TypeAlias = Annotated[tuple[str, ...], Flag(metavar="TEXT", is_positional=True)]
-InputPathOrUrl: TypeAlias = Annotated[str, Flag(metavar="INPUT")]
 TaskName: TypeAlias = Annotated[
     str, Flag(metavar="TASK", help="Name of the task; cloze tasks lists them.", is_positional=True)
 ]
@@ -57,7 +55,6 @@ Settings: TypeAlias = Annotated[Repeated, _flag("KEY=VALUE", name="set")]
 # models
 _SOURCES = "a checkpoint, a run (its best checkpoint), or hf://org/name."
 Model: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini, {_SOURCES}")]
-VectorModel: TypeAlias = Annotated[str, _flag("MODEL", "-m", text=f"cloze-mini-sentences, {_SOURCES}")]
 Device: TypeAlias = Annotated[str, Flag(metavar="DEVICE", help="cpu, cuda, mps or auto.")]
 Precision: TypeAlias = Annotated[
     Literal["auto", "float32", "bfloat16", "int8"] | None,
@@ -69,9 +66,7 @@ Precision: TypeAlias = Annotated[
 # outputs
 Output: TypeAlias = Annotated[Path, _flag("PATH", "-o")]
 OptionalOutput: TypeAlias = Annotated[Path | None, _flag("PATH", "-o")]
-OutputPathOrUrl: TypeAlias = Annotated[str, _flag(_URL, "-o")]
 OptionalOutputPathOrUrl: TypeAlias = Annotated[str | None, _flag(_URL, "-o")]
-TopK: TypeAlias = Annotated[int | None, _flag("INT", "-k")]
 Overwrite: TypeAlias = Annotated[bool, Flag(help="Replace existing output.")]
 
 _MAX_LAYER = 1000
@@ -127,7 +122,6 @@ class WorkerOptions:
 
 
 WorkerFlags: TypeAlias = Annotated[WorkerOptions, Flag(name="")]
-SINGLE_PROCESS = WorkerOptions(1)
 
 
 def required(value: Value | None, flag: str, *, verb: str) -> Value:
@@ -139,18 +133,3 @@ def required(value: Value | None, flag: str, *, verb: str) -> Value:
     if value is None or value == ():
         raise InputError(f"the flag {flag} is missing", remedy=f"See cloze {verb} --help")
     return value
-
-
-def refuse_together(flag: str, others: Mapping[str, bool]) -> None:
-    """Refuse flags that cannot be combined with `flag`.
-
-    Args:
-        flag: a flag that is set.
-        others: whether each other flag is set.
-
-    Raises:
-        InputError: one of the others is set.
-    """
-    for other, is_set in others.items():
-        if is_set:
-            raise InputError(f"cannot be combined with {flag}", where=other, remedy="Leave out one of them")
