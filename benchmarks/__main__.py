@@ -5,10 +5,8 @@
 
 import sys
 
-from benchmarks.commands import BENCHMARKS, run
-from cloze.cli import escape_unprintable, run_command
-from cloze.cli.parser import Verb
-from cloze.errors import InputError
+from benchmarks.commands import BENCHMARKS, run_program
+from cloze.cli import escape_unprintable
 
 PROGRAM = "python -m benchmarks"
 
@@ -25,12 +23,10 @@ def main(argv: list[str] | None = None) -> int:
         )
         return 0 if name else 2
 
-    def load() -> Verb:
-        if name not in BENCHMARKS:
-            raise InputError(f"no benchmark {name!r}", remedy=f"Choose from {', '.join(BENCHMARKS)}")
-        return Verb(BENCHMARKS[name], run)
-
-    return run_command(f"{PROGRAM} {name}", load, arguments)
+    if name not in BENCHMARKS:
+        print(f"error: no benchmark {name!r}. Choose from {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        return 2
+    return run_program(BENCHMARKS[name], f"{PROGRAM} {name}", arguments)
 
 
 if __name__ == "__main__":

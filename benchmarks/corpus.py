@@ -13,7 +13,6 @@ import pyarrow as pa
 from benchmarks.harness import Check, Contestant, Result, import_peer
 from benchmarks.machine import in_new_process, peak_bytes
 from benchmarks.text import Excerpt, TextBenchmark, TokenIds, compare_tokens, with_threads
-from cloze.cli.options import OptionalPath
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.data.dataset import Dataset, Documents
 from cloze.data.documents import Document
@@ -33,7 +32,7 @@ class BuildCorpus(TextBenchmark):
 
     name: ClassVar[str] = "corpus"
 
-    vocab: OptionalPath = None
+    vocab: Path | None = None
     """Directory of a vocabulary or model; otherwise a small vocabulary is trained on the text."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:

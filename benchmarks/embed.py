@@ -32,7 +32,7 @@ from benchmarks.sentence_peers import (
     Vectors,
     load_transformers,
 )
-from cloze.cli.options import Device, Flag, Model
+from cloze.cli.options import Flag
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
@@ -52,11 +52,11 @@ _LENGTHS = (8, 16, 32, 64, 512)
 class _VectorBenchmark(TimedBenchmark):
     input: Annotated[Path, Flag(metavar="INPUT", is_positional=True)]
     """Text with one text per line, or a table with a column text."""
-    model: Model
+    model: str
     """A directory of sentence-transformers."""
     dtype: Literal["float32", "bfloat16", "int8"] = "float32"
     """Number format of matrix products; beside int8, peers that have no int8 compute in float32."""
-    device: Device = "cpu"
+    device: str = "cpu"
     """cpu, cuda, mps or auto."""
 
     @property

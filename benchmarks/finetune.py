@@ -18,7 +18,7 @@ from benchmarks.machine import describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
 from cloze.api.settings import resolve_finetuning
 from cloze.choices import Precision
-from cloze.cli.options import Device, Flag, Model, OptionalName, Settings, TaskName
+from cloze.cli.options import Flag, Settings, TaskName
 from cloze.config import read_dict, to_dict
 from cloze.errors import InputError
 from cloze.models.batch import to_device
@@ -50,19 +50,19 @@ class Finetune(TimedBenchmark):
 
     task: TaskName
     """The task; cloze tasks lists all of them."""
-    model: Model
+    model: str
     """The pre-trained checkpoint to start from."""
     data: Annotated[Path, Flag(aliases=["-d"])]
     """A file in the task's format, or a directory with the files of a benchmark."""
     vs: Peers = "transformers"
     """Compared programs: transformers (float32), transformers-tuned (bfloat16, similar lengths together)."""
-    config: Annotated[OptionalName, Flag(aliases=["-c"])] = None
+    config: Annotated[str | None, Flag(aliases=["-c"])] = None
     """A TOML file, or the name of a recipe, as for cloze finetune."""
     settings: Settings = ()
     """One setting, as in --set epochs=4; may be given several times."""
     dtype: Precision = "auto"
     """Number format of cloze's matrix products; auto is bfloat16 where the machine is faster with it."""
-    device: Device = "cpu"
+    device: str = "cpu"
     """cpu, cuda, mps or auto."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:

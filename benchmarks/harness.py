@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from benchmarks.machine import describe_machine
 from cloze import artifacts, file_io
-from cloze.cli.options import CommonOptions, Flag, Flags, OptionalPath
+from cloze.cli.options import CommonOptions, Flag, Flags
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
 from cloze.pretraining.config import Size
@@ -135,7 +135,7 @@ class Benchmark:
 
     name: ClassVar[str]
 
-    output: Annotated[OptionalPath, Flag(aliases=["-o"])] = None
+    output: Annotated[Path | None, Flag(aliases=["-o"])] = None
     """Directory for a record of figures, machine and versions."""
     overwrite: bool = False
     """Replace the output if it exists."""

@@ -19,7 +19,7 @@ from benchmarks.http_load import Client
 from benchmarks.machine import describe_machine
 from benchmarks.serve import server, text_of_length
 from benchmarks.start import Start
-from cloze.cli.options import Flag, Model, OptionalPath
+from cloze.cli.options import Flag
 from cloze.tables import text_table
 from cloze.training.precision import processor
 from experiments.differences import paired_difference
@@ -35,11 +35,11 @@ class Inference(Benchmark):
 
     input: Annotated[Path, Flag(metavar="INPUT", is_positional=True)]
     """Text with one text per line."""
-    model: Model
+    model: str
     """A directory of sentence-transformers."""
     fill: Annotated[str, Flag(metavar="MODEL")] = "cloze-mini"
     """A model with a masked-word head, for the rows of whole processes."""
-    mrpc: OptionalPath = None
+    mrpc: Path | None = None
     """Directory of MRPC: adds the rows of fine-tuning."""
     texts: int = 1000
     """Number of texts, from all over the input."""

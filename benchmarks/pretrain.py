@@ -28,7 +28,6 @@ from benchmarks.harness import (
 from benchmarks.machine import describe_machine, dtype_name, matrix_product_rate, synchronize
 from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
 from cloze.choices import Precision
-from cloze.cli.options import Device, OptionalPath
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.data.dataset import Dataset, Documents
 from cloze.data.shards import Shard, write_shard
@@ -86,9 +85,9 @@ class Pretrain(TimedBenchmark):
     """Size of the vocabulary of synthetic text; a data set has its own."""
     dtype: Precision = "float32"
     """Number format of matrix products, of all contestants."""
-    data: OptionalPath = None
+    data: Path | None = None
     """A data set of cloze corpus; otherwise text with the sentence lengths of English is drawn."""
-    device: Device = "cpu"
+    device: str = "cpu"
     """cpu, cuda, mps or auto."""
 
     def settings(self) -> PretrainConfig:

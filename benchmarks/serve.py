@@ -26,7 +26,6 @@ import numpy as np
 from benchmarks.harness import Benchmark, Check, Result, heading
 from benchmarks.http_load import PROGRAMS, Client, Load
 from benchmarks.machine import describe_machine, resident_bytes
-from cloze.cli.options import Model, OptionalNumber
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.tokenization.tokenizer import Tokenizer
@@ -50,11 +49,11 @@ class Serve(Benchmark):
 
     name: ClassVar[str] = "serve"
 
-    model: Model
+    model: str
     """A checkpoint, which is served to embed texts."""
     tokens: int = 32
     """Tokens of a text, special ones included."""
-    rate: OptionalNumber = None
+    rate: float | None = None
     """Requests per second at which latency is measured; otherwise 70% of the maximum."""
     seconds: int = 60
     """Duration of each load."""

@@ -12,7 +12,6 @@ from urllib.request import Request, urlopen
 
 from benchmarks.harness import Check, Contestant, Result, TimedBenchmark, import_peer, repeat
 from benchmarks.serve import server, user_environment
-from cloze.cli.options import Model
 from cloze.errors import RunError
 from cloze.model_paths import resolve_checkpoint
 
@@ -34,7 +33,7 @@ class Start(TimedBenchmark):
 
     name: ClassVar[str] = "start"
 
-    model: Model
+    model: str
     """A checkpoint or run with a masked-word head."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:

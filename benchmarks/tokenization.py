@@ -12,7 +12,6 @@ import tokenizers
 
 from benchmarks.harness import Check, Contestant, Peers, Result, TimedFunction, repeat
 from benchmarks.text import TextBenchmark, compare_tokens, with_threads
-from cloze.cli.options import OptionalPath
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import TOKENIZER_FILE
 
@@ -28,7 +27,7 @@ class Tokenize(TextBenchmark):
 
     vs: Peers = "tokenizers"
     """Compared programs: tokenizers."""
-    vocab: OptionalPath = None
+    vocab: Path | None = None
     """Directory of a vocabulary or model; otherwise a small vocabulary is trained on the text."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:

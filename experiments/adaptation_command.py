@@ -1,9 +1,10 @@
 """`python -m experiments adaptation`: adapt an encoder to domains with samples of several sizes, and write a record."""
 
+from pathlib import Path
 from typing import Annotated
 
 from cloze.arguments import check_path
-from cloze.cli.options import Flag, Flags, Output
+from cloze.cli.options import Flag, Flags
 from cloze.errors import InputError
 from cloze.training.memory import configure_process_memory
 from experiments.adaptation import Adaptation, AdaptationConfig
@@ -17,7 +18,7 @@ def run(
     model: Annotated[str, Flag(aliases=["-m"], metavar="MODEL")],
     old: Annotated[str, Flag(metavar="DATASET")],
     texts: TasksData = (),
-    output: Output,
+    output: Path,
     seed: Seeds = (),
     flags: Flags,
 ) -> None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, replace
 from typing import Annotated, Literal
 
-from cloze.cli.options import Flag, Flags, OptionalNumber
+from cloze.cli.options import Flag, Flags
 from cloze.errors import InputError
 from cloze.models.bert import SIZES
 from cloze.pretraining.config import PAPER_PHASES
@@ -22,9 +22,9 @@ def run(
     device: Annotated[str, Flag(metavar="NAME")] = "a100",
     steps: float = 1e6,
     batch_size: int = 256,
-    tflops: OptionalNumber = None,
-    network: OptionalNumber = None,
-    link: OptionalNumber = None,
+    tflops: float | None = None,
+    network: float | None = None,
+    link: float | None = None,
     reduce_dtype: Literal["float32", "bfloat16"] = "float32",
     flags: Flags,
 ) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from cloze.cli.options import Flag, Flags, OptionalPath, Output, Settings, find_recipe
+from cloze.cli.options import Flag, Flags, Settings
+from cloze.config import find_recipe
 from cloze.errors import InputError
 from cloze.training.memory import configure_process_memory
 from experiments.plan import plan_study, runs_of_seeds
@@ -23,8 +24,8 @@ def run(
     study: Annotated[str, Flag(metavar="STUDY")],
     /,
     *,
-    output: Output,
-    data: OptionalPath = None,
+    output: Path,
+    data: Path | None = None,
     tasks_data: TasksData = (),
     settings: Settings = (),
     seed: Seeds = (),

@@ -5,16 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cloze.artifacts import check_output_path
-from cloze.cli.options import (
-    Device,
-    Flag,
-    Flags,
-    OptionalInteger,
-    OptionalName,
-    OptionalOutput,
-    OptionalPath,
-    Settings,
-)
+from cloze.cli.options import Flag, Flags, Settings
 from cloze.config import to_toml
 from cloze.errors import InputError
 from cloze.file_io import write_text
@@ -36,15 +27,15 @@ def run(
         tuple[str, ...],
         Flag(aliases=["-m"], metavar="PATH|SIZE"),
     ] = (),
-    data: Annotated[OptionalPath, Flag(aliases=["-d"])] = None,
-    output: OptionalOutput = None,
+    data: Annotated[Path | None, Flag(aliases=["-d"])] = None,
+    output: Path | None = None,
     tasks_data: TasksData = (),
-    budget: Annotated[OptionalName, Flag(metavar="TIME")] = None,
-    seeds: OptionalInteger = None,
+    budget: Annotated[str | None, Flag(metavar="TIME")] = None,
+    seeds: int | None = None,
     settings: Settings = (),
     dry_run: bool = False,
     ensemble: bool = False,
-    device: Device = "auto",
+    device: str = "auto",
     overwrite: bool = False,
     flags: Flags,
 ) -> None:

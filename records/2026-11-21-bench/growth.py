@@ -8,6 +8,7 @@ output, so that the same command continues after a stop.
 """
 
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,15 +19,14 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any, ClassVar
 
 import torch
-import tyro
 from matplotlib.figure import Figure
 
-from benchmarks.commands import run
+from benchmarks.commands import run_program
 from benchmarks.harness import Benchmark, EncoderSize, FinishedParts, Result, heading, split_names
 from benchmarks.machine import CPU, describe_machine, dtype_name, in_new_process, peak_bytes, resident_bytes
 from benchmarks.pretrain import Pretrain, build_trainer, draw_step
 from benchmarks.text import first_documents, to_plain_text
-from cloze.cli.options import OptionalPath
+from cloze.cli.options import Flag
 from cloze.data.build import BuildConfig, build_dataset
 from cloze.errors import InputError
 from cloze.pretraining.config import Size
@@ -83,7 +83,7 @@ class Growth(Benchmark):
 
     rounds: int = 5
     """Measurements of each point."""
-    parts: Annotated[str, tyro.conf.arg(metavar="PART[,PART]")] = "lengths,batches,sizes,threads"
+    parts: Annotated[str, Flag(metavar="PART[,PART]")] = "lengths,batches,sizes,threads"
     """Varied quantities: lengths, batches, sizes, threads (of a pre-training step), corpus (building a data set)."""
     lengths: tuple[int, ...] = (32, 64, 128, 256, 512)
     """Tokens of a sequence."""
@@ -99,11 +99,11 @@ class Growth(Benchmark):
     """Size of the encoder in the other parts."""
     dtype: Precision = "float32"
     """Number format of matrix products."""
-    data: OptionalPath = None
+    data: Path | None = None
     """A data set of cloze corpus; otherwise text with the sentence lengths of English is drawn."""
-    text: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT…")] = ()
+    text: Annotated[tuple[str, ...], Flag(metavar="TEXT…")] = ()
     """For the part corpus: text files, folders or globs, plain or compressed."""
-    vocab: OptionalPath = None
+    vocab: Path | None = None
     """For the part corpus: directory of a vocabulary or model."""
     megabytes: tuple[float, ...] = (10.0, 30.0, 100.0, 300.0)
     """For the part corpus: sizes of the text."""
@@ -271,7 +271,7 @@ def _time(work: Callable[[], object], rounds: int) -> tuple[float, ...]:
 
 
 if __name__ == "__main__":
-    growth = tyro.cli(Growth)
-    run(growth)
-    if growth.output is not None:
-        write_plots(growth.output)
+    code = run_program(Growth, "growth.py", sys.argv[1:])
+    if code == 0 and "-o" in sys.argv:
+        write_plots(Path(sys.argv[sys.argv.index("-o") + 1]))
+    sys.exit(code)

@@ -12,6 +12,7 @@ bandwidth, caches and clock to itself, and the difference would count as communi
 so the time that ranks wait for one with more tokens is in all figures and cancels out.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +20,6 @@ from statistics import median
 from typing import Any, ClassVar
 
 import torch
-import tyro
 from torch import Tensor, distributed
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -28,11 +28,10 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.commands import run
+from benchmarks.commands import run_program
 from benchmarks.harness import Benchmark, Check, Contestant, Result, TimedFunction, Timing, heading, measure
 from benchmarks.machine import describe_machine, dtype_name, synchronize
 from benchmarks.pretrain import ClozeTrainer, Pretrain, build_trainer, draw_step
-from cloze.cli.options import Device
 from cloze.errors import InputError, RunError
 from cloze.pretraining.config import Size
 from cloze.progress import SILENT, Progress
@@ -74,7 +73,7 @@ class Distribution(Benchmark):
     """Maximum number of tokens of a pair."""
     dtype: Precision = "float32"
     """Number format of matrix products."""
-    device: Device = "cpu"
+    device: str = "cpu"
     """cpu, cuda or auto; each rank uses an accelerator of its own."""
 
     def run(self) -> Result:
@@ -329,4 +328,4 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    run(tyro.cli(Distribution))
+    sys.exit(run_program(Distribution, "distribution.py", sys.argv[1:]))

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from cloze.cli.parser import parse
-from cloze.cli.pretrain import run as verb
+from cloze.cli import load_verb
+from cloze.cli.parser import Command
 from cloze.pretraining import plan as pretraining_plan
 from cloze.pretraining import run as pretraining_run
 from cloze.training import loop, plan
@@ -61,6 +61,6 @@ for module in (pretraining_run, pretraining_plan):
     module.initial_model = noting_memory_before
 plan.time = ProcessorTime
 torch.set_num_threads(1)
-parse(verb, "pretrain", sys.argv[1:])()
+Command(load_verb("pretrain"), "pretrain").parse(sys.argv[1:])()
 found = {"resident_before_the_model": before[0], "steps": steps, "peak_bytes": peak()}
 sys.stdout.write(json.dumps(found, indent=1) + "\n")

@@ -3,6 +3,7 @@
     PYTHONPATH=. python records/2026-11-21-text/load.py DATASET -o record
 """
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
-import tyro
 
-from benchmarks.commands import run
+from benchmarks.commands import run_program
 from benchmarks.harness import Check, Contestant, Result, TimedBenchmark, import_peer, repeat
 from benchmarks.padding import IGNORED
 from benchmarks.pretrain import Pretrain
+from cloze.cli.options import Flag
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.data.dataset import Dataset
 from cloze.data.instances import DynamicInstances, micro_batches, take
@@ -38,7 +39,7 @@ class Load(TimedBenchmark):
 
     name: ClassVar[str] = "load"
 
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
+    data: Annotated[Path, Flag(metavar="DATASET", is_positional=True)]
     """A data set of cloze corpus."""
     batch: int = 256
     """Sequence pairs per step."""
@@ -165,4 +166,4 @@ def _one_thread() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    run(tyro.cli(Load))
+    sys.exit(run_program(Load, "load.py", sys.argv[1:]))

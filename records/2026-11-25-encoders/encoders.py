@@ -3,6 +3,7 @@
     PYTHONPATH=. python records/2026-11-25-encoders/encoders.py -o record
 """
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor, nn
 
-from benchmarks.commands import run
+from benchmarks.commands import run_program
 from benchmarks.harness import (
     Check,
     Contestant,
@@ -28,6 +28,7 @@ from benchmarks.harness import (
 )
 from benchmarks.machine import describe_machine
 from cloze import artifacts
+from cloze.cli.options import Flag
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.models.batch import to_device
@@ -56,9 +57,9 @@ class Encoders(TimedBenchmark):
 
     vs: Peers = "transformers"
     """Compared programs: transformers, with its default attention."""
-    encoders: Annotated[str, tyro.conf.arg(metavar="NAME[,NAME]")] = ",".join(ENCODERS)
+    encoders: Annotated[str, Flag(metavar="NAME[,NAME]")] = ",".join(ENCODERS)
     """Encoders, by the model_type of config.json."""
-    parts: Annotated[str, tyro.conf.arg(metavar="PART[,PART]")] = "forward,step"
+    parts: Annotated[str, Flag(metavar="PART[,PART]")] = "forward,step"
     """forward: the vectors of all tokens; step: classes, their gradients and AdamW."""
     size: EncoderSize = "mini"
     """Size of the encoder; ModernBERT has that of the same name."""
@@ -210,4 +211,4 @@ _PARTS: dict[str, Callable[..., Callable[[], Tensor]]] = {"forward": _forward, "
 
 
 if __name__ == "__main__":
-    run(tyro.cli(Encoders))
+    sys.exit(run_program(Encoders, "encoders.py", sys.argv[1:]))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from cloze.data.parts import BuildSummary
 
 
-@verb(build_dataset, **PREVIEWS)
+@verb(build_dataset, PREVIEWS)
 def show(
     summary: "BuildSummary | None", *, output: object, task: str | None = None
 ) -> tuple[dict[str, Any], str]:

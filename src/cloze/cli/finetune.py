@@ -23,9 +23,11 @@ def show_data(summary: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
 
 @verb(
     finetune,
-    validate=Verb(validate_data, show_data),
-    print_config=Verb(finetuning_settings, show_settings),
-    dry_run=Verb(plan_finetuning, show_plan),
+    {
+        "validate": Verb(validate_data, show_data),
+        "print_config": Verb(finetuning_settings, show_settings),
+        "dry_run": Verb(plan_finetuning, show_plan),
+    },
 )
 def show(result: FinetuneResult) -> tuple[dict[str, Any], str]:
     """Return the scores of a run, or of several."""

@@ -310,7 +310,10 @@ class Verb:
 
 
 def verb(
-    function: Callable[..., Any], work: Literal["batches", "requests"] = "batches", /, **modes: Verb
+    function: Callable[..., Any],
+    modes: Mapping[str, Verb] = MappingProxyType({}),
+    *,
+    work: Literal["batches", "requests"] = "batches",
 ) -> Callable[[Show], Verb]:
     """Make a function that prints results the verb of a public function."""
     return lambda show: Verb(function, show, work, modes)

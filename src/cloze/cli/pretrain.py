@@ -9,8 +9,7 @@ from cloze.cli.parser import Verb, verb
 
 @verb(
     pretrain,
-    print_config=Verb(pretraining_settings, show_settings),
-    dry_run=Verb(plan_pretraining, show_plan),
+    {"print_config": Verb(pretraining_settings, show_settings), "dry_run": Verb(plan_pretraining, show_plan)},
 )
 def show(metrics: dict[str, float], output: str | Path) -> tuple[dict[str, object], str]:
     """Return the last metrics on held-out documents."""

@@ -4,6 +4,6 @@ from cloze.api.tools import serve
 from cloze.cli.parser import verb
 
 
-@verb(serve, "requests")
+@verb(serve, work="requests")
 def show(_: None) -> None:
     """Print nothing: the server has said where it listens."""
