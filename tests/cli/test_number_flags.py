@@ -42,7 +42,7 @@ def number_flags(verb: str) -> Iterator[tuple[str, type]]:
                 yield parameter.names[0], kind
 
 
-FLAGS = [(verb, *flag) for verb in VERBS for flag in number_flags(verb)]
+FLAGS = [(verb, *flag) for verb in VERBS if verb != "demo" for flag in number_flags(verb)]
 TEXT_FLAGS = [
     ("corpus", "--task", ("0/3", "4/3", "1/0", "-1/3", f"1/{'9' * 30}", f"{'9' * 5000}/3", "nan/3", "1")),
     ("pretrain", "--budget", ("0s", "-1h", "nanh", f"{'9' * 5000}h", "1e400h", "infm", "m")),

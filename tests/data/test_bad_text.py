@@ -125,7 +125,7 @@ CASES = {
         "{tmp}/a.parquet: a pointer",
     ),
     "a table of columns": case(
-        "a.tsv", b"id\treview\n1\tA king.\n", "{tmp}/a.tsv:2: no column 'text'", "--text-column"
+        "a.tsv", b"id\treview\n1\tA king.\n", "{tmp}/a.tsv:2: no column 'text'", "--text-field"
     ),
     "a table without rows": case("a.csv.gz", gzip.compress(b"id,text\n"), "a.csv.gz: holds no rows"),
     # encodings

@@ -284,7 +284,7 @@ def test_an_existing_data_set_needs_overwrite(tmp_path, vocabulary, text):
     ("settings", "message"),
     [
         ({"language": "tlh"}, "no sentence rules for 'tlh'"),
-        ({"validation_fraction": 0.0}, "validation-fraction: 0.0 is not between 0 and 1"),
+        ({"validation_fraction": 0.0}, "validation_fraction: 0.0 is not between 0 and 1"),
         ({"validation_fraction": 1.5}, "not between 0 and 1"),
     ],
 )

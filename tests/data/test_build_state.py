@@ -359,7 +359,7 @@ def test_parts_are_next_to_the_target_of_a_link(tmp_path, texts):
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/", "/1", "-1/3", "1/3/5"])
 def test_invalid_tasks_are_refused(text):
-    with pytest.raises(InputError, match=r"is not a task\. Write --task 3/8"):
+    with pytest.raises(InputError, match=r"is not a task\. Write 3/8"):
         ArrayTask.parse(text)
 
 

@@ -54,7 +54,7 @@ def test_processes_give_the_same_results_as_one(config, tmp_path, capsys):
 
 def test_workers_for_a_single_run_are_refused(config, tmp_path):
     with pytest.raises(
-        InputError, match=r"workers: one run is made in this process. Ask for several with --seeds"
+        InputError, match=r"workers: one run is made in this process. Ask for several with `seeds`"
     ):
         finetune(REVIEWS, replace(config, seeds=1), tmp_path / "run", workers=2)
     with pytest.raises(InputError, match="workers: 0 is less than 1"):
