@@ -21,7 +21,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Bar, Progress
 from cloze.training.budget import Budget, parse_duration
 from cloze.training.checkpoints import CheckpointConfig, TrainingState, newest_checkpoint, read_state
-from cloze.training.config import EvaluationConfig, TrainingConfig
+from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.loop import Trainer
@@ -92,13 +92,13 @@ class NumberedBatches:
         return StepData(batches, 10, {"square": MICRO_BATCHES}, next_position, f"batch {position.index}")
 
 
-CONFIG = TrainingConfig(
+CONFIG = RunSettings(
     seed=1,
     micro_batch_tokens=1,
     optimizer=OptimizerConfig(learning_rate=0.02, warmup_fraction=0.1),
-    evaluation=EvaluationConfig(times=3, log_every_steps=1),
     precision="float32",
 )
+EVALUATION = EvaluationConfig(times=3, log_every_steps=1)
 
 
 def _trainer(
@@ -107,7 +107,8 @@ def _trainer(
     *,
     resume: bool = False,
     budget: Budget | None = None,
-    config: TrainingConfig = CONFIG,
+    config: RunSettings = CONFIG,
+    evaluation: EvaluationConfig = EVALUATION,
     progress: Progress = SILENT,
     **checkpoints: int,
 ) -> tuple[Trainer, Path | None]:
@@ -120,6 +121,7 @@ def _trainer(
         objective=objective,
         batches=NumberedBatches(),
         config=replace(config, checkpoints=CheckpointConfig(**checkpoints)),
+        evaluation=evaluation,
         budget=budget or Budget(30),
         run=run,
         save_model=lambda directory, model, state: objective.save_model(directory, model),
@@ -373,8 +375,8 @@ def test_run_without_checkpoints_has_no_newest(tmp_path):
 
 @pytest.mark.slow
 def test_every_evaluation_is_made(tmp_path):
-    config = replace(CONFIG, evaluation=EvaluationConfig(times=100, log_every_steps=10))
-    _train(tmp_path, budget=Budget(100), config=config)
+    evaluation = EvaluationConfig(times=100, log_every_steps=10)
+    _train(tmp_path, budget=Budget(100), evaluation=evaluation)
     assert len(losses(tmp_path, "validation")) == 100
 
 
@@ -487,8 +489,8 @@ def test_signal_while_the_last_step_is_saved_stops_the_caller(tmp_path):
 
 def test_a_row_of_the_log_covers_the_steps_before_a_resume(tmp_path: Path) -> None:
     """Rows are written every 7 steps, checkpoints every 5: the row of step 14 has steps of both processes."""
-    config = replace(CONFIG, evaluation=EvaluationConfig(times=1, log_every_steps=7))
-    whole = _train(tmp_path / "whole", config=config, every_steps=5)
+    evaluation = EvaluationConfig(times=1, log_every_steps=7)
+    whole = _train(tmp_path / "whole", evaluation=evaluation, every_steps=5)
     killed = LineObjective()
 
     def fail(batch: int) -> None:
@@ -497,8 +499,8 @@ def test_a_row_of_the_log_covers_the_steps_before_a_resume(tmp_path: Path) -> No
 
     killed.at_batch = fail
     with pytest.raises(OSError, match="killed"):
-        _train(tmp_path / "killed", killed, config=config, every_steps=5)
-    resumed = _train(tmp_path / "killed", config=config, every_steps=5, resume=True)
+        _train(tmp_path / "killed", killed, evaluation=evaluation, every_steps=5)
+    resumed = _train(tmp_path / "killed", evaluation=evaluation, every_steps=5, resume=True)
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     kept = ("kind", "step", "loss", "square", "gradient_norm", "learning_rate")
     logs = [

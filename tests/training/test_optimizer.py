@@ -18,7 +18,7 @@ from cloze.models.heads import BertForPreTraining
 from cloze.models.weight_mapping import GOOGLE
 from cloze.progress import SILENT
 from cloze.training.budget import Budget
-from cloze.training.config import EvaluationConfig, TrainingConfig
+from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.loop import Trainer
 from cloze.training.metric_sums import MetricSums
@@ -92,15 +92,15 @@ def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, li
     Trainer(
         objective=objective,
         batches=objective,
-        config=TrainingConfig(
+        config=RunSettings(
             seed=1,
             micro_batch_tokens=1 << 20,
             optimizer=OptimizerConfig(
                 learning_rate=settings["init_lr"], warmup_fraction=settings["num_warmup_steps"] / steps
             ),
-            evaluation=EvaluationConfig(times=1, log_every_steps=1),
             precision="float32",
         ),
+        evaluation=EvaluationConfig(times=1, log_every_steps=1),
         budget=Budget(steps),
         run=run,
         save_model=lambda directory, model, state: None,

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from cloze.choices import Precision
-from cloze.config import Settings, check_positive, check_types, merge_dicts, to_dict
+from cloze.config import Settings, check_positive, merge_dicts, to_dict
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
@@ -15,11 +14,7 @@ from cloze.models.attention import AttendsTo
 from cloze.models.bert import SIZES, BertConfig
 from cloze.models.config_file import check_size
 from cloze.models.modern_bert import MODERN_SIZES, ModernBertConfig
-from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig
-from cloze.training.distributed import DistributionConfig
-from cloze.training.model_card import UNKNOWN_LICENSE, check_license
-from cloze.training.optimizer import OptimizerConfig
+from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS, EvaluationConfig, RunSettings
 
 _MAX_STEPS = 1_000_000_000
 
@@ -172,7 +167,7 @@ PAPER_PHASES = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PretrainConfig(Settings):
+class PretrainConfig(RunSettings):
     """A pre-training run (Devlin et al. 2019, 3.1 and A.2)."""
 
     data: str
@@ -191,30 +186,18 @@ class PretrainConfig(Settings):
     old_data: str | None = None
     """A data set of the text that the checkpoint was trained on, to measure forgetting: its held-out documents are
     evaluated, too, as old_masked_lm_loss and so on."""
-    license: str = UNKNOWN_LICENSE
-    """License of the weights for the model card: an identifier such as apache-2.0."""
-    seed: int = 12345
     model: ModelConfig = field(default_factory=ModelConfig)
     phases: tuple[PhaseConfig, ...] = PAPER_PHASES
     pairs: PairsConfig = field(default_factory=PairsConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     google_instances: GoogleInstancesConfig | None = None
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    distribution: DistributionConfig = field(default_factory=DistributionConfig)
-    precision: Precision = "auto"
-    device: str = "auto"
-    micro_batch_tokens: int = 4096
-    """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
-    of dropout."""
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check_license(self.license)
+        self.check()
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: --steps 10000 or --budget 30m")
-        check_positive(self, steps=_MAX_STEPS, micro_batch_tokens=MAX_TOKENS)
+        check_positive(self, steps=_MAX_STEPS)
         if self.budget_seconds is not None and not 0 < self.budget_seconds < math.inf:
             raise ValueError(f"budget_seconds {self.budget_seconds} is not positive and finite")
         if self.init is not None and self.model.positions != "learned":
@@ -238,8 +221,6 @@ class PretrainConfig(Settings):
             raise ValueError(
                 f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence ({longest})"
             )
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"seed {self.seed} is not in 0..2147483647")
 
     def _check_google_instances(self) -> None:
         """Check that no setting differs from the constants of Google's program."""

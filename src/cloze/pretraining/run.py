@@ -26,7 +26,6 @@ from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
 from cloze.training.budget import Budget
 from cloze.training.checkpoints import changed_setting_error
-from cloze.training.config import TrainingConfig
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
 from cloze.training.run import TrainingRun, change_settings, is_run, run_settings_file, settings_to_change
@@ -250,16 +249,9 @@ def _training_run(
         path=run,
         settings=configuration.to_toml(config),
         immutable_settings=immutable_settings(config, data),
-        config=TrainingConfig(
-            seed=config.seed,
-            micro_batch_tokens=config.micro_batch_tokens,
-            optimizer=config.optimizer,
-            evaluation=config.evaluation,
-            checkpoints=config.checkpoints,
-            distribution=config.distribution,
-            precision=config.precision,
-            evaluate_first=config.init is not None,
-        ),
+        config=config,
+        evaluation=config.evaluation,
+        evaluate_first=config.init is not None,
         budget=Budget(config.steps, config.budget_seconds),
         card=build_card_info(config, data),
         context=data.context,

@@ -20,17 +20,13 @@ from torch import nn
 
 from cloze import config as configuration
 from cloze.arguments import check_type
-from cloze.choices import Precision
 from cloze.errors import InputError
 from cloze.models.checkpoint import TASK_FILE, save_model
 from cloze.tasks.distillation import DistillationConfig
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.config import MAX_BATCH_SIZE, MAX_TOKENS
-from cloze.training.distributed import DistributionConfig
-from cloze.training.model_card import UNKNOWN_LICENSE, check_license
+from cloze.training.config import MAX_BATCH_SIZE, RunSettings
 from cloze.training.optimizer import OptimizerConfig
 
 DEV_FRACTION = 0.1
@@ -76,7 +72,7 @@ GRID_SETTINGS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FinetuneConfig(configuration.Settings):
+class FinetuneConfig(RunSettings):
     """A fine-tuning run (Devlin et al. 2019, 4 and A.3; google-research/bert run_classifier.py @eedf571)."""
 
     model: str
@@ -111,10 +107,6 @@ class FinetuneConfig(configuration.Settings):
     """Sequences per optimizer step; each window of a text is one."""
     max_seq_length: int = MAX_SEQ_LENGTH
     """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""
-    license: str = UNKNOWN_LICENSE
-    """License of the weights for the model card: an identifier such as apache-2.0."""
-    seed: int = 12345
-    """Seed of head, dropout and the order of the data."""
     seeds: int = 1
     """Number of runs, each with the next seed."""
     grid: GridConfig = GridConfig()
@@ -124,22 +116,14 @@ class FinetuneConfig(configuration.Settings):
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
     )
-    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluations_per_epoch: int = 1
     """Evaluations on the dev data per epoch; the best score decides the best checkpoint."""
     best_metric: str | None = None
     """The score that decides, for checkpoints and runs; None uses the task's main score."""
     log_every_steps: int = 10
-    distribution: DistributionConfig = field(default_factory=DistributionConfig)
-    precision: Precision = "auto"
-    device: str = "auto"
-    micro_batch_tokens: int = 4096
-    """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
-    of dropout."""
 
     def __post_init__(self) -> None:
-        configuration.check_types(self)
-        check_license(self.license)
+        self.check()
         configuration.check_positive(
             self,
             "log_every_steps",
@@ -150,7 +134,6 @@ class FinetuneConfig(configuration.Settings):
             batch_size=MAX_BATCH_SIZE,
             seeds=_MAX_RUNS,
             evaluations_per_epoch=1000,
-            micro_batch_tokens=MAX_TOKENS,
         )
         if not 0 < self.dev_fraction < 1:
             raise ValueError(f"dev_fraction {self.dev_fraction} is not between 0 and 1")
@@ -163,8 +146,6 @@ class FinetuneConfig(configuration.Settings):
         if self.micro_batch_tokens < self.max_seq_length:
             what = f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence"
             raise ValueError(f"{what} ({self.max_seq_length})")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"seed {self.seed} is not in 0..2147483647")
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
         if self.seed + self.seeds > 2**31:

@@ -32,7 +32,7 @@ from cloze.tasks.task import AnyTask
 from cloze.tasks.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import Budget
-from cloze.training.config import EvaluationConfig, TrainingConfig
+from cloze.training.config import EvaluationConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import (
     LEARNED_FROM,
@@ -299,16 +299,9 @@ def _training_run(
         path=run,
         settings=to_toml(task, config),
         immutable_settings=immutable_settings(config),
-        config=TrainingConfig(
-            seed=config.seed,
-            micro_batch_tokens=config.micro_batch_tokens,
-            optimizer=config.optimizer,
-            evaluation=EvaluationConfig(
-                times=times, log_every_steps=config.log_every_steps, patience=config.patience
-            ),
-            checkpoints=config.checkpoints,
-            distribution=config.distribution,
-            precision=prepared.precision,
+        config=replace(config, precision=prepared.precision),
+        evaluation=EvaluationConfig(
+            times=times, log_every_steps=config.log_every_steps, patience=config.patience
         ),
         budget=Budget(steps, config.budget_seconds),
         card=_build_card_info(prepared, config),

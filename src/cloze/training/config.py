@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 
 from cloze.choices import Precision
-from cloze.config import check_positive
+from cloze.config import Settings, check_positive, check_types
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributionConfig
+from cloze.training.model_card import UNKNOWN_LICENSE, check_license
 from cloze.training.optimizer import OptimizerConfig
 
 MAX_BATCH_SIZE = 100_000
@@ -30,21 +31,30 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingConfig:
-    """Settings of the training loop."""
+class RunSettings(Settings):
+    """Settings that pre-training and fine-tuning share."""
 
-    seed: int
-    """Seed of dropout."""
-    micro_batch_tokens: int
-    """Tokens that pass through the model at once, until memory runs out."""
-    optimizer: OptimizerConfig
-    evaluation: EvaluationConfig
+    license: str = UNKNOWN_LICENSE
+    """License of the weights for the model card: an identifier such as apache-2.0."""
+    seed: int = 12345
+    """Seed of new weights, dropout and the order of the data; in pre-training, of pairs and masks, too."""
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     distribution: DistributionConfig = field(default_factory=DistributionConfig)
     precision: Precision = "auto"
-    evaluate_first: bool = False
-    """Also evaluate before the first step, so that a loss or gain against the initial model is seen."""
-    max_skipped_steps: int = 2
-    """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
-    max_evaluation_share: float = 0.2
-    """Evaluations take at most this share of a run on the clock, unless the last one alone takes more."""
+    device: str = "auto"
+    micro_batch_tokens: int = 4096
+    """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
+    of dropout."""
+
+    def check(self) -> None:
+        """Check these settings, and the types of all.
+
+        Raises:
+            ValueError: a value is out of range.
+        """
+        check_types(self)
+        check_license(self.license)
+        check_positive(self, micro_batch_tokens=MAX_TOKENS)
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed {self.seed} is not in 0..2147483647")

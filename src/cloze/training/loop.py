@@ -35,7 +35,7 @@ from cloze.training.checkpoints import (
     save_checkpoint,
     write_pointers,
 )
-from cloze.training.config import TrainingConfig
+from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted, StopRequest, StopRequested, catch_signals
 from cloze.training.memory import empty_cache, memory_errors
@@ -53,6 +53,8 @@ from cloze.training.parallelize import accumulate_gradients, replicate
 from cloze.training.precision import autocast, resolve_dtype, training_arithmetic
 
 _MAX_LINE_WIDTH = 100
+_MAX_SKIPPED_STEPS = 2
+"""Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
 _NUM_SEEDS = 2**32  # torch's CPU generator distinguishes no more, and reads the low bits
 
 
@@ -63,7 +65,8 @@ class Trainer:
     Args:
         objective: the model, on its device, with loss and evaluation.
         batches: the training instances.
-        config: settings of the loop.
+        config: settings of the run.
+        evaluation: when it is evaluated.
         budget: length of the run.
         run: the run's directory.
         save_model: writes config, weights, tokenizer and card into a checkpoint's directory.
@@ -75,7 +78,8 @@ class Trainer:
 
     objective: Objective
     batches: BatchSource
-    config: TrainingConfig
+    config: RunSettings
+    evaluation: EvaluationConfig
     budget: Budget
     run: Path
     save_model: Callable[[Path, nn.Module, TrainingState], None]
@@ -83,6 +87,8 @@ class Trainer:
     progress: Progress
     settings: Mapping[str, Any] = field(default_factory=dict)
     callbacks: Sequence[Callback] = ()
+    evaluate_first: bool = False
+    """Also evaluate before the first step, so that a loss or gain against the initial model is seen."""
     changed_settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     """Settings that the resumed run changes: the values before and from here."""
     state: TrainingState = field(default_factory=TrainingState)
@@ -126,7 +132,7 @@ class Trainer:
             completed = False
             try:
                 last_metrics, evaluations = self.context.run_on_rank_zero(self._last_evaluation)
-                if self.config.evaluate_first and not self.state.step and not last_metrics:
+                if self.evaluate_first and not self.state.step and not last_metrics:
                     self.progress.note("evaluating before the first step")
                     last_metrics = self._evaluate(stop)
                 with bar as shown:
@@ -175,7 +181,7 @@ class Trainer:
                     evaluations = due
                     if not is_over and self._is_patience_used_up():
                         what = f"stopped early at step {self.state.step:,}: the best is step {self.state.best_step:,}"
-                        self.progress.note(f"{what}, {self.config.evaluation.patience} evaluations ago")
+                        self.progress.note(f"{what}, {self.evaluation.patience} evaluations ago")
                         return metrics
                 elif save_due:
                     self._save_if_new()
@@ -187,7 +193,7 @@ class Trainer:
             # steps cut short by a time use up the budget without running
             bar.advance(now_used - used if self.budget.unit == "seconds" else self.state.step - step)
             used = now_used
-            if self.state.step % self.config.evaluation.log_every_steps == 0 or used >= self.budget.total:
+            if self.state.step % self.evaluation.log_every_steps == 0 or used >= self.budget.total:
                 self._write_log(bar)
 
     def _open_log(self) -> None:
@@ -224,12 +230,12 @@ class Trainer:
         return rows[-1], self._evaluations_due(self.budget.used(step, seconds))
 
     def _evaluations_due(self, used: float) -> int:
-        times = self.config.evaluation.times
+        times = self.evaluation.times
         return times if used >= self.budget.total else math.floor(used * times / self.budget.total)
 
     def _is_patience_used_up(self) -> bool:
         """Return whether so many evaluations were made since the best one; the log counts them."""
-        patience = self.config.evaluation.patience
+        patience = self.evaluation.patience
         if patience is None or self.state.best_step is None:
             return False
         best_step = self.state.best_step
@@ -330,7 +336,7 @@ class Trainer:
         what = f"loss {loss}, gradient norm {norm} at step {step} ({name})"
         self._callbacks.on_event(step, "skipped", {"reason": what})
         self.progress.note(f"warning: {what}: the step was skipped")
-        if self._num_skipped > self.config.max_skipped_steps:
+        if self._num_skipped > _MAX_SKIPPED_STEPS:
             rates = ["optimizer.learning_rate"]
             if self.config.optimizer.muon is not None:  # its rate is a setting of its own
                 rates.append("optimizer.muon.learning_rate")

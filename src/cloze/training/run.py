@@ -29,7 +29,7 @@ from cloze.training.checkpoints import (
     read_state,
     settings_of_newest_checkpoint,
 )
-from cloze.training.config import TrainingConfig
+from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.environment import write_environment
 from cloze.training.loop import Trainer
@@ -48,6 +48,8 @@ _CHANGEABLE = (
 )  # fmt: skip
 """Settings that may change on resume; data may be moved, and are known by their SHA-256."""
 
+_MAX_EVALUATION_SHARE = 0.2
+"""Evaluations take at most this share of a run on the clock, unless the last one alone takes more."""
 _MEASURED_SHARE = 0.05
 """The share of a budget that measuring an evaluation may take; one batch always runs."""
 
@@ -64,11 +66,14 @@ class TrainingRun:
     """The content of `run.toml`."""
     immutable_settings: Mapping[str, Any]
     """Settings that must not change on resume, by name."""
-    config: TrainingConfig
+    config: RunSettings
+    evaluation: EvaluationConfig
     budget: Budget
     card: CardInfo
     context: DistributedContext
     progress: Progress
+    evaluate_first: bool = False
+    """Also evaluate before the first step."""
     callbacks: tuple[Callback, ...] = ()
     data: tuple[MemoryFile, ...] = ()
     """Data that were given in memory; the run keeps them in files, so that it can be resumed."""
@@ -149,21 +154,21 @@ class TrainingRun:
             del times[0]
         return num_batches * (times[-1] - times[0]) / max(len(times) - 1, 1)
 
-    def _fit_evaluations(self, seconds: float | None) -> tuple[TrainingConfig, Budget]:
-        """Return settings with as many evaluations as fit, and the budget before the last one, if each takes a time."""
-        config, budget = self.config, self.budget
+    def _fit_evaluations(self, seconds: float | None) -> tuple[EvaluationConfig, Budget]:
+        """Return as many evaluations as fit, and the budget before the last one, if each takes a time."""
+        evaluation, budget = self.evaluation, self.budget
         if seconds is None or budget.seconds is None or not 0 < seconds < budget.seconds:
-            return config, budget
-        times = int(config.max_evaluation_share * budget.seconds / seconds) - config.evaluate_first
-        if times < config.evaluation.times:
+            return evaluation, budget
+        times = int(_MAX_EVALUATION_SHARE * budget.seconds / seconds) - self.evaluate_first
+        if times < evaluation.times:
             times = max(times, 1)
-            what = f"{times} instead of {config.evaluation.times}"
+            what = f"{times} instead of {evaluation.times}"
             share = seconds / budget.seconds
             self.progress.note(
                 f"evaluations: {what}, since each takes about {seconds:.1f} s, {share:.0%} of the budget"
             )
-            config = replace(config, evaluation=replace(config.evaluation, times=times))
-        return config, replace(budget, seconds=budget.seconds - seconds)
+            evaluation = replace(evaluation, times=times)
+        return evaluation, replace(budget, seconds=budget.seconds - seconds)
 
     def _train(
         self,
@@ -175,7 +180,7 @@ class TrainingRun:
     ) -> dict[str, float]:
         objective, build_batches = build(model.to(self.context.device))
         batches = build_batches()
-        config, budget = self._fit_evaluations(state.evaluation_seconds)
+        evaluation, budget = self._fit_evaluations(state.evaluation_seconds)
         settings = self.context.run_on_rank_zero((self.path / artifacts.RUN_CONFIG).read_bytes)
 
         def save_model(directory: Path, model: nn.Module, state: TrainingState) -> None:
@@ -193,7 +198,9 @@ class TrainingRun:
         trainer = Trainer(
             objective=objective,
             batches=batches,
-            config=config,
+            config=self.config,
+            evaluation=evaluation,
+            evaluate_first=self.evaluate_first,
             budget=budget,
             run=self.path,
             save_model=save_model,
