@@ -152,7 +152,8 @@ def change_data_digest(run: Path) -> None:
 
 def lose_data(run: Path) -> None:
     lines = (run / "run.toml").read_text().splitlines()
-    lines[0] = f'data = "{run}/gone"'
+    (number,) = (n for n, line in enumerate(lines) if line.startswith("data = "))
+    lines[number] = f'data = "{run}/gone"'
     (run / "run.toml").write_text("\n".join(lines))
 
 

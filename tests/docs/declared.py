@@ -53,8 +53,8 @@ PAGES = {
         inputs="examples demo-run novel.txt=text.txt",
         replaced={
             'data="novel-data", budget="10m", progress=True': (
-                'data="novel-data", steps=2, phases=[{"max_seq_length": 32, "fraction": 1, "batch_size": 4}], '
-                'evaluation={"times": 1, "max_instances": 8}, device="cpu"'
+                'data="novel-data", steps=2, device="cpu", settings={"phases": [{"max_seq_length": 32, "fraction": 1, '
+                '"batch_size": 4}], "evaluation": {"times": 1, "max_instances": 8}}'
             ),
             "'src/cloze/demo/data/*.xz'": "novel.txt",
             '"src/cloze/demo/data/*.xz"': '"novel.txt"',
