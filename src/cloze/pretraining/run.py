@@ -28,7 +28,14 @@ from cloze.training.budget import Budget
 from cloze.training.checkpoints import changed_setting_error
 from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.metrics_log import VALIDATION, read_metrics
-from cloze.training.run import TrainingRun, change_settings, is_run, run_settings_file, settings_to_change
+from cloze.training.run import (
+    TrainingRun,
+    change_settings,
+    is_run,
+    is_same_run,
+    run_settings_file,
+    settings_to_change,
+)
 
 MIN_HELD_OUT_INSTANCES = 200
 """Warn if evaluations have fewer instances."""
@@ -212,12 +219,7 @@ def _note_losses(run: Path, progress: Progress) -> None:
 
 def _is_run_of(config: PretrainConfig, run: Path) -> bool:
     """Return whether a run has these settings: after a failure torchrun repeats the command, which then resumes."""
-    if not is_run(run):
-        return False
-    saved = configuration.load(PretrainConfig, run / artifacts.RUN_CONFIG)
-    model = saved.model if config.init is None else config.model  # run.toml has that of the checkpoint
-    saved = replace(saved, data_sha256=config.data_sha256, init_commit=config.init_commit)
-    return replace(saved, model=model) == config
+    return is_same_run(run, lambda: change_pretraining(run, configuration.to_dict(config), {}))
 
 
 def _has_architecture(settings: ModelConfig, encoder: BertConfig) -> bool:

@@ -40,6 +40,7 @@ from cloze.training.run import (
     change_settings,
     create_run_directory,
     is_run,
+    is_same_run,
     run_settings_file,
     settings_to_change,
 )
@@ -244,19 +245,12 @@ def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Ca
 
 def _is_run_of(task: AnyTask, config: FinetuneConfig, run: Path) -> bool:
     """Return whether a run has these settings: after a failure torchrun repeats the command, which then resumes."""
-    if not is_run(run):
-        return False
-    saved_task, saved = load_finetuning(run / artifacts.RUN_CONFIG)
-    train, dev = find_files(task, config.train, config.dev)
-    config = replace(
-        config,
-        train=train,
-        dev=dev,
-        data_sha256=saved.data_sha256,
-        model_commit=saved.model_commit,
-        distillation=replace(config.distillation, teacher_sha256=saved.distillation.teacher_sha256),
-    )
-    return type(saved_task) is type(task) and saved == config
+    settings = configuration.to_dict(config)
+    different = configuration.differences(
+        task, type(task)()
+    )  # the run knows labels, which the task learns from data
+    settings[task.name] = configuration.nest({key: value for key, (value, _) in different.items()})
+    return is_same_run(run, lambda: change_finetuning(run, task.name, settings, {}))
 
 
 def validate(task: AnyTask, config: FinetuneConfig, *, progress: Progress = SILENT) -> dict[str, Any]:

@@ -286,6 +286,17 @@ def is_run(path: Path) -> bool:
     return (path / artifacts.RUN_CONFIG).is_file()
 
 
+def is_same_run(run: Path, check: Callable[[], None]) -> bool:
+    """Return whether there is a run, and a check of its settings, as before it is resumed, refuses nothing."""
+    if not is_run(run):
+        return False
+    try:
+        check()
+    except InputError:
+        return False
+    return True
+
+
 def run_settings_file(run: Path, *, verb: Literal["pretrain", "finetune"]) -> Path:
     """Return the settings of a run to resume.
 
