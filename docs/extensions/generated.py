@@ -249,10 +249,10 @@ def commands(_: str) -> str:
 
 def _verb(verb: str) -> str:
     from cloze.cli import load_verb
-    from cloze.cli.parser import COMMON, Command
+    from cloze.cli.parser import Command
 
     command = Command(load_verb(verb), f"cloze {verb}")
-    parameters = [p for p in command.parameters.values() if p.owner != COMMON]
+    parameters = [p for p in command.parameters.values() if not p.is_common]
     rows = [f"| `{p.usage.replace('|', BAR)}` | {p.text.replace('|', BAR)} |" for p in parameters]
     table = "\n".join(["| | |\n|---|---|", *rows])
     return f"## cloze {verb}\n\n{command.description}\n\n```text\n{command.usage}\n```\n\n{table}"

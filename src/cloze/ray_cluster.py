@@ -72,7 +72,7 @@ class RayCluster:
             workers = min(workers, resources.get("GPU", 0) / self.num_gpus)
         if workers < 1:
             what = f"no machine of the Ray cluster has {self.num_cpus:g} CPUs and {self.num_gpus:g} GPUs to spare"
-            raise InputError(what, where="executor")
+            raise InputError(what, where="workers")
         return int(workers)
 
     @contextmanager
@@ -134,7 +134,7 @@ def _ray() -> Any:
     Raises:
         InputError: Ray is not installed, or the cluster does not answer.
     """
-    require(["ray"], extra="ray", where="executor")
+    require(["ray"], extra="ray", where="workers")
     ray: Any = import_package("ray")
     if not ray.is_initialized():
         try:
@@ -142,5 +142,5 @@ def _ray() -> Any:
         except (ConnectionError, ValueError, RuntimeError) as error:
             what = f"cannot connect to a Ray cluster: {str(error).splitlines()[0]}"
             remedy = "Start one with ray start --head, or unset RAY_ADDRESS"
-            raise InputError(what, where="executor", remedy=remedy) from error
+            raise InputError(what, where="workers", remedy=remedy) from error
     return ray

@@ -1,0 +1,273 @@
+"""The parameters of a function as flags: names, types, defaults and help from its signature and docstring."""
+
+import builtins
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import cyclopts
+from docstring_parser import parse_from_object
+
+from cloze.cli.options import Flag
+from cloze.config import read_dict
+from cloze.errors import InputError
+
+SHORT_FLAGS = {
+    "config": "-c",
+    "data": "-d",
+    "layers": "--layer",
+    "model": "-m",
+    "output": "-o",
+    "top_k": "-k",
+    "train": "-d",
+}
+"""A second flag for a parameter, the same for all commands."""
+NEGATIVE_FLAGS = {"normalize": "--no-normalize"}
+"""Flags that mean False, where None is another value."""
+IN_PYTHON = ("callbacks", "progress")
+"""Keywords whose values cannot be written on a command line."""
+COMMON = "flags"
+"""The parameter with the flags of all commands."""
+IN_MEMORY = "texts"
+"""Likewise, where they are of any type."""
+_MAX_DIGITS = 18
+"""Libraries count in 64 bits."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
+"""A URL as `Path` writes it, with one slash."""
+STDIN = "\0stdin"
+"""Stands for the word -, which cyclopts takes for a flag."""
+_ONLY_PYTHON = " In Python"
+"""Starts the end of a description that the help of the shell leaves out."""
+EMPTY = inspect.Parameter.empty
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of a function, or a field of a dataclass, as flag or positional argument."""
+
+    name: str
+    kind: Any
+    """What a word is converted to: str, int, float, bool, Path, a Literal, or a union of these."""
+    shape: Literal["one", "many", "table"]
+    """A table is made of words KEY=VALUE."""
+    default: Any
+    help: str
+    flag: Flag
+    is_positional: bool
+    is_common: bool = False
+    """Whether all commands have it."""
+
+    @property
+    def names(self) -> list[str]:
+        """The flags, the long one first."""
+        long = "set" if self.shape == "table" else self.flag.name or self.name
+        short = [SHORT_FLAGS[self.name]] if self.name in SHORT_FLAGS else []
+        return list(dict.fromkeys(["--" + long.replace("_", "-"), *short, *self.flag.aliases]))
+
+    @property
+    def metavar(self) -> str | None:
+        """The word for a value in the help; None for switches and choices, which cyclopts names."""
+        if self.flag.metavar is not None or self.kind is bool or get_origin(self.kind) is Literal:
+            return self.flag.metavar
+        if self.shape == "table":
+            return "KEY=VALUE"
+        names = {int: "INT", float: "FLOAT", Path: "PATH"}
+        if len(members := _members(self.kind)) > 1:
+            return "|".join(names.get(member, str(member)) for member in members)
+        return names.get(self.kind, self.name.rstrip("_").rpartition("_")[2].upper())
+
+    @property
+    def usage(self) -> str:
+        """The flag with its short form and the word for its value, or the positional argument."""
+        if self.is_positional:
+            return self.name.upper() + "…" * (self.shape == "many")
+        choices = get_args(self.kind) if get_origin(self.kind) is Literal else ()
+        return " ".join(
+            [
+                *self.names,
+                *filter(None, ["{" + ",".join(map(str, choices)) + "}" if choices else self.metavar]),
+            ]
+        )
+
+    @property
+    def text(self) -> str:
+        """The help with the default."""
+        return f"{self.help} (default: {self.default})" if self.is_default_shown else self.help
+
+    @property
+    def is_default_shown(self) -> bool:
+        """Whether the default says something."""
+        return self.default not in (None, False, (), EMPTY) and self.shape != "table"
+
+    def to_signature(self, *, is_required: bool) -> inspect.Parameter:
+        """Return the parameter as cyclopts reads it."""
+        options = cyclopts.Parameter(
+            name=None if self.is_positional else self.names,
+            help=self.help,
+            negative=NEGATIVE_FLAGS.get(self.name, ""),
+            metavar=self.metavar,
+            show_default=(lambda _: str(self.default)) if self.is_default_shown else False,
+            allow_leading_hyphen=self._is_of_integers,
+            allow_repeating=True,  # the last counts
+        )
+        is_of_numbers = int in _members(self.kind) or float in _members(self.kind)
+        word: Any = str if is_of_numbers else self.kind  # cyclopts would round 1.5 to an integer
+        if self.is_positional and self.shape == "many":
+            return inspect.Parameter(
+                self.name, inspect.Parameter.VAR_POSITIONAL, annotation=Annotated[word, options]
+            )
+        shape: Any = word if self.shape == "one" else types.GenericAlias(tuple, (word, ...))
+        kind = inspect.Parameter.POSITIONAL_ONLY if self.is_positional else inspect.Parameter.KEYWORD_ONLY
+        if is_required:
+            return inspect.Parameter(self.name, kind, annotation=Annotated[shape, options])
+        return inspect.Parameter(self.name, kind, default=None, annotation=Annotated[shape | None, options])
+
+    def convert(self, value: Any, *, see: str) -> Any:
+        """Return what cyclopts parsed as the function takes it; `see` is the remedy for a wrong word.
+
+        Raises:
+            InputError: a word is not a number or has too many digits, or a local path is a URL.
+        """
+        words = [_without_stand_in(word) for word in (value if isinstance(value, tuple) else (value,))]
+        if self._is_of_integers:
+            words = [part for word in words for part in word.split(",")]
+        words = [self._to_number(word, see) if isinstance(word, str) else word for word in words]
+        for word in words:
+            if isinstance(word, Path) and _URL.match(str(word)):
+                url = str(word).replace(":/", "://", 1)
+                raise InputError("this flag takes a local path", where=url, remedy="Copy the files first")
+        if self.shape == "table":
+            return read_dict(overrides=words)
+        return words[0] if self.shape == "one" else tuple(words)
+
+    @property
+    def _is_of_integers(self) -> bool:
+        """Whether the value is several whole numbers, which may be separated by commas."""
+        return self.shape == "many" and self.kind is int
+
+    def _to_number(self, word: str, see: str) -> object:
+        """Return a word as the number that a flag takes, or as it is."""
+        members = _members(self.kind)
+        if word in members or not {int, float} & {*members}:
+            return word
+        number = float if float in members else int
+        is_too_long = word.lstrip("+-").isdecimal() and (number is int) and len(word) > _MAX_DIGITS
+        with suppress(ValueError):
+            if not is_too_long:
+                return number(word)
+        name = "number" if number is float else "whole number"
+        what = (
+            f"the number has more than {_MAX_DIGITS} digits"
+            if is_too_long
+            else f"{word[:40]!r} is not a {name}"
+        )
+        raise InputError(what, where=self.names[0], remedy="Give a smaller one" if is_too_long else see)
+
+
+def _members(kind: Any) -> list[Any]:
+    """Return the types of a union, and the choices of a Literal."""
+    if get_origin(kind) in (typing.Union, types.UnionType):
+        return [member for part in get_args(kind) for member in _members(part)]
+    return list(get_args(kind)) if get_origin(kind) is Literal else [kind]
+
+
+def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
+    """Return the flags and positional arguments of a function, or of the fields of a dataclass."""
+    hints = typing.get_type_hints(function, localns=_Names(function), include_extras=True)
+    texts = _descriptions(function)
+    parameters: list[Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint, flag = _split_annotation(hints[name])
+        is_positional = flag.is_positional or not (
+            inspect.isclass(function) or parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        )
+        if name == COMMON or (
+            not is_positional and (name in IN_PYTHON or (name == IN_MEMORY and hint is Any))
+        ):
+            continue
+        kind, shape = _words_of(hint, is_positional=is_positional)
+        text = flag.help or texts.get(name, "")
+        parameters.append(
+            Parameter(
+                name=name,
+                kind=kind,
+                shape=shape,
+                default=parameter.default,
+                help=text,
+                flag=flag,
+                is_positional=is_positional,
+            )
+        )
+    return parameters
+
+
+class _Names(dict[str, Any]):
+    """The names in the annotations of a function; those that only type checkers import stand for any type."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(vars(builtins) | vars(import_module(function.__module__)))
+
+    def __missing__(self, name: str) -> Any:
+        return Any
+
+
+def _split_annotation(hint: Any) -> tuple[Any, Flag]:
+    """Return a type and how it is shown."""
+    flag = Flag()
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        for note in notes:
+            if isinstance(note, Flag):
+                changes = {name: value for name, value in vars(note).items() if value}
+                flag = dataclasses.replace(flag, **changes)
+    return hint, flag
+
+
+def _words_of(hint: Any, *, is_positional: bool) -> tuple[Any, Literal["one", "many", "table"]]:
+    """Return what each word of a parameter is converted to, and how many there are.
+
+    Of the types of a parameter, those count that can be written in a shell: of a path or rows in memory the path. A
+    parameter whose first type is a sequence has several words, and one that is positional if any of them is.
+    """
+    members = list(get_args(hint)) if get_origin(hint) in (typing.Union, types.UnionType) else [hint]
+    members = [_split_annotation(member)[0] for member in members if member is not types.NoneType]
+    if get_origin(members[0]) in (dict, Mapping):
+        return str, "table"
+    sequences = [member for member in members if get_origin(member) in (tuple, list, Sequence, Iterable)]
+    if sequences and (is_positional or members[0] is sequences[0]):
+        return _words_of(get_args(sequences[0])[0], is_positional=False)[0], "many"
+    simple = [m for m in members if m in (bool, int, float) or get_origin(m) is Literal]
+    if any(m in (str, Any) for m in members) or not (simple or Path in members):
+        return str, "one"
+    simple += [Path] if Path in members else []
+    return typing.Union[tuple(simple)], "one"  # noqa: UP007 (of a list)
+
+
+def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the text on each parameter of a docstring, or below each field of a dataclass."""
+    sources = reversed(function.__mro__[:-1]) if inspect.isclass(function) else [function]
+    texts = (entry for source in sources for entry in parse_from_object(source).params)
+    return {entry.arg_name: _one_line(entry.description).partition(_ONLY_PYTHON)[0] for entry in texts}
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def paragraphs(function: Callable[..., Any]) -> str:
+    """Return the description of a docstring, a line for each paragraph."""
+    text = parse_from_object(function)
+    parts = [text.short_description, *(text.long_description or "").split("\n\n")]
+    return "\n\n".join(line for line in map(_one_line, parts) if line and not line.startswith(">>>"))
+
+
+def _without_stand_in(word: Any) -> Any:
+    """Return - for the word that stands for it."""
+    return type(word)("-") if isinstance(word, (str, Path)) and str(word) == STDIN else word
