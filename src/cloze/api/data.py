@@ -71,7 +71,7 @@ def train_vocabulary(
         text_field: field of JSON lines or column of tables with the text.
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
-        workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         overwrite: replace existing output.
         progress: True shows progress.
 
@@ -132,7 +132,7 @@ def extend_vocabulary(
         text_field: field of JSON lines or column of tables with the text.
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
-        workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         overwrite: replace existing output.
         progress: True shows progress.
 
@@ -208,7 +208,7 @@ def inspect_vocabulary(
         text_field: field of JSON lines or column of tables with the text.
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
-        workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         progress: True shows progress.
 
     Returns:
@@ -284,8 +284,8 @@ def build_dataset(
         validation_fraction: share of held-out documents (default: 0.005, and up to 0.1 of a small data set; that of the
             data set that is appended to).
         append: add documents to an existing data set.
-        task: build part I of N, as in 3/8, in a job array, of which a data set is then merged.
-        workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
+        task: the task of a job array, as in 3/8 for the third of eight; cloze corpus merge joins their parts.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         overwrite: replace existing output, and a build with other settings that was not finished.
         progress: True shows progress.
 
@@ -461,7 +461,7 @@ def check_inputs(
         text_field: field of JSON lines or column of tables with the text.
         limit: maximum number of documents to read (default: all).
         without: cleaning steps to skip.
-        workers: number of processes; auto is every core, in Python this process; ray is a Ray cluster.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         progress: True shows progress.
 
     Raises:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cloze.api.signatures import takes_arguments_of
@@ -78,7 +77,7 @@ def finetune(
     device: str | None = None,
     precision: Precision | None = None,
     config: "str | Path | FinetuneConfig | None" = None,
-    settings: Mapping[str, Any] = MappingProxyType({}),
+    settings: Mapping[str, Any] = {},
     report_to: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     workers: AnyWorkers = 1,
@@ -127,7 +126,7 @@ def finetune(
         max_seq_length: maximum number of tokens of a sequence (default: 128, or that of the task or the model).
         train_examples: number of training examples, drawn at random as in cloze baseline (default: all).
         epochs: number of epochs (default: 3); a grid then keeps it, as it keeps the next two.
-        patience: stop after so many evaluations without a better score (default: never).
+        patience: number of evaluations without a better score after which training stops (default: no limit).
         batch_size: sequences per optimizer step (default: 32).
         learning_rate: peak learning rate (default: 5e-5).
         seed: seed of head, dropout and the order of the data (default: 12345).
@@ -141,8 +140,8 @@ def finetune(
         callbacks: receive what the run measures.
         workers: number of processes for several runs, or ray for the cluster at RAY_ADDRESS; 1 makes them in this
             process, one after the other.
-        resume: continue the run in the output, or start it if there is none. Settings and data that are given must be
-            its own, except for those that may change on resume.
+        resume: continue the run in the output, or start one if the output is free. Settings and data must equal those
+            of the run, except for settings that may change on resume.
         overwrite: replace an existing run.
         progress: True shows progress on stderr, or in a notebook.
 
@@ -213,7 +212,7 @@ def validate_data(arguments: dict[str, Any]) -> dict[str, Any]:
 def finetuning_settings(arguments: dict[str, Any]) -> str:
     """Print the resolved settings as TOML, and stop.
 
-    Takes the arguments of `finetune`, of which model and training data may be missing.
+    Takes the arguments of `finetune`; model and training data are optional.
     """
     from cloze.api.settings import FinetuningRequest
 

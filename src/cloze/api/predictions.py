@@ -56,7 +56,7 @@ def predict_file(
             {"classification.pair_column": "answer"}.
         explain: add the attribution of each word to the predicted label's logit, by integrated gradients.
         page: with explain, HTML file with the words shaded by attribution, instead of the rows.
-        workers: number of processes, auto for one per core, or ray for the cluster at RAY_ADDRESS.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
         overwrite: replace existing output.

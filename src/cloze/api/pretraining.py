@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cloze import artifacts
@@ -30,7 +29,7 @@ def pretrain(
     device: str | None = None,
     precision: Precision | None = None,
     config: "str | Path | PretrainConfig | None" = None,
-    settings: Mapping[str, Any] = MappingProxyType({}),
+    settings: Mapping[str, Any] = {},
     report_to: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     resume: bool = False,
@@ -59,8 +58,8 @@ def pretrain(
         settings: any setting by its key, as in optimizer.learning_rate=2e-5; may be repeated.
         report_to: service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.
         callbacks: receive what the run measures.
-        resume: continue the run in the output, or start it if there is none. Settings that are given must be its own,
-            except for those that may change on resume.
+        resume: continue the run in the output, or start one if the output is free. Settings must equal those of the
+            run, except for those that may change on resume.
         overwrite: replace an existing run, and for `texts` the data set.
         progress: True shows progress on stderr, or in a notebook.
 
@@ -112,7 +111,7 @@ def plan_pretraining(arguments: dict[str, Any]) -> "RunPlan":
 def pretraining_settings(arguments: dict[str, Any]) -> str:
     """Print the resolved settings as TOML, and stop.
 
-    Takes the arguments of `pretrain`, of which data and length may be missing.
+    Takes the arguments of `pretrain`; data and length are optional.
     """
     from cloze.api.settings import PretrainingRequest
 

@@ -6,9 +6,8 @@ defaults of `PretrainConfig`, those of the model's size, the recipe, and the arg
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cloze import config as configuration
@@ -25,6 +24,7 @@ from cloze.tasks.config import (
     MAX_SEQ_LENGTH,
     PAPER_GRID,
     FinetuneConfig,
+    check_has_settings,
     finetuning_from_dict,
     load_finetuning,
     to_toml,
@@ -76,6 +76,7 @@ def overlay(
         settings: of its argument `settings`.
         names: the settings of keywords that are called otherwise.
     """
+    check_type(settings, Mapping, "settings", remedy='Give a dict, as in {"optimizer.weight_decay": 0.1}')
     table = configuration.nest(settings)
     configuration.merge_dicts(
         table, configuration.nest({names.get(name, name): v for name, v in keywords.items()})
@@ -83,20 +84,39 @@ def overlay(
     return table
 
 
-class FinetuningRequest:
-    """What `finetune` is asked for: a task, its run, and the settings given, with data in memory in place of files."""
+class RunRequest:
+    """What `finetune` and `pretrain` are asked for: a run to start or to resume, and a recipe."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Read arguments by name.
+
+        Raises:
+            InputError: a run is to be both resumed and overwritten.
+        """
+        self.run = check_path(values["output"], "output") if "output" in values else Path()
+        self.resume: bool = values.get("resume", False)
+        if self.resume and values.get("overwrite", False):
+            what = "cannot be combined with `resume`"
+            raise InputError(what, where="overwrite", remedy="Leave out one of them")
+        self.config: Recipe = values.get("config")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the output does not exist or is an empty directory."""
+        return not self.run.exists() or (self.run.is_dir() and not any(self.run.iterdir()))
+
+
+class FinetuningRequest(RunRequest):
+    """What `finetune` is asked for: a task, its run, and settings, with files in place of data in memory."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         """Read the arguments of `finetune` by name; None is not given.
 
         Raises:
-            InputError: no task is named, or it has no such setting; both a run to resume and to overwrite are wanted.
+            InputError: no task is named, or it has no such setting.
         """
         values = {name: value for name, value in arguments.items() if value is not None}
-        self.run = check_path(values["output"], "output") if "output" in values else Path()
-        self.resume: bool = values.get("resume", False)
-        check_resume(resume=self.resume, overwrite=values.get("overwrite", False))
-        self.config: Recipe = values.get("config")
+        super().__init__(values)
         recipe = read_recipe(self.config, FinetuneConfig, "finetuning")
         self.has_data = bool({"model", "train"} & values.keys())
         self.task: AnyTask | str = values.get("task") or self._task_of(recipe)
@@ -129,14 +149,9 @@ class FinetuningRequest:
 
     def _keywords(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that are settings, by their dotted keys."""
-        of_task = {field.name for field in fields(find_task(self.task_name))}
-        keywords = {}
-        for name in _OF_TASK:
-            if name in values:
-                if name not in of_task:
-                    what = f"the task {self.task_name} has no such setting"
-                    raise InputError(what, where=name, remedy="Leave it out")
-                keywords[f"{self.task_name}.{name}"] = values[name]
+        of_task = {name: values[name] for name in _OF_TASK if name in values}
+        check_has_settings(find_task(self.task_name), of_task)
+        keywords = {f"{self.task_name}.{name}": value for name, value in of_task.items()}
         paths = {name: str(values[name]) for name in _PATHS if name in values}
         return keywords | {name: values[name] for name in _OF_RUN if name in values} | paths
 
@@ -146,8 +161,7 @@ class FinetuningRequest:
         Raises:
             InputError: other settings or data differ, or there is no run to resume.
         """
-        is_free = not self.run.exists() or (self.run.is_dir() and not any(self.run.iterdir()))
-        if not self.resume or (is_free and self.table):
+        if not self.resume or (self.is_free and self.table):
             return False
         file = run_settings_file(self.run, verb="finetune")
         changes = {key: value for key, value in self.table.items() if key not in self.in_memory}
@@ -194,7 +208,7 @@ class FinetuningRequest:
         return task, config
 
     def to_toml(self) -> str:
-        """Return all settings as TOML, of which model and training data may be missing."""
+        """Return all settings as TOML; model and training data are optional."""
         missing = [name for name in _REQUIRED if name not in self.table]
         self.table |= dict.fromkeys(missing, "")
         return without_settings(to_toml(*self.resolve(downloads=False)), missing)
@@ -222,7 +236,7 @@ _OF_TASK = ("text_column", "label_column", "missing_labels", "skip_bad_rows", "f
 
 
 def resolve_finetuning(
-    task: str | AnyTask, config: Recipe = None, settings: Mapping[str, Any] = MappingProxyType({})
+    task: str | AnyTask, config: Recipe = None, settings: Mapping[str, Any] = {}
 ) -> tuple[AnyTask, FinetuneConfig]:
     """Return the task and the config of a fine-tuning, of a recipe with settings by their dotted keys.
 
@@ -235,7 +249,7 @@ def resolve_finetuning(
 def lay_over_recipe(
     recipe: dict[str, Any], task: str | AnyTask, explicit: Mapping[str, Any], *, grid: bool
 ) -> dict[str, Any]:
-    """Return all settings that a fine-tuning is given: those of a task and the explicit ones over those of a recipe.
+    """Merge the settings of a fine-tuning: those of a recipe, then of a task, then of arguments.
 
     Args:
         recipe: its settings.
@@ -257,7 +271,7 @@ def lay_over_recipe(
 
 
 def without_settings(toml: str, names: Collection[str]) -> str:
-    """Return TOML without the lines of top-level settings that are still to be given."""
+    """Return TOML without the lines of some top-level settings."""
     lines = toml.splitlines(keepends=True)
     return "".join(line for line in lines if line.partition(" = ")[0] not in names)
 
@@ -277,8 +291,8 @@ def _length_of_model(task: str, table: Mapping[str, Any]) -> dict[str, int]:
     return {"max_seq_length": positions}
 
 
-class PretrainingRequest:
-    """What `pretrain` is asked for: a run, and the settings given."""
+class PretrainingRequest(RunRequest):
+    """What `pretrain` is asked for: a run and its settings."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         """Read the arguments of `pretrain` by name; None is not given.
@@ -287,16 +301,13 @@ class PretrainingRequest:
             InputError: there is no such recipe, or settings contradict each other.
         """
         values = {name: value for name, value in arguments.items() if value is not None}
-        self.run = check_path(values["output"], "output") if "output" in values else Path()
-        self.resume: bool = values.get("resume", False)
-        check_resume(resume=self.resume, overwrite=values.get("overwrite", False))
+        super().__init__(values)
         if "texts" in values:
             if "data" in values:
                 raise InputError("excludes texts", where="data", remedy="Give one of them")
             values["data"] = f"{self.run}-data"
         if "budget" in values:
             values["budget"] = parse_duration(str(values["budget"]))
-        self.config: Recipe = values.get("config")
         keywords: dict[str, Any] = {
             name: values.get(name) for name in ("steps", "budget", "seed", "device", "precision")
         }
@@ -304,15 +315,12 @@ class PretrainingRequest:
         model = values.get("model")
         keywords["model.size" if isinstance(model, str) else "model"] = model
         self.explicit = overlay(keywords, values.get("settings", {}), {"budget": "budget_seconds"})
-        self.is_adaptation = self.config is None and "init" in self.explicit and not self._continues()
+        starts = self.is_free or not self.resume
+        self.is_adaptation = self.config is None and "init" in self.explicit and starts
         recipe = "adapt" if self.is_adaptation else self.config
         if self.is_adaptation:
             LOG.info("settings: the recipe adapt, for init; config chooses others")
         self.table = overlay_settings(read_recipe(recipe, PretrainConfig), self.explicit)
-
-    def _continues(self) -> bool:
-        is_free = not self.run.exists() or (self.run.is_dir() and not any(self.run.iterdir()))
-        return self.resume and not is_free
 
     def continues(self) -> bool:
         """Return whether the run is resumed, after changing the settings that may change and do.
@@ -320,7 +328,7 @@ class PretrainingRequest:
         Raises:
             InputError: other settings differ, or there is no run to resume.
         """
-        if not self.resume or (self.table and not self._continues()):
+        if not self.resume or (self.is_free and self.table):
             return False
         run_settings_file(self.run, verb="pretrain")
         if self.table:
@@ -340,7 +348,7 @@ class PretrainingRequest:
         return configuration.from_dict(PretrainConfig, table, where=source_of(self.config))
 
     def to_toml(self) -> str:
-        """Return all settings as TOML, of which data and length may be missing."""
+        """Return all settings as TOML; data and length are optional."""
         missing = [] if "data" in self.table else ["data"]
         if "steps" not in self.table and "budget_seconds" not in self.table:
             missing.append("steps")
@@ -348,24 +356,10 @@ class PretrainingRequest:
         return without_settings(configuration.to_toml(self.resolve()), missing)
 
 
-def resolve_pretraining(
-    config: Recipe = None, settings: Mapping[str, Any] = MappingProxyType({})
-) -> PretrainConfig:
+def resolve_pretraining(config: Recipe = None, settings: Mapping[str, Any] = {}) -> PretrainConfig:
     """Return the config of a pre-training, of a recipe with settings by their dotted keys.
 
     Raises:
         InputError: as for `PretrainingRequest.resolve`.
     """
     return PretrainingRequest({"config": config, "settings": settings}).resolve()
-
-
-def check_resume(*, resume: bool, overwrite: bool) -> None:
-    """Refuse to resume a run and to overwrite it.
-
-    Raises:
-        InputError: both are asked for.
-    """
-    if resume and overwrite:
-        raise InputError(
-            "cannot be combined with `resume`", where="overwrite", remedy="Leave out one of them"
-        )

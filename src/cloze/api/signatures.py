@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 def takes_arguments_of(
     function: Callable[Arguments, Any],
 ) -> Callable[[Callable[[dict[str, Any]], Result]], Callable[Arguments, Result]]:
-    """Turn a function of arguments by name into one with the signature of another, of which none is required."""
+    """Give a function that takes a dict of arguments the signature of another function, with all of them optional."""
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(default=None) if parameter.default is parameter.empty else parameter

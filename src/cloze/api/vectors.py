@@ -59,7 +59,7 @@ def embed_file(
         max_seq_length: maximum number of tokens per text (default: that of the model).
         long_texts: truncate longer texts, or read them in windows and take the mean of their vectors.
         prompt: name of a prompt in the model's directory, put before each text.
-        workers: number of processes, auto for one per core, or ray for the cluster at RAY_ADDRESS.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products; int8 on CPUs (default: float32, or that of the model's directory).
         overwrite: replace existing output.

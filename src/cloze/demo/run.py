@@ -26,8 +26,7 @@ def run_demo(
 
     Args:
         output: directory of all results.
-        workers: number of processes for vocabulary and corpus, or ray for the cluster at RAY_ADDRESS; auto is every
-            core.
+        workers: number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.
         overwrite: replace existing output.
         progress: True shows progress.
 

@@ -11,7 +11,7 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -238,9 +238,7 @@ def with_settings(
         what = f"{', '.join(table) or task.name} is not a setting of the task"
         raise InputError(what, where="settings", remedy=f"Write {task.name}.KEY=VALUE")
     explicit = {name: value for name, value in by_name.items() if value not in (None, False)}
-    if unknown := explicit.keys() - {setting.name for setting in fields(task)}:
-        what = f"the task {task.name} has no such setting"
-        raise InputError(what, where=min(unknown), remedy="Leave it out")
+    check_has_settings(type(task), explicit)
     changes = {**changes, **explicit}
     if is_trained and (fixed := [name for name in changes if name in task.model_settings]):
         what = f"{task.name}.{fixed[0]} cannot change after training"
@@ -248,6 +246,17 @@ def with_settings(
     return configuration.from_dict(
         type(task), changes, where="settings", prefix=f"{task.name}.", default=task
     )
+
+
+def check_has_settings(task: type[AnyTask], names: Iterable[str]) -> None:
+    """Refuse settings that a task does not have.
+
+    Raises:
+        InputError: it lacks one.
+    """
+    if unknown := {*names} - {setting.name for setting in fields(task)}:
+        what = f"the task {task.name} has no such setting"
+        raise InputError(what, where=min(unknown), remedy="Leave it out")
 
 
 def to_toml(task: AnyTask, config: FinetuneConfig | TaskSettings) -> str:
