@@ -1,6 +1,7 @@
 """The bundled novels, and the whole demo at a small size."""
 
 import itertools
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from cloze.cli import main
+from cloze.cli.demo import show as verb
 from cloze.config import read_toml
 from cloze.data.tables import read_rows
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
-from cloze.demo.pipeline import MASKED_TEXTS, DemoSize, format_result, run_demo
+from cloze.demo.pipeline import MASKED_TEXTS, DemoSize, run_demo
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
 
@@ -63,7 +65,10 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(
     assert 0 <= result.scores["accuracy"] <= 1
     assert result.scores["majority_accuracy"] == pytest.approx(1 / 6)
     assert all(path.read_text("utf-8").startswith("<!DOCTYPE html>") for path in result.reports)
-    printed = format_result(result)
+    shown = verb.show(result)
+    assert shown is not None
+    table, printed = shown
+    assert json.loads(json.dumps(table))["scores"] == result.scores
     assert "always the same author: 16.7%" in printed
     assert str(result.reports[0]) in printed
     assert max(len(line) for line in printed.splitlines() if "Report" not in line) <= 80

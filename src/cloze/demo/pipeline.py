@@ -256,7 +256,7 @@ class _Stages:
             settings=settings,
             overwrite=True,
             progress=self.progress,
-        )
+        ).scores
 
     def answer(self, pretraining: dict[str, float], scores: dict[str, float]) -> DemoResult:
         encoder, classifier = self._at("pretrained"), self._at("novelist")
