@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+MISSING = "is missing"
+"""Of an argument that a function needs: the shell says the same of the flag as for those that are always required."""
 _MAX_CHARACTERS = 2000
 """Of an error's line."""
 

@@ -320,7 +320,7 @@ CASES = {
     "nothing to merge": case("corpus merge {out}", "{out}.parts: no parts of a data set"),
     "nothing to append to": case("corpus {text} -o {out} --append --workers 1", "{out}: no such directory"),
     "no vocabulary named": case(
-        "corpus {text} -o {out}", "vocabulary: no vocabulary was given", "Name its directory"
+        "corpus {text} -o {out}", "the flag --vocabulary is missing", "Name its directory"
     ),
     "another vocabulary to append with": case(
         "corpus {text} -o {data} --append --workers 1 --vocabulary {tmp}/vocab",

@@ -124,15 +124,15 @@ def test_printed_settings_are_a_recipe_of_the_same_settings(tmp_path: Path, cloz
 
 WRONG = {
     "finetune clasification": "no task 'clasification'. Did you mean classification",
-    "finetune classification": "--model: is missing",
-    "finetune classification -m {films}/model": "--train: is missing",
+    "finetune classification": "the flag --model is missing",
+    "finetune classification -m {films}/model": "the flag --train is missing",
     f"finetune classification -m {{films}}/model -d {{films}}/data.tsv --text-column word {NANO}": (
         "data.tsv:2: no column 'word'. Did you mean 'words'"
     ),
     "finetune classification --set optimizer.learningrate=1": (
         "unknown key optimizer.learningrate. Did you mean optimizer.learning_rate"
     ),
-    "finetune classification --resume --epochs 3": "--model: is missing",
+    "finetune classification --resume --epochs 3": "the flag --model is missing",
     "finetune classification --resume --dry-run": "--dry-run: cannot be combined with --resume",
 }
 

@@ -87,7 +87,7 @@ def test_a_vocabulary_is_trained_on_a_table(cloze: Cloze, tmp_path: Path) -> Non
     ("command", "message"),
     [
         ("corpus text --vocabulary v", "the flag --output is missing"),
-        ("corpus text -o out", "vocabulary: no vocabulary was given. Name its directory"),
+        ("corpus text -o out", "the flag --vocabulary is missing. Name its directory"),
         ("vocab text", "the flag --output is missing"),
     ],
 )

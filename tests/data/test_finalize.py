@@ -267,7 +267,7 @@ def test_invalid_appends_are_refused(tmp_path, vocabulary):
     text = write(tmp_path / "text", *(document(n) for n in range(9)))
     with pytest.raises(InputError, match="data: no such directory"):
         build_dataset([text], vocabulary, tmp_path / "data", append=True)
-    with pytest.raises(InputError, match=r"^vocabulary: no vocabulary was given"):
+    with pytest.raises(InputError, match=r"^vocabulary: is missing"):
         build_dataset([text], None, tmp_path / "data")
     build_dataset([text], vocabulary, tmp_path / "data")
     before = read_all_files(tmp_path / "data")

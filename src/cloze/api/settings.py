@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from cloze import config as configuration
 from cloze.arguments import check_path, check_type
 from cloze.data.files import file_sha256
-from cloze.errors import InputError, RunError
+from cloze.errors import MISSING, InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import LOG, resolve_checkpoint
 from cloze.models.config_file import load_config
@@ -200,7 +200,7 @@ class FinetuningRequest(RunRequest):
             self.task_name, self.table | missing, where=source_of(self.config)
         )
         for name in missing:
-            raise InputError("is missing", where=name, remedy=_REQUIRED[name])
+            raise InputError(MISSING, where=name, remedy=_REQUIRED[name])
         for name, data in self.in_memory.items():
             task, file = as_file(task, data, name, self.run / _DATA_FOLDER)
             as_setting: dict[str, Any] = {name: file}
@@ -342,7 +342,7 @@ class PretrainingRequest(RunRequest):
             InputError: an unknown or missing setting, a wrong type, or a value out of range.
         """
         if "data" not in self.table:
-            raise InputError("is missing", where="data", remedy="Give a data set, as cloze corpus writes it")
+            raise InputError(MISSING, where="data", remedy="Give a data set, as cloze corpus writes it")
         table = size_defaults(self.table)
         configuration.merge_dicts(table, self.table)
         return configuration.from_dict(PretrainConfig, table, where=source_of(self.config))

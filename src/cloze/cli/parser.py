@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cloze.cli.options import CommonOptions, Flag
 from cloze.cli.parameters import COMMON, EMPTY, STDIN, Parameter, paragraphs, parameters_of
-from cloze.errors import InputError
+from cloze.errors import MISSING, InputError
 from cloze.parallel_map import default_workers
 from cloze.tables import MIN_COLUMNS
 
@@ -199,8 +199,10 @@ class Command:
         def flag(text: str | None) -> str | None:
             return text and _QUOTED.sub(lambda match: self._flag_of(match[1]) or match[0], text)
 
-        where = self._flag_of(error.where) or error.where
-        return type(error)(flag(error.what) or "", where=where, remedy=flag(error.remedy))
+        where = self._flag_of(error.where)
+        if where is not None and error.what == MISSING:
+            return self._missing(where, remedy=flag(error.remedy))
+        return type(error)(flag(error.what) or "", where=where or error.where, remedy=flag(error.remedy))
 
     def _flag_of(self, name: str | None) -> str | None:
         parameter = self.parameters.get(name or "")
@@ -233,9 +235,9 @@ class Command:
         width = max(shutil.get_terminal_size().columns, MIN_COLUMNS)
         self.app.help_print([], console=Console(file=sys.stdout, width=width, highlight=False))
 
-    def _missing(self, name: str) -> InputError:
+    def _missing(self, name: str, *, remedy: str | None = None) -> InputError:
         what = f"the flag {name} is missing" if name.startswith("-") else f"{name} is missing"
-        return InputError(what, remedy=self._see)
+        return InputError(what, remedy=remedy or self._see)
 
     def _explain(self, error: exceptions.CycloptsError) -> InputError:
         """Return the error of a wrong command line in our words."""

@@ -23,7 +23,7 @@ from cloze.data.finalize import finalize, read_summary
 from cloze.data.input_shards import InputShard, ReadingConfig, plan_input_shards
 from cloze.data.job_arrays import ArrayTask
 from cloze.data.parts import BuildSummary, hash_tokenizer, load_tokenizer, make_part
-from cloze.errors import InputError, RunError
+from cloze.errors import MISSING, InputError, RunError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.custom_splitter import hash_splitter, load_splitter
@@ -217,7 +217,7 @@ def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> To
     """Load the tokenizer of the vocabulary, or of the data set which is appended to."""
     if dataset is None:
         if vocabulary is None:
-            raise InputError("no vocabulary was given", where="vocabulary", remedy="Name its directory")
+            raise InputError(MISSING, where="vocabulary", remedy="Name its directory")
         return Tokenizer.load_wordpiece(vocabulary)
     tokenizer = Tokenizer.load(dataset)
     if vocabulary is not None and hash_tokenizer(Tokenizer.load_wordpiece(vocabulary)) != hash_tokenizer(
