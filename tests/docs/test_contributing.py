@@ -1,6 +1,9 @@
-"""The examples of CONTRIBUTING.md for a pooling, a head and a route work as written."""
+"""The examples of CONTRIBUTING.md for a pooling, a head, a route and a verb work as written."""
 
+import os
 import re
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +23,14 @@ from cloze.tokenization.tokenizer import Tokenizer
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 
+def read_examples(section: str) -> list[str]:
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
 def read_example(section: str) -> str:
-    text = (REPOSITORY / "CONTRIBUTING.md").read_text("utf-8").split(f"## {section}\n")[1]
-    match = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert match is not None
-    return match[1]
+    (example,) = read_examples(section)
+    return example
 
 
 def test_a_pooling_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,3 +90,26 @@ def test_a_route_is_one_file(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "number of tokens"
             in client.get("/openapi.json").json()["paths"]["/length"]["post"]["description"]
         )
+
+
+@pytest.mark.slow
+def test_a_verb_is_a_function_and_a_file(encoder: Path, tmp_path: Path) -> None:
+    package, original = tmp_path / "cloze", REPOSITORY / "src" / "cloze"
+    for folder in (package, package / "api", package / "cli"):
+        folder.mkdir()
+        for entry in (original / folder.relative_to(package)).iterdir():
+            if entry.name not in ("api", "cli"):
+                (folder / entry.name).symlink_to(entry)
+    function, command = read_examples("Adding a verb")
+    (package / "api" / "counting.py").write_text(function)
+    (package / "cli" / "count.py").write_text(command)
+
+    def run(*arguments: str) -> str:
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+        words = [sys.executable, "-m", "cloze", *arguments]
+        return subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert run("count", "the", "the the", "-m", str(encoder)) == "3\n4\n"
+    assert run("count", "the", "--json", "-m", str(encoder)) == "[3]\n"
+    assert "count the tokens of texts" in run("--help")
+    assert "a checkpoint, a run or hf://org/name" in run("count", "--help")
