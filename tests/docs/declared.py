@@ -140,7 +140,10 @@ PAGES = {
     ),
     "docs/guides/distillation.md": Page(
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt train.conll=tagged.conll",
-        replaced={"--student-layers 0,2,4,5": "--student-layers 0"},
+        replaced={
+            "--student-layers 0,2,4,5": "--student-layers 0",
+            "student_layers=(0, 2, 4, 5)": "student_layers=(0,)",
+        },
         not_run={"cloze serve": SERVES},
         is_exhaustive=True,
     ),

@@ -46,9 +46,7 @@ class DistillationConfig:
             raise ValueError(f"student_layers {layers} must be distinct, in order, and 0 or more")
 
 
-def softmax_divergence(
-    logits: Tensor, teacher_logits: Tensor, temperature: float, *, dim: int = -1
-) -> Tensor:
+def softmax_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
     """Return the Kullback-Leibler divergence of the student's softmax from the teacher's, summed over the rows.
 
     Times the squared temperature, so that gradients have the same size at each.
@@ -57,10 +55,9 @@ def softmax_divergence(
         logits: the student's, finite.
         teacher_logits: of the same shape.
         temperature: divides both.
-        dim: the dimension of the classes.
     """
-    log_probabilities = (logits / temperature).log_softmax(dim)
-    teacher_probabilities = (teacher_logits / temperature).softmax(dim)
+    log_probabilities = (logits / temperature).log_softmax(-1)
+    teacher_probabilities = (teacher_logits / temperature).softmax(-1)
     divergence = nn.functional.kl_div(log_probabilities, teacher_probabilities, reduction="sum")
     return temperature**2 * divergence
 

@@ -213,10 +213,6 @@ class MultiLabel(CustomTexts, TextTask[LabelSetPrediction]):
         """Return the divergence of each label's sigmoid from the teacher's, averaged over labels."""
         return sigmoid_divergence(logits, batch.teacher, temperature).mean(-1).sum()
 
-    def align_teacher(self, teacher: Self) -> Self:
-        """Return the task of a teacher that reads the labels of these data."""
-        return replace(super().align_teacher(teacher), separator=self.separator)
-
     def decode(
         self, example: LabeledText, features: Sequence[TextFeature], outputs: Outputs
     ) -> LabelSetPrediction:

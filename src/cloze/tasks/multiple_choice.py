@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -32,9 +32,6 @@ from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswe
 from cloze.tasks.texts import Columns, LabeledRows
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 _INDEX = re.compile(r"([0-9]+)(?:\.0+)?")  # programs that know missing numbers write 1.0
 
@@ -170,17 +167,6 @@ class MultipleChoice(LabeledRows, Task[ChoiceQuestion, TextFeature, ChoicePredic
             for scores in (logits, batch.teacher)
         )
         return softmax_divergence(student_BC, teacher_BC, temperature)
-
-    def teacher_targets(
-        self,
-        features: Sequence[TextFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[TextFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return the scores of the choices, [C]; their mean if the teacher reads the prompt in other windows."""
-        is_same = len(outputs) == len(features)
-        return list(outputs) if is_same else [np.mean(outputs, axis=0)] * len(features)
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the scores of each feature's choices, [C]."""

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from torch import Tensor, nn
@@ -24,9 +24,6 @@ from cloze.tasks.losses import sigmoid
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 _MIN_SPREAD = 1e-4
 """Probabilities that spread less are constant."""
@@ -110,20 +107,12 @@ class PassageRanking(TextTask[float]):
         """Return the divergence of the probability of relevance from the teacher's."""
         return sigmoid_divergence(_margins(logits), batch.teacher, temperature).sum()
 
-    def align_teacher(self, teacher: Self) -> Self:
-        """Return the task of a teacher with one output or two."""
-        return teacher
+    def check_teacher(self, teacher: Self) -> None:
+        """Accept any teacher: one with two classes has the same outputs."""
 
-    def teacher_targets(
-        self,
-        features: Sequence[TextFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[TextFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return the logit of relevance of each window, [1, 1]; the highest if the teacher reads other windows."""
-        rows = outputs if len(outputs) == len(features) else [np.max(outputs, axis=0)] * len(features)
-        return [row[None] for row in rows]
+    def teacher_rows(self, output: Array, teacher: Self) -> Array:
+        """Return the logit of relevance, [1, 1]."""
+        return output[None]
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the logit of relevance of each sequence."""

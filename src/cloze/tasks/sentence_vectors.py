@@ -6,7 +6,7 @@ Shapes: T tokens in the packed batch, B pairs, D hidden.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cloze.config import check_positive
 from cloze.data.batch import collate
+from cloze.errors import InputError
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForFeatureExtraction
 from cloze.models.pooling import Pooling, pool
@@ -30,9 +31,6 @@ from cloze.tasks.text_regression import ScoreScale
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 MIN_COSINE_SPREAD = 0.001
 """Cosines that spread less are constant."""
@@ -80,6 +78,16 @@ class VectorTask(Task[LabeledText, TextFeature, PredictionT], Generic[Prediction
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the task with the settings of any encoder."""
         return self.with_checkpoint_settings(directory)
+
+    def check_teacher(self, teacher: Self) -> None:
+        """Check that the teacher reads texts after the same prompt.
+
+        Raises:
+            InputError: it has another one.
+        """
+        if teacher.prompt != self.prompt:
+            what = f"the teacher's prompt is {teacher.prompt or ''!r}, the student's {self.prompt or ''!r}"
+            raise InputError(what, remedy=f"Say --set {self.name}.prompt='{teacher.prompt or ''}'")
 
     def write_checkpoint_files(self, directory: Path, model: nn.Module, *, max_seq_length: int) -> None:
         """Write the files of sentence-transformers."""
@@ -170,16 +178,6 @@ class SentenceVectors(ScoreScale, VectorTask[float]):
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the squared error between both cosines."""
         return nn.functional.mse_loss(self.cosines(logits, batch), batch.teacher, reduction="sum")
-
-    def teacher_targets(
-        self,
-        features: Sequence[TextFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[TextFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return the teacher's cosine, [1]."""
-        return list(outputs)
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the cosine of each pair."""

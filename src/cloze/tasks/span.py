@@ -5,8 +5,8 @@ Shapes: T tokens in the packed batch, B sequences, L tokens of a sequence, P tok
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +15,16 @@ from torch import Tensor, nn
 
 from cloze.config import check_positive
 from cloze.data.batch import collate
-from cloze.errors import InputError
 from cloze.metrics.squad import exact_score
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForQuestionAnswering
-from cloze.tasks.distillation import IMPOSSIBLE, softmax_divergence
 from cloze.tasks.features import max_context_windows, sliding_windows
-from cloze.tasks.paragraphs import Context, Excerpt, OffsetContext, Paragraph
-from cloze.tasks.span_alignment import align_scores, window_characters
+from cloze.tasks.paragraphs import Context, Excerpt, Paragraph
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 Integers: TypeAlias = npt.NDArray[np.int32]
 
@@ -199,88 +193,6 @@ class SpanTask(Task[SpanQuestion, SpanFeature, SpanPrediction]):
         logits_BL2 = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=-torch.inf)
         loss = nn.functional.cross_entropy(logits_BL2, batch.targets, reduction="sum") / 2
         return loss, {"loss": (loss.detach(), batch.num_targets)}
-
-    def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
-        """Return the divergence of the softmax over each sequence from the teacher's, the mean of start and end."""
-        student_BL2, teacher_BL2 = (
-            nn.utils.rnn.pad_sequence(
-                list(torch.split(scores, list(batch.counts))), batch_first=True, padding_value=IMPOSSIBLE
-            )
-            for scores in (logits, batch.teacher)
-        )
-        return softmax_divergence(student_BL2, teacher_BL2, temperature, dim=1) / 2
-
-    def align_teacher(self, teacher: Self) -> Self:
-        """Return the task of a teacher that cuts windows as this task does.
-
-        Raises:
-            InputError: one says "no answer", and the other does not.
-        """
-        if teacher.allows_no_answer != self.allows_no_answer:
-            which = "may" if teacher.allows_no_answer else "cannot"
-            raise InputError(f"the teacher's task is {teacher.name}, whose questions {which} have no answer")
-        return replace(
-            teacher,
-            doc_stride=self.doc_stride,
-            max_query_length=self.max_query_length,
-            original=self.original,
-        )
-
-    def teacher_features(
-        self, example: SpanQuestion, features: Sequence[SpanFeature], teacher: "Teacher"
-    ) -> list[SpanFeature]:
-        """Return the same windows, each tokenized as a paragraph if the teacher has another tokenizer.
-
-        Raises:
-            InputError: a window is too long for the teacher, or its tokens have no characters.
-        """
-        if teacher.has_same_tokens:
-            if (longest := max(feature.num_tokens for feature in features)) > teacher.max_positions:
-                what = f"{longest} tokens, the teacher takes {teacher.max_positions}"
-                remedy = f"Say --set max_seq_length={teacher.max_positions}"
-                raise InputError(what, where=example.where, remedy=remedy)
-            return list(features)
-        tokenized: list[SpanFeature] = []
-        for feature in features:
-            context = feature.context
-            if not isinstance(context, OffsetContext):
-                what = "the teacher has another tokenizer, and Google's tokens have no characters to align"
-                raise InputError(what, where=self.name, remedy=f"Leave out {self.name}.original")
-            start, end = window_characters(context, feature.window)
-            question = replace(example, paragraph=Paragraph(context.text[start:end]), answers=())
-            windows = teacher.task.features(question, teacher.tokenizer, max_seq_length=teacher.max_positions)
-            if len(windows) > 1:
-                what = f"a window of {feature.num_tokens} tokens is too long for the teacher's tokenizer"
-                remedy = "Say --set max_seq_length=… with fewer"
-                raise InputError(what, where=example.where, remedy=remedy)
-            tokenized += windows
-        return tokenized
-
-    def teacher_targets(
-        self,
-        features: Sequence[SpanFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[SpanFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return the scores of the tokens of each window, [L, 2]."""
-        if teacher.has_same_tokens:
-            return list(outputs)
-        targets = []
-        for feature, of_teacher, logits_L2 in zip(features, teacher_features, outputs, strict=True):
-            assert isinstance(feature.context, OffsetContext)
-            assert isinstance(of_teacher.context, OffsetContext)
-            targets.append(
-                align_scores(
-                    logits_L2,
-                    of_teacher.context,
-                    of_teacher.first_token,
-                    feature.context,
-                    feature.window,
-                    feature.first_token,
-                )
-            )
-        return targets
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the logits of each sequence, [L, 2]."""

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -42,9 +42,6 @@ from cloze.tasks.task import Task, check_unique, unknown_label
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,20 +211,6 @@ class Tagging(TaggedFiles, Task[TaggedText, TaggingFeature, TagPrediction]):
     def soft_loss(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         """Return the divergence of each word's softmax from the teacher's."""
         return softmax_divergence(self.word_logits(logits, batch), batch.teacher, temperature)
-
-    def teacher_targets(
-        self,
-        features: Sequence[TaggingFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[TaggingFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return the logits of the words of each sequence, [W, C]; every word is in one sequence of each tokenizer."""
-        if not features:
-            return []
-        logits_WC = np.concatenate(outputs)[:, self.class_order(teacher.task)]
-        ends = np.cumsum([len(feature.positions) for feature in features])
-        return np.split(logits_WC, ends[:-1])
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the logits of the words of each sequence, [W, C]."""

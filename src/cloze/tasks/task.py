@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,6 @@ from cloze.tasks.prediction_order import identity_of, match_rows
 from cloze.tasks.task_batch import Array, FeatureT, Outputs, Scores, TaskBatch, WrongAnswer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 _TASK_OF_PROBLEM_TYPE = {
     "single_label_classification": "classification",
@@ -55,7 +52,7 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
     | Which head? | `head` |
     | Which loss? | `loss` |
     | What is predicted? | `outputs` splits the logits by feature, `decode` turns them into a prediction |
-    | How does it learn a teacher's outputs? | `soft_loss`, and `teacher_targets` aligns them with its own |
+    | How does it learn a teacher's outputs? | `soft_loss`; `teacher_rows` gives them its order of classes |
     | Which metrics? | `score`, and `with_tuned_threshold` for settings tuned on dev data |
     """
 
@@ -252,8 +249,8 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
         """
         raise NotImplementedError(f"{self.name} has no teachers")
 
-    def align_teacher(self, teacher: Self) -> Self:
-        """Return the task of a teacher for the examples of this task, whose labels are known.
+    def check_teacher(self, teacher: Self) -> None:
+        """Check that this task, whose labels are known, can learn the outputs of a teacher's.
 
         Raises:
             InputError: they have other classes.
@@ -263,7 +260,16 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             shown = (", ".join(some[:10]) + (", …" if len(some) > 10 else "") for some in (known, names))
             what = "the teacher's classes are {}, those of the data are {}".format(*shown)
             raise InputError(what)
-        return teacher
+
+    def teacher_rows(self, output: Array, teacher: Self) -> Array:
+        """Return what a feature learns from a teacher's output for it: rows of `TaskBatch.teacher`.
+
+        Args:
+            output: as `outputs` returns it.
+            teacher: the teacher's task, with the same classes, which may have another order.
+        """
+        order = self.class_order(teacher)
+        return np.atleast_2d(output)[:, order] if len(order) else output
 
     def class_order(self, other: "AnyTask") -> npt.NDArray[np.int64]:
         """Return the index of each class in a task with the same classes."""
@@ -283,32 +289,6 @@ class Task(ABC, Generic[ExampleT, FeatureT, PredictionT]):
             name: weight[order] if is_ordered and name.startswith("classifier.") else weight
             for name, weight in weights.items()
         }
-
-    def teacher_features(
-        self, example: ExampleT, features: Sequence[FeatureT], teacher: "Teacher"
-    ) -> list[FeatureT]:
-        """Return the inputs of a teacher for an example with these features."""
-        tokenized: list[FeatureT] = teacher.task.features(
-            example, teacher.tokenizer, max_seq_length=teacher.max_seq_length
-        )
-        return tokenized
-
-    def teacher_targets(
-        self,
-        features: Sequence[FeatureT],
-        teacher: "Teacher",
-        teacher_features: Sequence[FeatureT],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return what each feature of an example learns, as rows that `TaskBatch.teacher` has one after the other.
-
-        Args:
-            features: those of this task, with its tokenizer.
-            teacher: has the task as `align_teacher` returned it.
-            teacher_features: the result of the method of that name.
-            outputs: the teacher's, for each of them.
-        """
-        raise NotImplementedError(f"{self.name} has no teachers")
 
     @abstractmethod
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,11 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.quantization import refuse_int8
-from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.progress import Progress
 from cloze.tasks.config import FinetuneConfig, load_task
 from cloze.tasks.data import LabeledData
+from cloze.tasks.features import featurize
 from cloze.tasks.predict import compute_outputs
 from cloze.tasks.task import AnyTask, Task, family_of
 from cloze.tasks.task_batch import Array
@@ -47,13 +48,6 @@ class Teacher:
 
     directory: Path
     task: AnyTask
-    tokenizer: Tokenizer
-    max_seq_length: int
-    """The length that it was fine-tuned for."""
-    max_positions: int
-    """The length that it takes."""
-    has_same_tokens: bool
-    """Whether the student's tokenizer is the same."""
     sha256: str
     license: str
 
@@ -86,11 +80,11 @@ class TeacherOutputs:
 
 
 def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) -> Teacher:
-    """Return the teacher that settings name, aligned with a task whose labels are known.
+    """Return the teacher that settings name, for a task whose labels are known.
 
     Raises:
-        InputError: there is no such model, it is not the one that the settings were made for, or its task or labels
-            are others.
+        InputError: there is no such model, it is not the one that the settings were made for, it has another
+            vocabulary than the student or fewer positions than a sequence has tokens, or its task or labels are others.
     """
     settings = config.distillation
     assert settings.teacher is not None
@@ -104,41 +98,36 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
     if settings.teacher_sha256 not in (None, sha256):
         remedy = "Restore the run's teacher, or leave teacher_sha256 out of a new run's settings"
         raise InputError("not the teacher that the settings were made for", where=directory, remedy=remedy)
-    teacher_task, max_seq_length = _load_teacher_task(task, directory)
+    if replace(Tokenizer.load(directory), model_max_length=tokenizer.model_max_length) != tokenizer:
+        what = f"has another vocabulary than the student, {config.model}, or lowercases otherwise"
+        remedy = "Give a student with the same, such as some layers of the teacher (--student-layers)"
+        raise InputError(what, where=directory, remedy=remedy)
+    if config.max_seq_length > positions:
+        what = f"max_seq_length {config.max_seq_length}, the teacher takes {positions} tokens"
+        raise InputError(what, where=directory, remedy=f"Say --set max_seq_length={positions}")
+    teacher_task = _load_teacher_task(task, directory)
     try:
-        aligned = task.align_teacher(teacher_task)
+        task.check_teacher(teacher_task)
     except InputError as error:
         remedy = error.remedy or "Give a teacher that was fine-tuned on the same classes"
         raise InputError(error.what, where=directory, remedy=remedy) from error
-    teacher_tokenizer = Tokenizer.load(directory)
-    return Teacher(
-        directory,
-        aligned,
-        teacher_tokenizer,
-        min(max_seq_length or positions, positions),
-        positions,
-        replace(teacher_tokenizer, model_max_length=tokenizer.model_max_length) == tokenizer,
-        sha256,
-        card_license(directory),
-    )
+    return Teacher(directory, teacher_task, sha256, card_license(directory))
 
 
-def _load_teacher_task(task: AnyTask, directory: Path) -> tuple[AnyTask, int | None]:
-    """Return the task of a teacher, and its length if it has one."""
+def _load_teacher_task(task: AnyTask, directory: Path) -> AnyTask:
+    """Return the task of a teacher, which may be a checkpoint of another program."""
     stored = load_task(directory)
     if stored is not None and family_of(stored[0]) is family_of(task):
-        return stored[0], stored[1].max_seq_length
+        return stored[0]
     if stored is not None and not (task.is_headless and stored[0].is_headless):
         what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
         remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(what, where=directory, remedy=remedy)
     try:
-        external = (type(task)() if task.is_headless else task).for_external_checkpoint(directory)
+        return (type(task)() if task.is_headless else task).for_external_checkpoint(directory)
     except InputError as error:
         remedy = f"Fine-tune one: cloze finetune {task.name}"
         raise InputError(error.what, where=error.where or directory, remedy=remedy) from error
-    encoder_config = load_sentence_encoder_config(directory) if task.is_headless else None
-    return external, None if encoder_config is None else encoder_config.max_seq_length
 
 
 def checkpoint_sha256(directory: Path) -> str:
@@ -172,8 +161,8 @@ def ensure_outputs(
         load: returns its model on the device to compute on.
         task: the student's.
         config: settings of the run.
-        tokenizer: the student's.
-        data: with the student's features.
+        tokenizer: that of both.
+        data: the training examples.
         progress: receives progress messages.
     """
     key = {
@@ -197,7 +186,6 @@ def ensure_outputs(
     artifacts.remove_temporary_files(run)
     model = load()
     examples = [*data.train, *data.unlabeled]
-    features = [*data.train_features, *data.unlabeled_features]
     with (
         artifacts.write_directory(path, kind=_KIND, overwrite=True) as directory,
         (directory / _VALUES).open("wb") as file,
@@ -206,14 +194,15 @@ def ensure_outputs(
         row_shape: tuple[int, ...] = ()
         counts: list[int] = []
         for start in range(0, len(examples), _EXAMPLES_PER_PART):
-            part = slice(start, start + _EXAMPLES_PER_PART)
-            for rows in compute_targets(
-                task, teacher, model, examples[part], features[part], max_tokens=config.micro_batch_tokens
-            ):
+            part = examples[start : start + _EXAMPLES_PER_PART]
+            # not the features of `data`, which may have outputs of the student's encoder
+            groups = featurize(task, part, tokenizer, max_seq_length=config.max_seq_length)
+            features = list(chain.from_iterable(groups))
+            for rows in compute_targets(task, teacher, model, features, max_tokens=config.micro_batch_tokens):
                 file.write(_convert(rows, task, teacher).tobytes())
                 row_shape = rows.shape[1:]
                 counts.append(len(rows))
-            bar.advance(len(examples[part]))
+            bar.advance(len(part))
         file.flush()
         np.save(directory / _STARTS, np.cumsum([0, *counts]))
         description = {"key": key, "dtype": np.dtype(task.teacher_dtype).name, "row_shape": row_shape}
@@ -233,36 +222,19 @@ def read_outputs(run: Path) -> TeacherOutputs:
 
 
 def compute_targets(
-    task: AnyTask,
-    teacher: Teacher,
-    model: nn.Module,
-    examples: Sequence[Any],
-    features: Sequence[Sequence[Any]],
-    *,
-    max_tokens: int,
+    task: AnyTask, teacher: Teacher, model: nn.Module, features: Sequence[Any], *, max_tokens: int
 ) -> list[Array]:
-    """Return what the features of examples learn from a teacher, computed in float32.
+    """Return what features learn from a teacher, computed in float32.
 
     Args:
         task: the student's.
         teacher: the teacher.
         model: its model, on its device.
-        examples: the examples.
-        features: the student's, of each example.
+        features: the student's.
         max_tokens: maximum number of tokens of a batch.
     """
-    of_teacher = [
-        task.teacher_features(example, of_student, teacher)
-        for example, of_student in zip(examples, features, strict=True)
-    ]
-    flat = [feature for group in of_teacher for feature in group]
-    outputs = compute_outputs(teacher.task, model, flat, max_tokens=max_tokens)
-    numbers = iter(range(len(flat)))
-    targets: list[Array] = []
-    for of_student, group in zip(features, of_teacher, strict=True):
-        of_example = [outputs[next(numbers)] for _ in group]
-        targets += task.teacher_targets(of_student, teacher, group, of_example)
-    return targets
+    outputs = compute_outputs(teacher.task, model, features, max_tokens=max_tokens)
+    return [task.teacher_rows(outputs[i], teacher.task) for i in range(len(features))]
 
 
 def _convert(rows: Array, task: AnyTask, teacher: Teacher) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,6 @@ from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 _SCALE = 20.0
 _ROWS_AT_ONCE = 1024
@@ -186,18 +183,8 @@ class TextPairs(VectorTask[PairVectors]):
         """
         first_BD, others_CD = self.vectors(logits, batch)
         scores_BB = _SCALE * first_BD @ others_CD[: len(first_BD)].T
-        teacher_BB = _SCALE * batch.teacher[:, 0] @ batch.teacher[:, 1].T
+        teacher_BB = _SCALE * batch.teacher[0::2] @ batch.teacher[1::2].T
         return softmax_divergence(scores_BB, teacher_BB, temperature)
-
-    def teacher_targets(
-        self,
-        features: Sequence[TextFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[TextFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return both vectors of the teacher, [1, 2, D]."""
-        return [vectors_2D[None] for vectors_2D in outputs]
 
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return both vectors of each pair, [2, D]."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from torch import Tensor, nn
@@ -25,9 +25,6 @@ from cloze.tasks.task import AnyTask, Task
 from cloze.tasks.task_batch import Array, Outputs, Scores, TaskBatch
 from cloze.tasks.texts import LabeledText, TextTask, finite_number, parse_score
 from cloze.training.metric_sums import MetricSums
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 _WITH_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 
@@ -213,17 +210,10 @@ class TextRegression(ScoreScale, TextTask[float]):
         """Return the squared error between both outputs."""
         return nn.functional.mse_loss(logits, batch.teacher, reduction="sum")
 
-    def teacher_targets(
-        self,
-        features: Sequence[TextFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[TextFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return the teacher's scores on this model's scale, [1, 1]."""
-        factor, shift = self._from_scale_of(teacher.task)
-        rows = super().teacher_targets(features, teacher, teacher_features, outputs)
-        return [factor * row + shift for row in rows]
+    def teacher_rows(self, output: Array, teacher: Self) -> Array:
+        """Return the teacher's score on this model's scale, [1, 1]."""
+        factor, shift = self._from_scale_of(teacher)
+        return factor * output[None] + shift
 
     def _from_scale_of(self, other: AnyTask) -> tuple[float, float]:
         """Return factor and shift from the scale of another regression to this one's."""

@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,6 @@ from cloze.tasks.labels import DASHES, PLACEHOLDERS, find_class, find_labels_for
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array, Outputs, TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from cloze.tasks.teacher import Teacher
 
 PredictionT = TypeVar("PredictionT")
 _NO_TEXTS = PLACEHOLDERS - {"NA", "None"} | {""}
@@ -116,18 +113,6 @@ class TextTask(Task[LabeledText, TextFeature, PredictionT], Generic[PredictionT]
     def outputs(self, logits: Tensor, batch: TaskBatch) -> list[Array]:
         """Return the row of logits of each sequence."""
         return list(logits.cpu().numpy())
-
-    def teacher_targets(
-        self,
-        features: Sequence[TextFeature],
-        teacher: "Teacher",
-        teacher_features: Sequence[TextFeature],
-        outputs: Outputs,
-    ) -> list[Array]:
-        """Return the logits of each window, [1, C]; their mean if the teacher reads the text in other windows."""
-        rows = outputs if len(outputs) == len(features) else [np.mean(outputs, axis=0)] * len(features)
-        order = self.class_order(teacher.task)
-        return [row_C[order][None] for row_C in rows]
 
     def raw_scores(self, outputs: Outputs) -> list[float]:
         """Return the logits that `decode` turns into a prediction: the mean over the windows, one for each class."""
