@@ -130,7 +130,6 @@ def _write_tables(place: Path) -> None:
     )
     pairs = "".join(f"A film of {i}.\tA movie of {i}.\n" for i in range(20))
     (place / "pairs.tsv").write_text("text\tpair\n" + pairs)
-    (place / "cranqrel.trec.txt").write_text("".join(f"{i} 0 {i} 1\n" for i in range(1, 11)))
 
 
 def _head_and_rows(content: str, *, has_head: bool) -> tuple[str, str]:

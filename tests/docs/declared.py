@@ -115,7 +115,7 @@ PAGES = {
         },
     ),
     "docs/guides/ranking.md": Page(
-        inputs="MODEL=run judged.tsv candidates.tsv=judged.tsv cranqrel.trec.txt",
+        inputs="MODEL=run judged.tsv candidates.tsv=judged.tsv",
     ),
     "docs/guides/baselines.md": Page(
         inputs="MODEL=run glue",

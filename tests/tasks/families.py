@@ -46,7 +46,6 @@ class Case:
     file: str
     content: str
     settings: dict[str, Any] = field(default_factory=dict)
-    beside: dict[str, str] = field(default_factory=dict)
     """Other files in the same directory."""
     perfect: float = 1.0
     """The perfect score; some official programs use percent."""
@@ -120,13 +119,6 @@ def rankings() -> str:
     return json_lines(*({"query": q, "passage": f"{a} {b}", "label": label} for q, (a, b), label in rows))
 
 
-def documents() -> str:
-    return "".join(
-        f"<doc><docno>{i}</docno><text>{a}</text></doc>\n"
-        for i, a in enumerate(("fine , very very fine film", "a bad , awful , awful book"), 1)
-    )
-
-
 ENTAILS = ("entailment", "not_entailment") * 2
 CASES = {
     "classification": Case(
@@ -154,16 +146,6 @@ CASES = {
     "scored-pairs": Case("a.tsv", table("text|pair|score", 9, -2, 7.5, 0)),
     "text-pairs": Case("a.tsv", "text\tpair\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS)),
     "ranking": Case("a.jsonl", rankings()),
-    "cranfield": Case(
-        "a.txt",
-        "1 0 1 2\n1 0 2 0\n2 0 1 1\n",
-        beside={
-            "cran.all.1400.xml": documents(),
-            "cran.qry.xml": "<xml>"
-            + "".join(f"<top><num>7</num><title>{q}</title></top>" for q in ("the film", "a book"))
-            + "</xml>",
-        },
-    ),
     "swag": Case("a.csv", swag()),
     "codah": Case("a.tsv", codah()),
     "squad_v1": Case("a.json", squad("very good", "awful", "fine , fine", "book"), perfect=100),

@@ -46,8 +46,6 @@ def scores(name: str, path: Path, **settings: Any) -> dict[str, dict[str, float]
 @pytest.mark.parametrize("name", LEARNABLE)
 def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name, write):
     case = CASES[name]
-    for file, content in case.beside.items():
-        write(file, content)
     task, examples = read(name, write(case.file, case.content), **case.settings)
     for baseline in baselines_of(task, examples).values():
         predictions = baseline(task, examples, examples)

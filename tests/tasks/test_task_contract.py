@@ -41,8 +41,6 @@ def task_and_path(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[AnyTa
     case = CASES[request.param]
     path = tmp_path / case.file
     path.write_text(case.content, encoding="utf-8")
-    for name, content in case.beside.items():
-        (tmp_path / name).write_text(content, encoding="utf-8")
     return find_task(request.param)(**case.settings), path
 
 

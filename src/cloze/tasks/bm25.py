@@ -23,8 +23,3 @@ def bm25_scores(queries: Iterable[str], passages: Sequence[str]) -> Iterator[npt
         [words] = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
         known = [word for word in words if word in vocabulary]
         yield index.get_scores(known) if known else np.zeros(len(passages), np.float32)
-
-
-def bm25_ranking(queries: Iterable[str], passages: Sequence[str]) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the indices of the passages [P], the best first, for each query."""
-    return (np.argsort(-scores, kind="stable") for scores in bm25_scores(queries, passages))

@@ -29,16 +29,6 @@ _MIN_SPREAD = 1e-4
 """Probabilities that spread less are constant."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankedText(LabeledText):
-    """A query and a passage, and its relevance: 0 is not relevant, higher is more relevant."""
-
-    judged: tuple[int, ...] = ()
-    """Relevance of all relevant passages of the query; empty: those of its candidates."""
-    ids: tuple[int, int] | None = None
-    """Of the query and the passage, if the files number them."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PassageRanking(TextTask[float]):
     """The probability that a passage is relevant, from the pooled [CLS] of query and passage.
@@ -132,7 +122,7 @@ class PassageRanking(TextTask[float]):
         Queries without a relevant passage are left out. Of passages with equal scores the less relevant is ranked
         first, so that the order of the file does not help.
         """
-        queries = _rank(examples, predictions)
+        queries = _relevant_queries(examples, predictions)
         return {**ranking_scores(queries), "queries": float(len(queries))}
 
     def fit_labels(self, examples: Sequence[LabeledText]) -> Self:
@@ -142,7 +132,7 @@ class PassageRanking(TextTask[float]):
 
     def check_scorable(self, examples: Sequence[LabeledText]) -> None:
         """Refuse examples without a relevant passage."""
-        _rank(examples, [0.0] * len(examples))
+        _relevant_queries(examples, [0.0] * len(examples))
 
     def collapse(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> str | None:
         """Detect a nearly constant prediction."""
@@ -150,9 +140,8 @@ class PassageRanking(TextTask[float]):
         return "one score only" if is_constant and len(predictions) > 1 else None
 
     def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
-        """Return the probability that the passage is relevant, and the numbers of query and passage if known."""
-        ids = example.ids if isinstance(example, RankedText) else None
-        return {"score": prediction} | dict(zip(("query", "document"), ids or (), strict=False))
+        """Return the probability that the passage is relevant."""
+        return {"score": prediction}
 
     def from_json(self, values: Mapping[str, Any]) -> float:
         """Read the score, a number that is higher for the better passage."""
@@ -164,18 +153,22 @@ def _margins(logits: Tensor) -> Tensor:
     return logits if logits.shape[1] == 1 else logits.diff()
 
 
-def _rank(examples: Sequence[LabeledText], predictions: Sequence[float]) -> list[RankedQuery]:
-    """Return the queries with a relevant passage, their passages ranked by the predictions."""
+def rank_passages(examples: Sequence[LabeledText], predictions: Sequence[float]) -> dict[str, list[int]]:
+    """Return the relevance of the passages of each query, ranked by the predictions."""
     candidates: dict[str, list[tuple[float, int]]] = {}
-    judged: dict[str, tuple[int, ...]] = {}
     for example, prediction in zip(examples, predictions, strict=True):
         candidates.setdefault(example.text, []).append((-prediction, _relevance(example)))
-        judged[example.text] = example.judged if isinstance(example, RankedText) else ()
-    queries = []
-    for query, passages in candidates.items():
-        ranked = [relevance for _, relevance in sorted(passages)]
-        if relevant := judged[query] or tuple(relevance for relevance in ranked if relevance > 0):
-            queries.append(RankedQuery(ranked, relevant))
+    return {query: [relevance for _, relevance in sorted(passages)] for query, passages in candidates.items()}
+
+
+def _relevant_queries(examples: Sequence[LabeledText], predictions: Sequence[float]) -> list[RankedQuery]:
+    """Return the queries with a relevant passage, their passages ranked by the predictions."""
+    rankings = rank_passages(examples, predictions).values()
+    queries = [
+        RankedQuery(ranked, relevant)
+        for ranked in rankings
+        if (relevant := [relevance for relevance in ranked if relevance > 0])
+    ]
     if not queries:
         where = source_of(examples[0].where)
         raise InputError("no passage is relevant to its query", where=where)

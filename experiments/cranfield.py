@@ -1,18 +1,47 @@
-"""Cranfield: which abstracts on aerodynamics answer an engineer's question?"""
+"""Cranfield: which abstracts on aerodynamics answer an engineer's question?
 
-from collections.abc import Iterator
+Importing the file registers the task, whose data are TREC judgments with the documents and queries beside them. For
+training and scoring, split the judgments by query:
+
+    awk '$1 % 5 != 0' cranqrel.trec.txt > train.trec.txt
+    awk '$1 % 5 == 0' cranqrel.trec.txt > dev.trec.txt
+
+    import cloze, experiments.cranfield
+    cloze.baseline("cranfield", train=".")
+    cloze.finetune("cranfield", model="MODEL", train=".", output="RUN")
+
+BM25 alone, on the 45 queries of that dev.trec.txt: nDCG@10 0.331, MRR@10 0.488, MAP 0.248.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from xml.etree import ElementTree
+
+import numpy as np
 
 from cloze.config import check_positive
 from cloze.data.files import read_lines
 from cloze.errors import InputError
+from cloze.metrics.ranking import RankedQuery, ranking_scores
 from cloze.remote_files import PathOrUrl, join_path, parent_of
-from cloze.tasks.bm25 import bm25_ranking
-from cloze.tasks.passage_ranking import PassageRanking, RankedText
+from cloze.tasks.bm25 import bm25_scores
+from cloze.tasks.passage_ranking import PassageRanking, rank_passages
 from cloze.tasks.registry import register_task
+from cloze.tasks.task_batch import Scores
+from cloze.tasks.texts import LabeledText
 
 _DOCUMENTS, _QUERIES = "cran.all.1400.xml", "cran.qry.xml"
+
+
+@dataclass(frozen=True, slots=True)
+class RankedText(LabeledText):
+    """A query and a passage, and its relevance: 0 is not relevant, higher is more relevant."""
+
+    judged: tuple[int, ...] = ()
+    """Relevance of all relevant passages of the query, candidates or not."""
+    ids: tuple[int, int] = (0, 0)
+    """Numbers of the query and the passage."""
 
 
 @register_task("cranfield")
@@ -44,14 +73,33 @@ class Cranfield(PassageRanking):
                     what = f"judges document {document} for query {query}"
                     counts = f"There are {len(passages):,} documents and {len(queries):,} queries"
                     raise InputError(what, where=where, remedy=counts)
-        ranking = bm25_ranking([queries[query - 1] for query in judgments], passages)
-        for (query, judged), best in zip(judgments.items(), ranking, strict=True):
+        scores = bm25_scores([queries[query - 1] for query in judgments], passages)
+        for (query, judged), scores_P in zip(judgments.items(), scores, strict=True):
+            best = np.argsort(-scores_P, kind="stable")
             relevant = tuple(relevance for relevance in judged.relevance.values() if relevance > 0)
             for index in best[: self.candidates].tolist():
                 label = str(judged.relevance.get(index + 1, 0)) if labeled else None
                 yield RankedText(
-                    queries[query - 1], passages[index], label, judged.where, relevant, (query, index + 1)
+                    queries[query - 1],
+                    passages[index],
+                    label,
+                    judged.where,
+                    judged=relevant,
+                    ids=(query, index + 1),
                 )
+
+    def score(self, examples: Sequence[LabeledText], predictions: Sequence[float]) -> Scores:
+        """Return the metrics of ranking, where relevant passages that are no candidates count as not retrieved."""
+        judged = {example.text: example.judged for example in examples if isinstance(example, RankedText)}
+        rankings = rank_passages(examples, predictions).items()
+        queries = [RankedQuery(ranked, judged[query]) for query, ranked in rankings if judged[query]]
+        return {**ranking_scores(queries), "queries": float(len(queries))}
+
+    def to_json(self, example: LabeledText, prediction: float) -> dict[str, Any]:
+        """Return the probability that the passage is relevant, and the numbers of query and passage."""
+        assert isinstance(example, RankedText)
+        query, document = example.ids
+        return {"score": prediction, "query": query, "document": document}
 
 
 @dataclass(frozen=True, slots=True)
