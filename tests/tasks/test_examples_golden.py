@@ -92,11 +92,7 @@ ROWS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
 """Task, settings and rows by name."""
 
 FILES: dict[str, tuple[str, dict[str, Any], str, str]] = {
-    **{
-        name: (name, case.settings, case.file, case.content)
-        for name, case in CASES.items()
-        if not case.beside
-    },
+    **{name: (name, case.settings, case.file, case.content) for name, case in CASES.items()},
     **{f"words {name}": ("tagging", {}, "a.csv", text) for name, text in WORDS.items()},
     **{f"sentences {name}": ("tagging", {}, "a.csv", text) for name, text in SENTENCES.items()},
     "squad": ("squad_v2", {}, "a.json", json.dumps(GOOD)),
