@@ -92,8 +92,14 @@ class Hub:
         return [urlsplit(path).path for name, path, _ in self.requests if name == method]
 
     def downloads(self) -> list[str]:
-        """Return the names of the files that were sent, in order."""
-        return [match["path"] for path in self.paths() if (match := _FILE.fullmatch(path))]
+        """Return the names of the files of models that were sent, in order."""
+        commits = (files for repo in self.models.values() for files in repo.commits.values())
+        large = {hashlib.sha256(data).hexdigest(): name for files in commits for name, data in files.items()}
+        return [
+            match["path"] if match.re is _FILE else large[match["hash"]]
+            for path in self.paths()
+            if (match := _FILE.fullmatch(path) or _BLOB.fullmatch(path))
+        ]
 
 
 def read_files(directory: Path) -> Contents:

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cloze import file_io
 from cloze.artifacts import CARD_FILE, MANIFEST
 from cloze.errors import ClozeError, InputError, RunError
-from cloze.optional_dependencies import import_package, require
+from cloze.optional_dependencies import import_package
 
 HubFiles: TypeAlias = Literal["model", "tokenizer", "pickle"]
 """The files that are read: of a model, of its tokenizer, or of a model whose weights may be pickled."""
@@ -127,14 +126,23 @@ def hub_repo(model: str | None, commit: str | None) -> str | None:
     return model if name is None else name.repo
 
 
-def import_hub(where: object) -> Any:
-    """Return the module huggingface_hub, whose telemetry is switched off before its import.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    require(["huggingface_hub"], extra="hub", where=where)
+def import_hub() -> Any:
+    """Return the module huggingface_hub, whose telemetry is switched off before its import."""
     return import_package("huggingface_hub")
+
+
+@contextmanager
+def progress_bars(*, shown: bool) -> Iterator[None]:
+    """Hide the progress bars of huggingface_hub unless they are to be shown."""
+    utils = import_hub().utils
+    hides = not shown and not utils.are_progress_bars_disabled()
+    if hides:
+        utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if hides:
+            utils.enable_progress_bars()
 
 
 def cache_directory(name: HubName) -> Path:
@@ -146,9 +154,7 @@ def cache_directory(name: HubName) -> Path:
 
 def find_cached(name: HubName) -> Path | None:
     """Return the directory in the cache with files of a model, without the network; None if it is not there."""
-    if find_spec("huggingface_hub") is None:
-        return None
-    import_hub(name)
+    import_hub()
     directory = cache_directory(name)
     commit = name.commit
     if commit is None:
@@ -251,27 +257,29 @@ def hub_errors(where: object, *, writing: bool = False) -> Iterator[None]:
         raise cloze_error from error
 
 
-def is_unreachable(error: Exception) -> bool:
+def is_unreachable(error: BaseException | None) -> bool:
     """Return whether an error of huggingface_hub means that there was no connection, or that it broke."""
     from huggingface_hub import errors
 
     http_errors = tuple(base for base in errors.HfHubHTTPError.__bases__ if base is not OSError)  # of httpx
-    return isinstance(error, http_errors) and not isinstance(error, errors.HfHubHTTPError)
+    no_connection = (*http_errors, errors.OfflineModeIsEnabled)
+    return isinstance(error, no_connection) and not isinstance(error, errors.HfHubHTTPError)
 
 
 def to_cloze_error(error: Exception, where: object, *, writing: bool = False) -> ClozeError | None:
     """Return the error in one line for an error of huggingface_hub; None for any other."""
     from huggingface_hub import constants, errors
 
-    if isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception):  # of a thread that uploads
+    wrappers = (RuntimeError, errors.LocalEntryNotFoundError)  # of a thread that uploads; of a failed request
+    if isinstance(error, wrappers) and isinstance(error.__cause__, Exception):
         return to_cloze_error(error.__cause__, where, writing=writing)
     if isinstance(error, errors.OfflineModeIsEnabled):
         what = f"cannot be {'written' if writing else 'downloaded'} while HF_HUB_OFFLINE is set"
         return InputError(what, where=where, remedy="Unset it, or give what is on this machine")
     if is_unreachable(error):
         reason = " ".join(str(error).split()) or type(error).__name__
-        remedy = "Run it again" if writing else "Run it again: the download continues"
-        return RunError(f"no connection to {constants.ENDPOINT}: {reason[:200]}", where=where, remedy=remedy)
+        what = f"no connection to {constants.ENDPOINT}: {reason[:200]}"
+        return RunError(what, where=where, remedy="Run it again")
     if isinstance(error, errors.HFValidationError):
         return InputError("is not a name of the Hub", where=where, remedy="Write org/name")
     if isinstance(error, errors.GatedRepoError):
@@ -304,7 +312,7 @@ def _to_status_error(error: Any, where: object, *, writing: bool) -> ClozeError:
         remedy = f"Use a token with {right} access"
         return InputError(f"the token may not {right} it", where=where, remedy=remedy)
     if status == 429:
-        seconds = retry_after(error)
+        seconds = _retry_after(error)
         remedy = f"Run it again {f'in {seconds} seconds' if seconds else 'later'}"
         return RunError("too many requests", where=where, remedy=remedy)
     server_message = f": {error.server_message.splitlines()[0][:200]}" if error.server_message else ""
@@ -312,7 +320,7 @@ def _to_status_error(error: Any, where: object, *, writing: bool) -> ClozeError:
     return RunError(what, where=where, remedy="Run it again later" if status >= 500 else None)
 
 
-def retry_after(error: Any) -> int | None:
+def _retry_after(error: Any) -> int | None:
     """Return the seconds after which a throttled request may be repeated, if the Hub says so."""
     headers = error.response.headers
     match = re.search(r"\bt=(\d+)", headers.get("ratelimit", "")) or re.fullmatch(

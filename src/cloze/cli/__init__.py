@@ -194,14 +194,10 @@ def _report(error: Exception) -> int:
 @contextmanager
 def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
     """Show on stderr which checkpoint of a run is read, once for each run, unless `--quiet` is given."""
-    from cloze.hub_download import quiet_downloads
     from cloze.model_paths import LOG
     from cloze.progress import is_torchrun
 
-    if "--quiet" in arguments or (is_torchrun() and os.environ["RANK"] != "0"):
-        with quiet_downloads():
-            yield
-        return
+    is_quiet = "--quiet" in arguments or (is_torchrun() and os.environ["RANK"] != "0")
     shown: set[str] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
@@ -211,12 +207,14 @@ def _show_checkpoints(arguments: list[str]) -> Iterator[None]:
 
     handler = logging.StreamHandler()
     handler.addFilter(is_new)
+    level_before = LOG.level
     LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
+    LOG.setLevel(logging.ERROR if is_quiet else logging.INFO)  # ERROR hides downloads' bars, too
     try:
         yield
     finally:
         LOG.removeHandler(handler)
+        LOG.setLevel(level_before)
 
 
 @contextmanager

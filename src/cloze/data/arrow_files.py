@@ -231,7 +231,7 @@ def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Docum
     """
     where = name = file_range.file
     require(["datasets"], extra="hub", where=name)
-    import_hub(name)
+    import_hub()
     datasets: Any = import_package("datasets")
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":", 2), "", ""][:3]
     try:

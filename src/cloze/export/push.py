@@ -1,8 +1,6 @@
 """Upload a checkpoint with its card to the Hugging Face Hub."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from cloze.hub import (
     is_repo,
     model_files,
     parse_hub_name,
+    progress_bars,
 )
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import verify_checkpoint
@@ -74,9 +73,9 @@ def push_checkpoint(
     checkpoint = _check_checkpoint(check_path(directory, "directory"))
     files = model_files(checkpoint)
     size = sum((checkpoint / file).stat().st_size for file in files)
-    hub = import_hub(target)
+    hub = import_hub()
     api = hub.HfApi()
-    with hub_errors(target, writing=True), _hub_progress(hub, progress):
+    with hub_errors(target, writing=True), progress_bars(shown=not progress.quiet):
         api.create_repo(target.repo, private=private or None, exist_ok=True)
         if private and not api.model_info(target.repo).private:
             remedy = "Leave out --private, or make it private in its settings on the Hub"
@@ -160,16 +159,3 @@ def _stale_files(api: Any, target: HubName, files: list[str]) -> list[str]:
     read = {*MODEL_FILES, WEIGHTS, WEIGHTS_INDEX} - {artifacts.CARD_FILE, *files}
     info = api.model_info(target.repo, revision=target.revision)
     return sorted(entry.rfilename for entry in info.siblings or () if entry.rfilename in read)
-
-
-@contextmanager
-def _hub_progress(hub: Any, progress: Progress) -> Iterator[None]:
-    """Hide the progress bars of huggingface_hub if nothing is to be shown."""
-    hides = progress.quiet and not hub.utils.are_progress_bars_disabled()
-    if hides:
-        hub.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if hides:
-            hub.utils.enable_progress_bars()
