@@ -11,7 +11,7 @@ INVENTED = re.compile(
     r"Material|work_of|Work|merit|World|join_world|by_first|Replica|_?Door|Stretch|seal|Cursor|Position"
     r"|not_as_begun|begun_from|alone_at|is_solved|two_way|given|found|own|each|there"
     r"|_?(?:MOST|LEAST)_\w+|_?(?:most|least)_(?!cut|frequent|repeated|similar)\w+"
-    r"|(?:\w+_)?pieces?(?:_\w+)?|\w*Pieces?(?:[A-Z]\w*)?"
+    r"|(?:\w+_)?pieces?(?:_\w+)?|\w*(?<!Word)Pieces?(?:[A-Z]\w*)?"
 )
 
 

@@ -38,8 +38,10 @@ from cloze.models.weight_mapping import HUGGING_FACE
 from cloze.pretraining.config import ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, build_dynamic_instances
 from cloze.pretraining.objective import PretrainingObjective
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
@@ -335,7 +337,7 @@ def draw_step(
             source = "pairs of drawn sentences (no --data was given)"
         else:
             dataset = Dataset.open(benchmark.data)
-            documents, tokenizer = dataset.split("train"), Tokenizer.load(dataset.path)
+            documents, tokenizer = dataset.split("train"), load_tokenizer(dataset.path)
             source = f"pairs of {benchmark.data}"
         phase = settings.phases[0]
         instances = build_dynamic_instances(settings, phase, documents, tokenizer, seed=_SEED, number=0)
@@ -347,7 +349,7 @@ def _synthetic_documents(vocab_size: int, shard: Path) -> tuple[Documents, Token
     """Draw documents with the sentence lengths of English and token frequencies of Zipf's law."""
     random = np.random.default_rng(_SEED)
     num_words = vocab_size - len(SPECIAL_TOKENS)
-    tokenizer = Tokenizer.from_tokens([*SPECIAL_TOKENS, *(f"piece{n}" for n in range(num_words))])
+    tokenizer = WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *(f"piece{n}" for n in range(num_words))])
     shares = 1.0 / np.arange(1, num_words + 1)
     cumulative = np.cumsum(shares / shares.sum())
     document_lengths = random.integers(4, 40, size=_SYNTHETIC_DOCUMENTS)

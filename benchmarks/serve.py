@@ -28,7 +28,7 @@ from benchmarks.http_load import PROGRAMS, Client, Load
 from benchmarks.machine import describe_machine, resident_bytes
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 _SHARE_OF_RATE = 0.7
 _OVERLOAD = 3
@@ -224,7 +224,7 @@ def _memory(pid: int, requests: int) -> Memory:
 
 def text_of_length(model: str, num_tokens: int) -> str:
     """Return a text with a number of tokens, all of them whole words of the vocabulary."""
-    tokenizer = Tokenizer.load(resolve_checkpoint(model))
+    tokenizer = load_tokenizer(resolve_checkpoint(model))
     words = [token for token in tokenizer.tokens if token.isascii() and token.isalpha() and token.islower()]
     if not words:
         raise InputError("the vocabulary has no whole words", where=model)

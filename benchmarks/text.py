@@ -20,7 +20,7 @@ from cloze.data.input_shards import ReadingConfig, plan_input_shards, read_docum
 from cloze.data.vocabulary import train_vocabulary
 from cloze.errors import InputError
 from cloze.progress import Progress
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 THREADS = 2
 """Threads of a peer that has threads, besides one."""
@@ -62,7 +62,7 @@ class Excerpt:
         """
         directory = self.file.with_name("vocabulary")
         if source is not None:
-            tokenizer = Tokenizer.load(source)
+            tokenizer = load_tokenizer(source)
             directory.mkdir()
             tokenizer.save(directory)
             return directory, f"vocabulary: {tokenizer.vocab_size:,} tokens of {source}"

@@ -12,7 +12,7 @@ import tokenizers
 
 from benchmarks.harness import Check, Contestant, Peers, Result, TimedFunction, repeat
 from benchmarks.text import TextBenchmark, compare_tokens, with_threads
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer_files import TOKENIZER_FILE
 
 _BATCH_SIZE = 1000
@@ -49,7 +49,7 @@ class Tokenize(TextBenchmark):
             encode = partial(_encode, library, lines)
             does = f"encode_batch_fast on {_BATCH_SIZE:,} lines at a time, IDs taken"
             contestants += with_threads("tokenizers", does, repeat(encode))
-            ours, _ = Tokenizer.load(vocabulary).ids(lines)
+            ours, _ = load_tokenizer(vocabulary).ids(lines)
             theirs = np.fromiter(chain.from_iterable(encode()), np.uint32)
             checks.append(compare_tokens("tokenizers", ours, theirs))
         megabytes = sum(len(line.encode()) for line in lines) / 1e6
@@ -64,7 +64,7 @@ class Tokenize(TextBenchmark):
 
 
 def _prepare(vocabulary: Path, earlier: Sequence[str], lines: Sequence[str]) -> TimedFunction:
-    tokenizer = Tokenizer.load(vocabulary)
+    tokenizer = load_tokenizer(vocabulary)
     tokenizer.ids(earlier)  # builds its tables, as reading the file does for the library
     return lambda: tokenizer.ids(lines)
 

@@ -12,7 +12,7 @@ from benchmarks.harness import Check, Contestant, Peers, Result
 from benchmarks.text import Excerpt, TextBenchmark, with_threads
 from cloze.data.vocabulary import train_vocabulary
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS, UNK
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 _TOLERANCE = 0.02
 """Relative difference of the numbers of tokens that the two vocabularies split the text into."""
@@ -78,7 +78,11 @@ def _compare(text: Excerpt, size: int) -> Check:
     _train_peer(text, size, outputs[1])
     lines = [line for document in text.documents for line in document.lines][:_CHECKED_LINES]
     ours, theirs = (
-        len(Tokenizer.from_tokens((output / "vocab.txt").read_text("utf-8").splitlines()).ids(lines)[0])
+        len(
+            WordPieceTokenizer.from_tokens((output / "vocab.txt").read_text("utf-8").splitlines()).ids(lines)[
+                0
+            ]
+        )
         for output in outputs
     )
     what = f"tokens of {len(lines):,} lines, {ours:,} and with tokenizers {theirs:,}, relative"

@@ -20,7 +20,7 @@ from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.encoder import Encoder
 from cloze.models.weight_files import weight_files
 from cloze.pretraining.config import PretrainConfig
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from experiments.encoders.bidirectional_lm import BidirectionalLM
 from experiments.encoders.bilstm_on_top import BiLSTMOnBert
@@ -93,7 +93,7 @@ class Origin:
             checkpoints = [resolve_checkpoint(source, "latest") for source in self.sources]
             model = combine(self.kind, [load_model(checkpoint) for checkpoint in checkpoints], seed)
             with artifacts.write_directory(start, kind=KIND) as temporary:
-                save_model(temporary, model, Tokenizer.load(checkpoints[0]))
+                save_model(temporary, model, load_tokenizer(checkpoints[0]))
         return start
 
     @property

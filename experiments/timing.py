@@ -27,6 +27,7 @@ from cloze.tasks.finetune import plan_finetuning
 from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.run import precompute_features, prepare_data
 from cloze.tasks.task import AnyTask
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.plan import StepTimer
@@ -109,9 +110,9 @@ class _Timer:
 
     def _tokenizer(self, run: PlannedRun) -> Tokenizer:
         if run.origin is not None and run.origin.kind == "checkpoint":
-            return Tokenizer.load(resolve_checkpoint(run.origin.sources[0]))
+            return load_tokenizer(resolve_checkpoint(run.origin.sources[0]))
         assert self._data is not None
-        return Tokenizer.load(Dataset.open(self._data, verify=False).path)
+        return load_tokenizer(Dataset.open(self._data, verify=False).path)
 
     def _encoder(self, run: PlannedRun) -> Encoder:
         """Return an encoder with the architecture of a run and any weights."""

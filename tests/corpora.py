@@ -10,7 +10,7 @@ from cloze.data.batch import PretrainingBatch
 from cloze.data.dataset import Documents
 from cloze.data.shards import Shard
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 Rows = Sequence[Sequence[Sequence[int]]]
 """Documents of sentences of tokens."""
@@ -21,7 +21,7 @@ Instance = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, .
 def save_vocabulary(directory: Path, words: Iterable[str]) -> Path:
     """Write a tokenizer of the special tokens and some words."""
     directory.mkdir(exist_ok=True)
-    Tokenizer.from_tokens([*SPECIAL_TOKENS, *words]).save(directory)
+    WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *words]).save(directory)
     return directory
 
 

@@ -160,7 +160,7 @@ def test_an_imported_copy_is_read_by_other_programs(model, tmp_path):
     bundled = transformers.AutoTokenizer.from_pretrained(model)
     assert json.loads(bundled.backend_tokenizer.to_str()) == json.loads(library.to_str())
     text = "Café-Crème, naïve [MASK] in Æsop's 中国 \u200b; 1,000 ﬁelds"
-    ids = cloze.Tokenizer.load(model).encode(text).input_ids
+    ids = cloze.load_tokenizer(model).encode(text).input_ids
     assert library.encode(text).ids == bundled(text)["input_ids"] == ids
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "copy")(text)["input_ids"] == ids
     if model == SENTENCES:

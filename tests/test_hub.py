@@ -118,7 +118,7 @@ def test_a_name_works_in_shell_and_python_and_downloads_what_is_read(hub, commit
 
 
 def test_a_tokenizer_downloads_no_weights(hub, commit):
-    assert cloze.Tokenizer.load(URL).tokens == WORDS
+    assert cloze.load_tokenizer(URL).tokens == WORDS
     assert hub.downloads() == ["vocab.txt"]
     with pytest.raises(
         InputError, match=r"is in the cache of the Hub without config.json. hf://\S+ downloads it"

@@ -126,7 +126,7 @@ class Loaded:
         self.fill = cloze.FillMask.load(self.path, device="cpu")
         self.score = cloze.SentenceScorer.load(self.path, device="cpu")
         self.follows = cloze.NextSentence.load(self.path, device="cpu")
-        self.tokenizer = cloze.Tokenizer.load(self.path)
+        self.tokenizer = cloze.load_tokenizer(self.path)
         self.config = cloze.FinetuneConfig(model=str(self.path), train="none.tsv")
 
 
@@ -154,7 +154,7 @@ NAMED_TEXTS: dict[str, tuple[str, Call]] = {
     "TextClassifier pairs": ("pairs", lambda my, x: my.match(["a", "b"], x)),
     "QuestionAnswerer": ("questions", lambda my, x: my.answer(x, ["a", "b"])),
     "QuestionAnswerer of": ("contexts", lambda my, x: my.answer(["a", "b"], x)),
-    "Tokenizer.from_tokens": ("tokens", lambda my, x: cloze.Tokenizer.from_tokens(x)),
+    "WordPieceTokenizer.from_tokens": ("tokens", lambda my, x: cloze.WordPieceTokenizer.from_tokens(x)),
 }
 ALL_TEXTS = {name: ("texts", call) for name, call in TEXTS.items()} | NAMED_TEXTS
 ONE_TEXT: dict[str, tuple[str, Call]] = {
@@ -173,7 +173,7 @@ OTHERS: dict[str, tuple[str, Call]] = {
             "TextRegressor",
         )
     },
-    "Tokenizer.load": ("directory", lambda my, x: cloze.Tokenizer.load(x)),
+    "load_tokenizer": ("directory", lambda my, x: cloze.load_tokenizer(x)),
     "load": ("model", lambda my, x: cloze.load(x)),
     "load_encoder": ("model", lambda my, x: cloze.load_encoder(x)),
     "Tokenizer.save": ("directory", lambda my, x: my.tokenizer.save(x)),

@@ -11,7 +11,7 @@ from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import TASK_FILE, save_model
 from cloze.tasks.config import TaskSettings, to_toml
 from cloze.tasks.task import AnyTask
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -35,7 +35,9 @@ def write_checkpoint(
     """Write a model with its tokenizer, and the task it is fine-tuned for."""
     with artifacts.write_directory(path, kind="checkpoint") as directory:
         labels = labels or (() if task is None else task.class_names)
-        save_model(directory, model, Tokenizer.from_tokens(tokens), labels=labels, problem_type=problem_type)
+        save_model(
+            directory, model, WordPieceTokenizer.from_tokens(tokens), labels=labels, problem_type=problem_type
+        )
         if task is not None:
             (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=max_seq_length)))
     return path

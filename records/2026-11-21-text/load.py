@@ -28,6 +28,7 @@ from cloze.data.instances import DynamicInstances, micro_batches, take
 from cloze.data.masking import MaskingConfig
 from cloze.pretraining.data import build_dynamic_instances
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 _STEPS = 16
 _SHARE_TOLERANCE = 0.01
@@ -102,7 +103,7 @@ class Load(TimedBenchmark):
         """Return the instances of a run's first phase."""
         step = Pretrain(data=self.data, batch=self.batch, max_seq_length=self.max_seq_length)
         settings = replace(step.settings(), masking=MaskingConfig(whole_word=whole_word))
-        documents, tokenizer = Dataset.open(self.data).split("train"), Tokenizer.load(self.data)
+        documents, tokenizer = Dataset.open(self.data).split("train"), load_tokenizer(self.data)
         return build_dynamic_instances(
             settings, settings.phases[0], documents, tokenizer, seed=settings.seed, number=0
         )

@@ -21,6 +21,8 @@ from cloze.data.word_counts import count_input_words
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.statistics import describe_text
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
 
 SAME, FIVE = "tokenizers, the same reserved", "tokenizers, 5 reserved"
@@ -87,7 +89,7 @@ def compare(comparison: Comparison, data: Path, work: Path) -> dict[str, dict[st
         SAME: learn_by_library(train, comparison, reserved_tokens(size)),
         FIVE: learn_by_library(train, comparison, SPECIAL_TOKENS),
     }
-    timed |= {name: (Tokenizer.load(data / "vocab" / name), None) for name in comparison.published}
+    timed |= {name: (load_tokenizer(data / "vocab" / name), None) for name in comparison.published}
     counts = count_input_words(held_out, [tokenizer for tokenizer, _ in timed.values()], workers=2)
     return {
         name: {"seconds": seconds, "vocabulary": tokenizer.vocab_size}
@@ -99,10 +101,10 @@ def compare(comparison: Comparison, data: Path, work: Path) -> dict[str, dict[st
 def learn(files: Sequence[Path], comparison: Comparison) -> tuple[Tokenizer, float]:
     """Learn a vocabulary as `cloze vocab` does, with two workers."""
     started = time.perf_counter()
-    nothing = Tokenizer.from_tokens(SPECIAL_TOKENS, lowercase=comparison.lowercase)
+    nothing = WordPieceTokenizer.from_tokens(SPECIAL_TOKENS, lowercase=comparison.lowercase)
     (counts,) = count_input_words(files, [nothing], workers=2)
     tokens = learn_vocabulary(counts, size=comparison.size)
-    tokenizer = Tokenizer.from_tokens(tokens, lowercase=comparison.lowercase)
+    tokenizer = WordPieceTokenizer.from_tokens(tokens, lowercase=comparison.lowercase)
     return tokenizer, time.perf_counter() - started
 
 
@@ -117,7 +119,7 @@ def learn_by_library(
     )
     seconds = time.perf_counter() - started
     ids = library.get_vocab()
-    return Tokenizer.from_tokens(sorted(ids, key=ids.__getitem__), lowercase=comparison.lowercase), seconds
+    return WordPieceTokenizer.from_tokens(sorted(ids, key=ids.__getitem__), lowercase=comparison.lowercase), seconds
 
 
 def lines(files: Sequence[Path]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 if __name__ == "__main__":
     source, attends_to, output = resolve_checkpoint(sys.argv[1], "latest"), sys.argv[2], Path(sys.argv[3])
@@ -25,4 +26,4 @@ if __name__ == "__main__":
     if sys.argv[4:] != ["untrained"]:
         swapped.load_state_dict(bert.state_dict())
     with artifacts.write_directory(output, kind=KIND) as directory:
-        save_model(directory, swapped, Tokenizer.load(source))
+        save_model(directory, swapped, load_tokenizer(source))

@@ -39,6 +39,7 @@ from cloze.models.heads import BertForSequenceClassification
 from cloze.models.modern_bert import MODERN_SIZES
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.optimizer import OptimizerConfig, build_optimizer
 
 ENCODERS = ("bert", "distilbert", "roberta", "modernbert")
@@ -143,7 +144,7 @@ def _load_transformers(ours: BertForSequenceClassification, directory: Path) -> 
     transformers = import_peer("transformers")
     words = [f"w{number}" for number in range(_VOCAB_SIZE - len(SPECIAL_TOKENS))]
     with artifacts.write_directory(directory, kind="checkpoint") as temporary:
-        tokenizer = Tokenizer.from_tokens([*SPECIAL_TOKENS, *words])
+        tokenizer = WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *words])
         save_model(temporary, ours, tokenizer, labels=("a", "b"))
     return transformers.AutoModelForSequenceClassification.from_pretrained(directory).eval()
 

@@ -11,6 +11,7 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.heads import BertForPreTraining
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 KNOWN = 256
 POSITIONS = "bert.embeddings.position_embeddings.weight"
@@ -24,7 +25,7 @@ def main(checkpoint: Path, output: Path) -> None:
     longer = BertForPreTraining(BertModel(replace(model.bert.config, max_position_embeddings=2 * KNOWN)))
     longer.load_state_dict(weights | {POSITIONS: torch.cat([known, known])})
     with artifacts.write_directory(output, kind=KIND) as directory:
-        save_model(directory, longer, Tokenizer.load(checkpoint))
+        save_model(directory, longer, load_tokenizer(checkpoint))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import CONFIG_FILE, KIND, load_model, save_model
 from cloze.models.heads import BertForPreTraining
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 
 def main(run: Path, card: Path, output: Path) -> None:
@@ -25,7 +26,7 @@ def main(run: Path, card: Path, output: Path) -> None:
     shipped = BertForPreTraining(BertModel(config))
     shipped.load_state_dict(model.state_dict())
     with artifacts.write_directory(output, kind=KIND, overwrite=True) as directory:
-        save_model(directory, shipped.to(torch.bfloat16), Tokenizer.load(checkpoint))
+        save_model(directory, shipped.to(torch.bfloat16), load_tokenizer(checkpoint))
         # a program that reads the dtype computes in it: the weights are stored in 16 bits, and used in 32
         config_file = directory / CONFIG_FILE
         settings = json.loads(config_file.read_text("utf-8")) | {"dtype": "float32"}

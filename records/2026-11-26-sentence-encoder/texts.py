@@ -9,9 +9,10 @@ import numpy as np
 from cloze.data.dataset import Dataset
 from cloze.inference.embedder import Embedder
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 directory, count = Path(sys.argv[1]), int(sys.argv[2])
-tokenizer = Tokenizer.load(directory)
+tokenizer = load_tokenizer(directory)
 documents = Dataset.open(directory, verify=False).split("train")
 lengths = np.diff(documents.sentence_offsets)
 candidates = np.flatnonzero((lengths >= 6) & (lengths <= 40))

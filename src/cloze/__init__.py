@@ -107,7 +107,9 @@ if TYPE_CHECKING:
     from cloze.tasks.squad import SquadV2 as SquadV2
     from cloze.tasks.tag_predictions import PredictedEntity as PredictedEntity
     from cloze.tasks.text_pairs import TextPairs as TextPairs
+    from cloze.tokenization.loading import load_tokenizer as load_tokenizer
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
+    from cloze.tokenization.wordpiece import WordPieceTokenizer as WordPieceTokenizer
 
     __version__: str
 
@@ -154,7 +156,9 @@ _NAMES = {
     "cloze.tasks.squad": "SquadV1 SquadV2",
     "cloze.tasks.tag_predictions": "PredictedEntity",
     "cloze.tasks.text_pairs": "TextPairs",
+    "cloze.tokenization.loading": "load_tokenizer",
     "cloze.tokenization.tokenizer": "Tokenizer",
+    "cloze.tokenization.wordpiece": "WordPieceTokenizer",
 }
 """The public names of each module."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -11,7 +11,7 @@ import torch
 from cloze import artifacts
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NANO = tuple(
@@ -102,4 +102,4 @@ def save_film_encoder(directory: Path, **config: Any) -> None:
     )
     with artifacts.write_directory(directory, kind="checkpoint") as checkpoint:
         encoder = BertModel(bert_config, generator=torch.Generator().manual_seed(1))
-        save_model(checkpoint, encoder, Tokenizer.from_tokens(FILM_TOKENS))
+        save_model(checkpoint, encoder, WordPieceTokenizer.from_tokens(FILM_TOKENS))

@@ -7,14 +7,16 @@ from samples import Cloze
 
 from cloze.data.build import build_dataset
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("audited")
     (directory / "vocabulary").mkdir()
-    Tokenizer.from_tokens([*SPECIAL_TOKENS, *"abcdefgh", "##a", "##b"]).save(directory / "vocabulary")
+    WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *"abcdefgh", "##a", "##b"]).save(
+        directory / "vocabulary"
+    )
     documents = [[f"{x} {y} {x}{y} {z}" for y in "abcdef" for z in "ab"] for x in "abcdefgh"]
     (directory / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in documents))
     build_dataset([directory / "text.txt"], directory / "vocabulary", directory / "data")

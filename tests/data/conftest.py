@@ -11,6 +11,7 @@ from cloze.data.dataset import Documents
 from cloze.data.shards import write_shard
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from corpora import Rows, shard_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -26,7 +27,7 @@ def golden_instances() -> Path:
 def tokenizer() -> Tokenizer:
     """A hundred words, of which every third goes on with the word before it."""
     words = [f"##w{i}" if i % 3 == 2 else f"w{i}" for i in range(100)]
-    return Tokenizer.from_tokens([*SPECIAL_TOKENS, *words])
+    return WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *words])
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from cloze.data.instances import DynamicInstances
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from corpora import rows_of
 
@@ -291,7 +292,7 @@ def test_as_json(audit):
 
 def test_cleaning_is_that_of_the_report(dataset, tmp_path):
     assert audit_dataset(replace(dataset, path=dataset.path), SMALL).cleaning == read_report(dataset.path)
-    Tokenizer.load(dataset.path).save(tmp_path)
+    load_tokenizer(dataset.path).save(tmp_path)
     (tmp_path / "report.json").write_text('{"unicode": {"documents": 3}}')
     assert audit_dataset(replace(dataset, path=tmp_path), SMALL).cleaning == {"unicode": {"documents": 3}}
     (tmp_path / "report.json").write_text("{")

@@ -21,7 +21,7 @@ from cloze.data.parts import BuildSummary
 from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError
 from cloze.progress import SILENT_BAR, Bar, Progress
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from corpora import rows_of, save_vocabulary
 from helpers import read_all_files
 
@@ -65,7 +65,7 @@ def test_text_is_tokenized_into_documents_and_sentences(tmp_path, vocabulary):
         empty_documents=1,
     )
     dataset = Dataset.open(tmp_path / "data")
-    tokens = Tokenizer.load(tmp_path / "data").tokens
+    tokens = load_tokenizer(tmp_path / "data").tokens
     assert [[[tokens[i] for i in s] for s in row] for row in rows_of(dataset.documents)] == [
         [["the", "cat", "##s", "sat", "."], ["a", "dog", "[UNK]"]],
         [["on", "[UNK]", "[UNK]", "[UNK]", "."]],
@@ -245,7 +245,7 @@ def test_a_build_with_a_changed_tokenizer_is_refused(tmp_path, vocabulary, text)
         InputError, match=r"data\.parts: the tokenizer in it is not the one with which it was started"
     ):
         build_dataset([text], vocabulary, tmp_path / "data")
-    Tokenizer.load(vocabulary).save(state)
+    load_tokenizer(vocabulary).save(state)
     build_dataset([text], vocabulary, tmp_path / "data")
 
 

@@ -22,6 +22,7 @@ from cloze.data.cleaning import (
 )
 from cloze.data.documents import Document, Kind
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 EVERYTHING = CleaningConfig()
 UNTOUCHED = CleaningCounts()
@@ -197,7 +198,7 @@ def test_cleaning_does_not_change_uncased_tokens(uncased_tokenizer, text):
 
 @pytest.fixture(scope="session")
 def uncased_tokenizer(uncased_vocabulary: list[str]) -> Tokenizer:
-    return Tokenizer.from_tokens(uncased_vocabulary)
+    return WordPieceTokenizer.from_tokens(uncased_vocabulary)
 
 
 @pytest.mark.parametrize("name", ["sample_text.txt", "novel.txt.xz"])

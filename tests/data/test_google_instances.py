@@ -23,7 +23,8 @@ from cloze.data.input_shards import ReadingConfig
 from cloze.data.instances import micro_batches, take
 from cloze.errors import InputError
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from corpora import instances_of, rows_of
 from helpers import flip_bit
 
@@ -77,7 +78,7 @@ def test_instances_equal_googles(golden_instances: Path, uncased_vocabulary: lis
     raw = json.loads(first)["settings"]
     settings = _settings(raw)
     documents = _documents([golden_instances / file for file in raw["input_files"]], uncased_vocabulary)
-    instances = create_instances(documents, Tokenizer.from_tokens(uncased_vocabulary), settings)
+    instances = create_instances(documents, WordPieceTokenizer.from_tokens(uncased_vocabulary), settings)
     assert len(instances) == len(expected)
     for instance, line in zip(instances, expected, strict=True):
         assert _rows(instance, uncased_vocabulary) == json.loads(line)
@@ -89,7 +90,7 @@ def test_instances_from_a_data_set_equal_googles(
 ) -> None:
     """As `google_instances` of a run has them made: read, cleaned of nothing, tokenized, stored, drawn."""
     (tmp_path / "vocab").mkdir()
-    Tokenizer.from_tokens(uncased_vocabulary).save(tmp_path / "vocab")
+    WordPieceTokenizer.from_tokens(uncased_vocabulary).save(tmp_path / "vocab")
     reading = ReadingConfig(text_format="sentences", cleaning=CleaningConfig(without=get_args(Step)))
     build_dataset(
         [golden_instances / "sample_text.txt"],
@@ -100,7 +101,7 @@ def test_instances_from_a_data_set_equal_googles(
     dataset = Dataset.open(tmp_path / "data")
     first, *expected = _text(golden_instances / "sample_text_seed12345.jsonl").splitlines()
     settings = _settings(json.loads(first)["settings"])
-    materialize(dataset.documents, Tokenizer.load(dataset.path), tmp_path / "instances", settings)
+    materialize(dataset.documents, load_tokenizer(dataset.path), tmp_path / "instances", settings)
     source = GoogleInstances.open(tmp_path / "instances")
     assert source.num_instances(0) == len(expected)
     for position, line in enumerate(expected):

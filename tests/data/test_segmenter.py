@@ -17,7 +17,7 @@ from cloze.data.instances import DynamicInstances
 from cloze.data.masking import MaskingConfig
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError, RunError
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from corpora import rows_of, save_vocabulary
 
 SENTENCES = ["北京大学的学生 playing", "他来到北京"]
@@ -60,7 +60,7 @@ def test_tokens_are_those_without_a_segmenter(build):
     documents = with_words.documents
     first = documents.sentence_offsets[:2]
     continues = documents.gather_continues(first, np.diff(documents.sentence_offsets[:3]))
-    tokens = [Tokenizer.load(plain.path).tokens[i] for i in documents.read(0, len(continues))]
+    tokens = [load_tokenizer(plain.path).tokens[i] for i in documents.read(0, len(continues))]
     words: list[str] = []
     for token, is_continued in zip(tokens, continues, strict=True):
         if is_continued:
@@ -75,7 +75,7 @@ def source_of(dataset: Dataset, *, whole_word: bool) -> DynamicInstances:
     masking = MaskingConfig(whole_word=whole_word, masked_lm_prob=0.3)
     pairs = PairsConfig(next_sentence=False)
     return DynamicInstances(
-        dataset.split("train"), Tokenizer.load(dataset.path), 48, None, pairs, masking, 1, 0
+        dataset.split("train"), load_tokenizer(dataset.path), 48, None, pairs, masking, 1, 0
     )
 
 
@@ -126,7 +126,7 @@ def test_a_data_set_with_words_is_merged_appended_and_audited(build, tmp_path):
     with pytest.raises(InputError, match="whole words of Google's instances are those of ##"):
         materialize(
             with_words.documents,
-            Tokenizer.load(with_words.path),
+            load_tokenizer(with_words.path),
             tmp_path / "i",
             GoogleSettings(whole_word=True),
         )

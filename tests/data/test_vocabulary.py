@@ -19,6 +19,7 @@ from cloze.data.input_shards import ReadingConfig
 from cloze.data.vocabulary import train_vocabulary
 from cloze.errors import InputError
 from cloze.progress import Progress
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.word_counts import count_words
 
@@ -48,7 +49,7 @@ def test_bytes_do_not_depend_on_the_workers(tmp_path, text):
 def test_a_vocabulary_directory_verifies_and_loads(tmp_path, text):
     learned = train_vocabulary([text], tmp_path / "v", size=300)
     artifacts.verify(tmp_path / "v", kind="vocabulary")
-    loaded = Tokenizer.load(tmp_path / "v")
+    loaded = load_tokenizer(tmp_path / "v")
     assert loaded.tokens == learned.tokens
     assert loaded.vocab_size == 300
     assert loaded.lowercase
@@ -65,7 +66,7 @@ def test_an_input_that_would_be_replaced_is_refused(tmp_path, text):
 
 def test_cased(tmp_path, text):
     tokenizer = train_vocabulary([text], tmp_path / "v", size=300, lowercase=False)
-    assert not Tokenizer.load(tmp_path / "v").lowercase
+    assert not load_tokenizer(tmp_path / "v").lowercase
     assert any(token[0].isupper() for token in tokenizer.tokens)
 
 
@@ -116,7 +117,7 @@ def test_a_damaged_vocabulary_is_refused(tmp_path, text):
     file = tmp_path / "v/tokenizer.json"
     file.write_text(file.read_text() + " ")
     with pytest.raises(InputError, match=r"tokenizer\.json: .*, [\d,]+ in the manifest"):
-        Tokenizer.load(tmp_path / "v")
+        load_tokenizer(tmp_path / "v")
 
 
 MARKS = {
@@ -159,7 +160,7 @@ def test_letters_that_lower_casing_changes_are_named_and_the_remedies_keep_them(
     for name, settings in (("keep", {"keep_accents": True}), ("cased", {"lowercase": False})):
         learn(tmp_path / "text", tmp_path / name, **settings)
         assert "removes accents" not in capsys.readouterr().err
-        tokens = Tokenizer.load(tmp_path / name).encode(composed).tokens[1:-1]
+        tokens = load_tokenizer(tmp_path / name).encode(composed).tokens[1:-1]
         expected = composed if name == "cased" else composed.lower()
         assert "".join(token.removeprefix("##") for token in tokens) == "".join(expected.split())
 

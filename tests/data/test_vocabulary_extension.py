@@ -11,9 +11,10 @@ from cloze.cli import main
 from cloze.data.vocabulary_extension import extend_vocabulary
 from cloze.errors import InputError
 from cloze.progress import Progress
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import add_tokens
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENS = [
     "[PAD]", "[unused0]", *SPECIAL_TOKENS[1:], "[unused1]", "the", "gl", "##y", "##pt", "##o", "##s", "sat", "café",
@@ -23,7 +24,7 @@ TOKENS = [
 @pytest.fixture
 def vocabulary(tmp_path: Path) -> Path:
     (tmp_path / "vocab").mkdir()
-    Tokenizer.from_tokens(TOKENS, model_max_length=77).save(tmp_path / "vocab")
+    WordPieceTokenizer.from_tokens(TOKENS, model_max_length=77).save(tmp_path / "vocab")
     return tmp_path / "vocab"
 
 
@@ -64,7 +65,7 @@ def test_words_of_a_file_are_added(tmp_path, vocabulary):
         1,
     )
     artifacts.verify(tmp_path / "new", kind="vocabulary")
-    old, new = Tokenizer.load(vocabulary), Tokenizer.load(tmp_path / "new")
+    old, new = load_tokenizer(vocabulary), load_tokenizer(tmp_path / "new")
     assert new.model_max_length == 77
     changed = {1, TOKENS.index("[unused1]")}
     assert [p for i, p in enumerate(new.tokens[: len(TOKENS)]) if i not in changed] == [
@@ -173,7 +174,7 @@ def test_added_words_that_lose_their_marks_are_told(tmp_path, vocabulary, capsys
 
 @pytest.mark.parametrize("keep_accents", [False, True])
 def test_frequent_words_that_lose_their_marks_are_told(tmp_path, capsys, keep_accents):
-    Tokenizer.from_tokens(TOKENS, strip_accents=False if keep_accents else None).save(tmp_path)
+    WordPieceTokenizer.from_tokens(TOKENS, strip_accents=False if keep_accents else None).save(tmp_path)
     text = write(tmp_path / "text.txt", "हिन्दी और свій кіт है।\n" * 2)
     extend_vocabulary(tmp_path, tmp_path / "new", inputs=[text], number=2, progress=Progress())
     told = capsys.readouterr().err

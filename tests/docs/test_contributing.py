@@ -19,7 +19,7 @@ from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 
@@ -60,7 +60,7 @@ def test_a_head_is_one_class(encoder: Path, tmp_path: Path) -> None:
     head = namespace["BertForTokenRegression"]
     model = head(load_model(encoder), num_labels=3).eval()
     with artifacts.write_directory(tmp_path / "saved", kind=checkpoint.KIND) as directory:
-        save_model(directory, model, Tokenizer.load(encoder), labels=("a", "b", "c"))
+        save_model(directory, model, load_tokenizer(encoder), labels=("a", "b", "c"))
     loaded = load_model(tmp_path / "saved", partial(head, num_labels=3))
     tokens = np.array([2, 5, 3], np.int64)
     batch = to_device(PackedBatch.from_flat(tokens, tokens * 0, np.array([3])), torch.device("cpu"))

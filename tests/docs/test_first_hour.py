@@ -19,7 +19,7 @@ from server_process import ServerProcess
 import cloze
 from cloze.cli import main
 from cloze.errors import DataWarning
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 KINDS = {
     "emergency": ("Crushing chest pain and short of breath {}.", "Found unconscious, bleeding heavily {}."),
@@ -217,7 +217,7 @@ def export(hospital: Path, shell: Cloze, classifier: Any) -> None:
     shell("export triage -o graph")
     cloze.export_model("triage-of-python", output="graph-of-python")
     graphs = [hospital / folder / "model.onnx" for folder in ("graph", "graph-of-python")]
-    encoding = Tokenizer.load(hospital / "graph").encode("Bleeding heavily since this morning.")
+    encoding = load_tokenizer(hospital / "graph").encode("Bleeding heavily since this morning.")
     ids = encoding.input_ids
     logits = []
     for graph in graphs:

@@ -14,7 +14,8 @@ from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.config_file import load_config
 from cloze.models.heads import BertForQuestionAnswering
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.tokenization.tokenizer import Encoding
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from experiments.encoders.bidirectional_lm import BidirectionalLM
 from experiments.encoders.bilstm_on_top import BiLSTMOnBert
 
@@ -45,7 +46,7 @@ def encode(model: BertModel, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor
 
 def save(model: torch.nn.Module, directory: Path) -> Path:
     with write_directory(directory, kind=KIND) as temporary:
-        save_model(temporary, model, Tokenizer(TOKENS))
+        save_model(temporary, model, WordPieceTokenizer(TOKENS))
     return directory
 
 

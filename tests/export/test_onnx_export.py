@@ -27,7 +27,7 @@ from cloze.models.heads import (
 )
 from cloze.models.pooling import Pooling, pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from model_heads import HEADS
 from tiny_models import SPECIAL, write_checkpoint
 
@@ -127,7 +127,7 @@ def test_graph_equals_sentence_transformers(pooling: Pooling, normalize: bool, t
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
     exported = export.export_onnx(directory, tmp_path / "graph")
     assert exported.outputs == ("sentence_embedding",)
-    tokenizer = Tokenizer.load(tmp_path / "graph")
+    tokenizer = load_tokenizer(tmp_path / "graph")
     assert tokenizer.model_max_length == 6
     encodings = [tokenizer.encode(text, max_length=tokenizer.model_max_length) for text in TEXTS]
     longest = max(map(len, encodings))
@@ -168,7 +168,7 @@ def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> Non
     answers = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
     ).stdout
-    tokenizer, encoder = Tokenizer.load(directory), load_model(directory)
+    tokenizer, encoder = load_tokenizer(directory), load_model(directory)
     packed = to_device(collate([tokenizer.encode(text).input_ids for text in TEXTS]))
     with torch.inference_mode():
         pooled = pool(encoder(packed).sequence_output, packed, "mean")

@@ -14,6 +14,7 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.checkpoint import save_model
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "bank", "money", "the", "##s", "##ing")
@@ -28,7 +29,7 @@ def model() -> BertModel:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_tokens(PIECES)
+    return WordPieceTokenizer.from_tokens(PIECES)
 
 
 def test_three_embeddings_sum_to_the_input_of_the_first_layer(model: BertModel, tokenizer: Tokenizer) -> None:

@@ -20,7 +20,7 @@ from cloze.tasks.multi_label import MultiLabel
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "##ness", "film", "the", "!", "not")
@@ -32,7 +32,7 @@ def predictor_of(task: AnyTask, num_labels: int = 3, *, max_seq_length: int = 16
     generator = torch.Generator().manual_seed(7)
     bert = BertModel(config, generator=generator)
     model = BertForSequenceClassification(bert, num_labels=num_labels, generator=generator).eval()
-    return Predictor(model, Tokenizer.from_tokens(PIECES), task=task, max_seq_length=max_seq_length)
+    return Predictor(model, WordPieceTokenizer.from_tokens(PIECES), task=task, max_seq_length=max_seq_length)
 
 
 @pytest.fixture(scope="module")

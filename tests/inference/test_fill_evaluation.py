@@ -10,7 +10,7 @@ from cloze.inference.fill_evaluation import evaluate_fill
 from cloze.inference.fill_mask import FillMask
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e", "f", "##g")
@@ -25,7 +25,7 @@ def fill_mask() -> FillMask:
     model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator).eval()
     with torch.no_grad():
         model.masked_lm.bias.copy_(4.0 * torch.arange(len(PIECES)))
-    return FillMask(model, Tokenizer.from_tokens(PIECES))
+    return FillMask(model, WordPieceTokenizer.from_tokens(PIECES))
 
 
 def table(tmp_path: Path, *rows: str) -> Path:

@@ -13,6 +13,7 @@ from cloze.models.bert import BertLayer, BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForMaskedLM
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "bank", "money", "the")
@@ -30,7 +31,7 @@ def model() -> BertForMaskedLM:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_tokens(TOKENS)
+    return WordPieceTokenizer.from_tokens(TOKENS)
 
 
 @torch.no_grad()

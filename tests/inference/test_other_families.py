@@ -24,7 +24,7 @@ from cloze.inference.text_predictors import QuestionAnswerer, TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.conll import Sentence, TaggedText
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from tiny_models import SPECIAL
 
 WORDS = ("a", "good", "fine", "bad", "poor", "day", "film", "was", "it", "the", ".", "##s")
@@ -131,7 +131,7 @@ def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
     mask = batch.attention_mask[..., None]
     expected = (hidden * mask).sum(1) / mask.sum(1)
     np.testing.assert_allclose(Embedder.load(directory, device="cpu")(TEXTS), expected, atol=1e-5)
-    encoder, ours = load_encoder(directory, device="cpu"), Tokenizer.load(directory)
+    encoder, ours = load_encoder(directory, device="cpu"), load_tokenizer(directory)
     assert type(encoder).__name__ == type(model.base_model).__name__
     assert ours.encode(TEXTS[0]).input_ids == tokenizer(TEXTS[0]).input_ids
 

@@ -32,7 +32,7 @@ from cloze.tasks.running_text import split_text
 from cloze.tasks.span import SpanQuestion
 from cloze.tasks.squad import SquadV2
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import tiny_config, write_checkpoint, write_finetuned
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##a", ".", ",")
@@ -89,7 +89,7 @@ def save_theirs(kind: Any, labels: Sequence[str], directory: Path) -> Any:
     config = transformers.BertConfig(**table, id2label=dict(enumerate(labels)))
     model = kind(config).eval()
     model.save_pretrained(directory)
-    Tokenizer.from_tokens(PIECES).save(directory)
+    WordPieceTokenizer.from_tokens(PIECES).save(directory)
     return model
 
 
@@ -254,7 +254,7 @@ def test_texts_do_not_depend_on_each_other(tagger: EntityTagger) -> None:
 def test_other_models_are_refused(checkpoints: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a model for the task 'tagging', not 'cola'"):
         EntityTagger.load(checkpoints["tagger"], task="cola", device="cpu")
-    save_model(tmp_path, BertModel(CONFIG), Tokenizer.from_tokens(PIECES), labels=("yes", "no"))
+    save_model(tmp_path, BertModel(CONFIG), WordPieceTokenizer.from_tokens(PIECES), labels=("yes", "no"))
     with pytest.raises(InputError, match="no tagger: its class 'yes' is not a tag such as B-PER"):
         EntityTagger.load(tmp_path, task="tagging", device="cpu")
 
@@ -346,7 +346,7 @@ def test_logits_and_loss_are_those_of_transformers(checkpoints: dict[str, Path],
     task = SquadV2()
     example = SpanQuestion("q", "a b", Paragraph("c d e f"), (Excerpt("d e", 2, 5),))
     theirs.save_pretrained(tmp_path)  # without the pooler, which this head does not read
-    Tokenizer.from_tokens(PIECES).save(tmp_path)
+    WordPieceTokenizer.from_tokens(PIECES).save(tmp_path)
     with torch.no_grad():
         expected = theirs(**padded)
         for directory in (checkpoint, tmp_path):
@@ -355,7 +355,7 @@ def test_logits_and_loss_are_those_of_transformers(checkpoints: dict[str, Path],
                 torch.testing.assert_close(
                     logits[..., column][mask], expected_logits[mask], atol=1e-5, rtol=0
                 )
-    (feature,) = task.features(example, Tokenizer.from_tokens(PIECES), max_seq_length=30)
+    (feature,) = task.features(example, WordPieceTokenizer.from_tokens(PIECES), max_seq_length=30)
     batch = to_device(task.batch([feature]))
     loss, _ = task.loss(load_model(checkpoint, BertForQuestionAnswering)(batch), batch)
     positions = {"start_positions": batch.targets[:, 0], "end_positions": batch.targets[:, 1]}

@@ -21,7 +21,7 @@ from cloze.models.encoder import build_encoder
 from cloze.models.external_weights import load_external_model
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.models.modern_bert import MODERN_SIZES
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import write_checkpoint
 
 WORDS = ["the", "capital", "of", "france", "is", "paris", ".", "##s", "a", "b", "##c"]
@@ -30,7 +30,7 @@ PIECES = ["[PAD]", *(f"[unused{i}]" for i in range(83)), "[UNK]", "[CLS]", "[SEP
 
 @pytest.fixture
 def tokenizer():
-    return Tokenizer.from_tokens(PIECES)
+    return WordPieceTokenizer.from_tokens(PIECES)
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_manifest_of_another_kind_is_refused(saved, tmp_path):
 
 
 def test_more_tokens_than_embeddings_are_not_saved(pretraining_model, tmp_path):
-    many = Tokenizer.from_tokens([*PIECES, *(f"w{i}" for i in range(5))])
+    many = WordPieceTokenizer.from_tokens([*PIECES, *(f"w{i}" for i in range(5))])
     with pytest.raises(ValueError, match="104 tokens, the model has 103 embeddings"):
         save_model(tmp_path, pretraining_model, many)
 

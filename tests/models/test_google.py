@@ -14,7 +14,7 @@ from cloze.models.batch import pack_padded
 from cloze.models.checkpoint import load_model
 from cloze.models.external_weights import load_external_model
 from cloze.models.heads import BertForPreTraining
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 
 @pytest.fixture
@@ -126,5 +126,5 @@ def test_bad_checkpoint_is_named_and_nothing_written(nano, tmp_path, capsys, cha
 
 def test_the_tokenizer_is_saved(nano, tmp_path):
     assert main(["import", str(nano), "-o", str(tmp_path / "ours"), "--quiet"]) == 0
-    tokenizer = Tokenizer.load(tmp_path / "ours")
+    tokenizer = load_tokenizer(tmp_path / "ours")
     assert tokenizer.model_max_length == 61

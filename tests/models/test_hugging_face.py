@@ -25,7 +25,7 @@ from cloze.models.sentence_transformers import (
 )
 from cloze.reports.describe import describe
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 transformers = pytest.importorskip("transformers")
 
@@ -206,7 +206,7 @@ def test_pytorch_model_bin_alone_suggests_import(write, capsys):
 
 def test_tokenizer_json_alone_is_loaded(write):
     directory, _ = write()
-    Tokenizer.from_tokens(
+    WordPieceTokenizer.from_tokens(
         (directory / "vocab.txt").read_text().splitlines(), lowercase=False, model_max_length=512
     ).save(directory)
     (directory / "vocab.txt").unlink()

@@ -34,7 +34,7 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.metrics_log import read_metrics
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
@@ -57,7 +57,7 @@ EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 def sealed(tmp_path: Path) -> Path:
     """A whole model with a manifest, and a file beside it."""
     torch.manual_seed(0)
-    tokenizer = Tokenizer.from_tokens([*SPECIAL_TOKENS, *(f"word{number}" for number in range(35))])
+    tokenizer = WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *(f"word{number}" for number in range(35))])
     with artifacts.write_directory(tmp_path / "model", kind="checkpoint") as directory:
         save_model(directory, BertForPreTraining(BertModel(CONFIG)), tokenizer)
         vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)

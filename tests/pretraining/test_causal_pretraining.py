@@ -23,7 +23,7 @@ from cloze.models.sinusoidal import sinusoidal_positions
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.run import pretrain, resume_pretraining
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 
 def with_model(config: PretrainConfig, **settings: object) -> PretrainConfig:
@@ -53,7 +53,7 @@ def test_causal_encoder_is_trained_evaluated_and_refused_for_filling(nano, tmp_p
 
 def test_bidirectional_encoder_reads_the_next_token_from_its_input(dataset):
     """Why the mask is needed: the gradient of a prediction reaches the very piece that is to be named."""
-    documents, tokenizer = Dataset.open(dataset).split("train"), Tokenizer.load(dataset)
+    documents, tokenizer = Dataset.open(dataset).split("train"), load_tokenizer(dataset)
     source = DynamicInstances(
         documents, tokenizer, 32, None, PairsConfig(next_sentence=False), MaskingConfig(), 0, 0, "next"
     )

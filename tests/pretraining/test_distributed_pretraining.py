@@ -23,7 +23,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import PretrainingBatches
 from cloze.pretraining.run import pretrain, resume_pretraining
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext, DistributionConfig
 from cloze.training.environment import ENVIRONMENT
@@ -126,7 +126,7 @@ def test_each_instance_is_read_by_exactly_one_rank(nano, monkeypatch):
         phase = replace(nano.phases[0], fraction=1.0, batch_size=30)
         source = Recorded(
             dataset.split("train"),
-            Tokenizer.load(dataset.path),
+            load_tokenizer(dataset.path),
             max_seq_length=phase.max_seq_length,
             max_predictions_per_seq=None,
             pairs=nano.pairs,

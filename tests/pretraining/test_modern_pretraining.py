@@ -109,7 +109,7 @@ def test_resume_is_bit_identical(nano: PretrainConfig, next_sentence: bool, tmp_
 def test_pretraining_continues_from_a_published_encoder(
     nano: PretrainConfig, pretrained: Callable[..., Path], tmp_path: Path
 ) -> None:
-    vocabulary = cloze.Tokenizer.load(nano.data)
+    vocabulary = cloze.load_tokenizer(nano.data)
     config = transformers.ModernBertConfig(
         vocab_size=vocabulary.vocab_size,
         hidden_size=32,

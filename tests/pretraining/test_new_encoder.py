@@ -20,7 +20,7 @@ from cloze.pretraining.run import pretrain
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.custom import Classification
 from cloze.tasks.finetune import finetune
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.training.muon import MuonConfig
 
 
@@ -29,7 +29,7 @@ def new_encoder(nano: PretrainConfig) -> Iterator[Encoder]:
     encoders()
     section = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text().split("## Adding an encoder")[1]
     exec(re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0], {"__name__": "mean_mixer"})
-    bert = nano.model.encoder(vocab_size=Tokenizer.load(nano.data).vocab_size)
+    bert = nano.model.encoder(vocab_size=load_tokenizer(nano.data).vocab_size)
     config_class = get_config_class("mean-mixer")
     assert config_class is not None
     config = config_class(**{field.name: getattr(bert, field.name) for field in fields(BertConfig)})
@@ -40,7 +40,7 @@ def new_encoder(nano: PretrainConfig) -> Iterator[Encoder]:
 @pytest.mark.parametrize("muon", [None, MuonConfig()])
 def test_new_encoder_is_pretrained_finetuned_and_queried(new_encoder, nano, muon, tmp_path):
     with artifacts.write_directory(tmp_path / "start", kind=KIND) as directory:
-        save_model(directory, BertForPreTraining(new_encoder), Tokenizer.load(nano.data))
+        save_model(directory, BertForPreTraining(new_encoder), load_tokenizer(nano.data))
     optimizer = replace(nano.optimizer, muon=muon)
     pretrain(replace(nano, steps=2, init=str(tmp_path / "start"), optimizer=optimizer), tmp_path / "run")
     trained = load_model(resolve_checkpoint(tmp_path / "run", "latest"))

@@ -31,7 +31,7 @@ from cloze.pretraining.plan import plan_pretraining
 from cloze.pretraining.run import pretrain, resume_pretraining
 from cloze.progress import Progress
 from cloze.run_files import write_run_files
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
@@ -246,7 +246,7 @@ def test_masked_lm_checkpoint_continues_without_pairs(pretrained, tmp_path):
     checkpoint = resolve_checkpoint(pretrained("first", steps=2), "latest")
     masked = tmp_path / "masked"
     with artifacts.write_directory(masked, kind="checkpoint") as directory:
-        save_model(directory, load_model(checkpoint, BertForMaskedLM), Tokenizer.load(checkpoint))
+        save_model(directory, load_model(checkpoint, BertForMaskedLM), load_tokenizer(checkpoint))
     message = r"no weight .*Say --set pairs.next_sentence=false: masked words alone"
     with pytest.raises(InputError, match=message):
         pretrained("second", steps=2, init=str(masked))
@@ -256,7 +256,7 @@ def test_masked_lm_checkpoint_continues_without_pairs(pretrained, tmp_path):
 
 
 def test_run_from_a_published_distilbert_resumes(nano, pretrained, tmp_path):
-    vocabulary = Tokenizer.load(nano.data)
+    vocabulary = load_tokenizer(nano.data)
     config = DistilBertConfig(
         vocab_size=vocabulary.vocab_size, dim=32, n_layers=2, n_heads=2, hidden_dim=48, pad_token_id=0
     )

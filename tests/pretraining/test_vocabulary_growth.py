@@ -19,15 +19,17 @@ from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.pretraining.config import PhaseConfig
 from cloze.pretraining.initial_weights import map_added_tokens
 from cloze.pretraining.run import pretrain
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.metrics_log import read_metrics
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-OLD = Tokenizer.from_tokens([*SPECIAL, "hot", "fer", "##ret"])
+OLD = WordPieceTokenizer.from_tokens([*SPECIAL, "hot", "fer", "##ret"])
 
 
 def test_added_tokens_are_found_in_unused_slots_and_at_the_end():
-    new = Tokenizer.from_tokens([*SPECIAL[:1], "ferret", *SPECIAL[2:], "hot", "fer", "##ret", "purr"])
+    new = WordPieceTokenizer.from_tokens(
+        [*SPECIAL[:1], "ferret", *SPECIAL[2:], "hot", "fer", "##ret", "purr"]
+    )
     assert map_added_tokens(OLD, new, where="data") == {1: [7, 8], 9: [2]}
     assert map_added_tokens(OLD, OLD, where="data") == {}
     longer = replace(OLD, model_max_length=64)
@@ -37,8 +39,11 @@ def test_added_tokens_are_found_in_unused_slots_and_at_the_end():
 @pytest.mark.parametrize(
     ("new", "difference"),
     [
-        (Tokenizer.from_tokens([*SPECIAL, "fer", "hot", "##ret"]), "token 6 is 'fer', in the model 'hot'"),
-        (Tokenizer.from_tokens([*SPECIAL, "hot"]), "it has 7 tokens, the model 9"),
+        (
+            WordPieceTokenizer.from_tokens([*SPECIAL, "fer", "hot", "##ret"]),
+            "token 6 is 'fer', in the model 'hot'",
+        ),
+        (WordPieceTokenizer.from_tokens([*SPECIAL, "hot"]), "it has 7 tokens, the model 9"),
         (replace(OLD, lowercase=False), "it treats case, accents"),
     ],
 )

@@ -18,7 +18,7 @@ from cloze.models.checkpoint import KIND, save_model
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.reports.describe import describe
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from helpers import flip_bit
 from tiny_models import tiny_config, write_checkpoint
 
@@ -27,7 +27,7 @@ PIECES = [*SPECIAL_TOKENS, "[unused0]", *"abcdefghijklmnop", "."]
 
 @pytest.fixture
 def tokenizer():
-    return Tokenizer.from_tokens(PIECES)
+    return WordPieceTokenizer.from_tokens(PIECES)
 
 
 def tiny(head):

@@ -12,7 +12,7 @@ from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForSequenceClassification, BertForTokenClassification
 from cloze.serving.served_model import ServedModel
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b")
 Head = type[BertForSequenceClassification] | type[BertForTokenClassification]
@@ -27,7 +27,7 @@ def foreign(path: Path, head: Head, num_labels: int, **config: object) -> Served
     )
     path.mkdir()
     model = head(encoder, num_labels=num_labels, generator=generator)
-    save_model(path, model, Tokenizer.from_tokens(PIECES))
+    save_model(path, model, WordPieceTokenizer.from_tokens(PIECES))
     table = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(table | config))
     return ServedModel.load("foreign", path, device="cpu")

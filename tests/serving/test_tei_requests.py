@@ -14,7 +14,7 @@ from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sente
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import load_models
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 pytestmark = pytest.mark.protected
@@ -105,7 +105,7 @@ def test_long_texts_are_truncated_on_either_side(
 
 
 def test_left_truncation_of_pairs_is_that_of_tokenizers(encoder: Path) -> None:
-    tokenizer = Tokenizer.load(encoder)
+    tokenizer = load_tokenizer(encoder)
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(str(encoder), truncation_side="left")
     for text, pair in ((LONG, None), (LONG, "a b c"), ("a b c", LONG)):

@@ -13,6 +13,7 @@ from cloze.models.checkpoint import save_model
 from cloze.tasks.config import FinetuneConfig
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.optimizer import OptimizerConfig
 from helpers import finetuning_of
 
@@ -24,7 +25,7 @@ TOKENS = (
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_tokens(TOKENS, model_max_length=40)
+    return WordPieceTokenizer.from_tokens(TOKENS, model_max_length=40)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from cloze.api.labeled import EvaluationResult
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import AnyTask
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.protected
 GOLDEN = Path(__file__).parents[1] / "golden" / "answers" / "scores.jsonl"
@@ -115,7 +116,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parents[1]))
     from conftest import TOKENS
 
-    small = Tokenizer.from_tokens(TOKENS, model_max_length=40)
+    small = WordPieceTokenizer.from_tokens(TOKENS, model_max_length=40)
     with tempfile.TemporaryDirectory() as temporary, GOLDEN.open("w", encoding="utf-8") as file:
         for key in DATA:
             file.writelines(json.dumps(row) + "\n" for row in _lines(key, Path(temporary), small))

@@ -36,7 +36,9 @@ from cloze.tasks.registry import find_task
 from cloze.tasks.squad import SquadV1
 from cloze.tasks.task import AnyTask
 from cloze.tasks.teacher import compute_targets, load_teacher, read_outputs
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
@@ -143,7 +145,7 @@ def test_sigmoid_divergence_is_that_of_two_classes():
 def test_loss_of_a_step_is_the_weighted_sum(config, save_teacher, is_labeled):
     task, _ = fitted(REVIEWS, Path(config.train), Path(config.model))
     config = with_teacher(config, save_teacher(task), temperature=4.0, weight=0.7)
-    tokenizer = Tokenizer.load(Path(config.model))
+    tokenizer = load_tokenizer(Path(config.model))
     task, data = load_data(REVIEWS, config, tokenizer, SILENT)
     model = task.head(load_model(Path(config.model)), generator=torch.Generator().manual_seed(1)).eval()
     features = data.flat_train_features[:5]
@@ -387,7 +389,7 @@ def test_questions_have_no_teacher(small, save_teacher, tokenizer):
 
 def test_teacher_with_another_vocabulary_or_fewer_positions(refused, config, save_teacher, tokenizer):
     task = replace(REVIEWS, labels=("no", "yes"))
-    other = Tokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
+    other = WordPieceTokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
     message = refused(save_teacher(task, tokenizer=other))
     assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
     long = replace(with_teacher(config, save_teacher(task)), max_seq_length=1000, micro_batch_tokens=1000)

@@ -28,7 +28,7 @@ from cloze.tasks.data import load_data, read_examples
 from cloze.tasks.finetune import finetune, resume_finetuning, validate
 from cloze.tasks.objective import FinetuningObjective
 from cloze.tasks.registry import find_task
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
@@ -86,13 +86,13 @@ def test_run_learns_and_writes_scores(config, tmp_path):
 
 
 def test_best_metric_decides_the_best_checkpoint(config, tmp_path):
-    task, data = load_data(REVIEWS, config, Tokenizer.load(Path(config.model)), SILENT)
+    task, data = load_data(REVIEWS, config, load_tokenizer(Path(config.model)), SILENT)
     one, other = (
         {"loss": 0.5, "accuracy": accuracy, "macro_f1": f1} for accuracy, f1 in ((0.9, 0.4), (0.8, 0.7))
     )
 
     def objective(config: FinetuneConfig) -> FinetuningObjective:
-        return FinetuningObjective(nn.Linear(1, 1), task, data, config, Tokenizer.load(Path(config.model)))
+        return FinetuningObjective(nn.Linear(1, 1), task, data, config, load_tokenizer(Path(config.model)))
 
     by_accuracy, by_f1 = objective(config), objective(replace(config, best_metric="macro_f1"))
     assert by_accuracy.selection_score(one) > by_accuracy.selection_score(other)
@@ -141,7 +141,7 @@ def test_overwrite_of_an_input_is_refused(config, tmp_path):
 
 def test_train_examples_limits_the_training_data(nano_checkpoint, config):
     """The dev data stay the same, and the labels are those of all examples."""
-    tokenizer = Tokenizer.load(nano_checkpoint)
+    tokenizer = load_tokenizer(nano_checkpoint)
     task, whole = load_data(REVIEWS, config, tokenizer, SILENT)
     parts = []
     for size in (2, 20):

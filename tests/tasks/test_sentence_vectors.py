@@ -18,7 +18,7 @@ from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sente
 from cloze.tasks.config import with_settings
 from cloze.tasks.finetune import finetune
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 PAIRS = "text\tpair\tscore\n" + "the film was good\tfine\t4\na bad book\tfine , good\t1\n" * 8
@@ -56,7 +56,7 @@ def test_sentence_transformers_gives_the_same_vectors(pooling, normalize, config
     assert load_sentence_encoder_config(best) == config
     texts = ["the film was very good .", "awful", "very " * 30]
     theirs = library.SentenceTransformer(str(best), device="cpu")
-    tokenizer = Tokenizer.load(best)
+    tokenizer = load_tokenizer(best)
     packed = to_device(collate([tokenizer.encode(prompt + text, max_length=16).input_ids for text in texts]))
     with torch.no_grad():
         ours = pool(load_model(best)(packed).sequence_output, packed, pooling)

@@ -26,13 +26,13 @@ from cloze.tasks.predict import predict
 from cloze.tasks.span import SpanPrediction, SpanQuestion
 from cloze.tasks.span_decoding import Answer, ScoredWindow, best_answers
 from cloze.tasks.squad import SquadV1, SquadV2
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from helpers import finetuning_of
 from runs import rows
 
-WORDS = Tokenizer.from_tokens(
+WORDS = WordPieceTokenizer.from_tokens(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abcdefgh"), ".", "1"]
 )
 

@@ -14,6 +14,7 @@ from cloze.tasks.features import max_context_windows
 from cloze.tasks.span import SpanFeature, SpanPrediction, SpanQuestion
 from cloze.tasks.squad import Squad, SquadV1, SquadV2
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.protected
 
@@ -90,7 +91,7 @@ def golden(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Gold
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     content = lzma.decompress((GOLDEN / "tokenization" / "bert-base-uncased-vocab.txt.xz").read_bytes())
-    return Tokenizer.from_tokens(content.decode().splitlines())
+    return WordPieceTokenizer.from_tokens(content.decode().splitlines())
 
 
 def _features(

@@ -21,6 +21,7 @@ from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.tagging_features import TaggingFeature, tagging_features
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "##a", "##b", "##c", "##d", ".")
 TASK = CustomTagging(labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
@@ -28,7 +29,7 @@ TASK = CustomTagging(labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
 
 @pytest.fixture(scope="module")
 def letters() -> Tokenizer:
-    return Tokenizer.from_tokens(TOKENS)
+    return WordPieceTokenizer.from_tokens(TOKENS)
 
 
 def shown(feature: TaggingFeature) -> str:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from cloze.errors import InputError
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer_files import AddedToken
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import SPECIAL
 
 TOKENS = [
@@ -52,7 +53,7 @@ def folder(tmp_path_factory):
 
 def add(directory, entries, *, lowercase=True):
     """Write a tokenizer, add tokens with transformers, save it, and return it."""
-    Tokenizer.from_tokens(TOKENS, lowercase=lowercase).save(directory)
+    WordPieceTokenizer.from_tokens(TOKENS, lowercase=lowercase).save(directory)
     theirs = AutoTokenizer.from_pretrained(directory)
     for word, flags in entries:
         theirs.add_tokens(tokenizers.AddedToken(word, **{flag: flag in flags for flag in FLAGS}))
@@ -65,7 +66,7 @@ def add(directory, entries, *, lowercase=True):
 @given(entries=ENTRIES, text=TEXTS, lowercase=st.booleans())
 def test_added_tokens_are_matched_as_in_transformers(folder, entries, text, lowercase):
     theirs = add(folder, entries, lowercase=lowercase)
-    ours = Tokenizer.load(folder)
+    ours = load_tokenizer(folder)
     expected = theirs(text, return_offsets_mapping=True)
     encoding = ours.encode(text)
     assert encoding.input_ids == expected["input_ids"]
@@ -74,14 +75,14 @@ def test_added_tokens_are_matched_as_in_transformers(folder, entries, text, lowe
     if not any(token in text for token in (*SPECIAL, *special)) and len(special) == len(ours.added_tokens):
         assert ours.ids([text])[0].tolist() == encoding.input_ids[1:-1]
     ours.save(folder)
-    assert Tokenizer.load(folder) == ours
+    assert load_tokenizer(folder) == ours
     assert AutoTokenizer.from_pretrained(folder)(text)["input_ids"] == encoding.input_ids
 
 
 def write_words_beside_vocabulary(directory, file):
     """Write a tokenizer without `tokenizer.json`, with two added words in another file."""
     words = {"[CLS]": TOKENS.index("[CLS]"), "covid19": len(TOKENS), "pcr-test": len(TOKENS) + 1}
-    Tokenizer.from_tokens(TOKENS).save(directory)
+    WordPieceTokenizer.from_tokens(TOKENS).save(directory)
     (directory / "tokenizer.json").unlink()
     decoder = {str(number): {"content": word, "special": word == "[CLS]"} for word, number in words.items()}
     table = words if file == "added_tokens.json" else {"added_tokens_decoder": decoder, "do_lower_case": True}
@@ -92,7 +93,7 @@ def write_words_beside_vocabulary(directory, file):
 @pytest.mark.parametrize("file", ["added_tokens.json", "tokenizer_config.json"])
 def test_words_beside_vocab_txt_are_those_of_transformers(tmp_path, file):
     write_words_beside_vocabulary(tmp_path, file)
-    ours = Tokenizer.load(tmp_path)
+    ours = load_tokenizer(tmp_path)
     assert ours.vocab_size == len(TOKENS) + 2
     text = "a Covid19s PCR-test [CLS]"
     tokens = ["a", "covid19", "s", "pcr-test", "[CLS]"]
@@ -103,7 +104,7 @@ def test_words_beside_vocab_txt_are_those_of_transformers(tmp_path, file):
 
 def test_words_are_matched_in_a_corpus_and_special_tokens_are_not(tmp_path):
     add(tmp_path, [("zz", {"special"}), ("pcr-test", {"normalized"}), ("[E1]", {"special"})])
-    ours = Tokenizer.load(tmp_path)
+    ours = load_tokenizer(tmp_path)
     assert [token.content for token in ours.added_tokens] == ["zz", "pcr-test", "[E1]"]
     ids, lengths = ours.ids(["a PCR-test", "zz [MASK]", "", "a\ud800a"])
     assert lengths.tolist() == [2, 4, 0, 2]
@@ -113,7 +114,9 @@ def test_words_are_matched_in_a_corpus_and_special_tokens_are_not(tmp_path):
 
 def test_added_token_keeps_its_id_where_words_follow_it():
     tokens = (*TOKENS[:5], "zz", *TOKENS[5:])
-    tokenizer = Tokenizer(tokens, added_tokens=(AddedToken("zz", special=False, in_wordpiece=False),))
+    tokenizer = WordPieceTokenizer(
+        tokens, added_tokens=(AddedToken("zz", special=False, in_wordpiece=False),)
+    )
     assert tokenizer.encode("azza").input_ids[1:-1] == [tokens.index(token) for token in ("a", "zz", "a")]
 
 
@@ -127,16 +130,16 @@ def test_question_answering_names_words_that_it_does_not_match(tmp_path, file):
         "adds the words .*pcr-test, which question answering does not match. Write all tokens to vocab.txt"
     )
     with pytest.raises(InputError, match=message):
-        _ = Tokenizer.load(tmp_path).google_tokenizer
-    tokens = Tokenizer.load(tmp_path).tokens  # the remedy
+        _ = load_tokenizer(tmp_path).google_tokenizer
+    tokens = load_tokenizer(tmp_path).tokens  # the remedy
     (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")
     (tmp_path / "tokenizer.json").unlink(missing_ok=True)
     (tmp_path / "added_tokens.json").unlink(missing_ok=True)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     config.pop("added_tokens_decoder", None)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    assert Tokenizer.load(tmp_path).google_tokenizer.ids("a")
-    assert Tokenizer.load(tmp_path).tokens == tokens
+    assert load_tokenizer(tmp_path).google_tokenizer.ids("a")
+    assert load_tokenizer(tmp_path).tokens == tokens
 
 
 @pytest.mark.protected
@@ -147,4 +150,4 @@ def test_damaged_entry_is_refused(tmp_path, entry):
     table["added_tokens"].append(entry)
     (tmp_path / "tokenizer.json").write_text(json.dumps(table))
     with pytest.raises(InputError, match="damaged"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)

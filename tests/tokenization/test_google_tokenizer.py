@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 
 from cloze.tokenization.google_tokenizer import GoogleTokenizer, split_words
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import read_vocabulary
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 # The golden files are of Unicode 14 (CPython 3.11). Later versions classify some characters differently.
 LINES_OF_OTHER_UNICODE = 0 if unicodedata.unidata_version == "14.0.0" else 12
@@ -67,6 +67,6 @@ def test_only_control_and_format_characters_are_dropped():
 
 @pytest.mark.parametrize("settings", [{}, {"lowercase": False}, {"strip_accents": False}])
 def test_settings_are_those_of_the_tokenizer(uncased_vocabulary, settings):
-    tokenizer = Tokenizer.from_tokens([*uncased_vocabulary, "café", "Café"], **settings)
+    tokenizer = WordPieceTokenizer.from_tokens([*uncased_vocabulary, "café", "Café"], **settings)
     for text in ("A café.", "Café!", "नहीं"):
         assert tokenizer.google_tokenizer.ids(text) == tokenizer.ids([text])[0].tolist()

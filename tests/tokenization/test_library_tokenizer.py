@@ -14,6 +14,7 @@ from cloze.cli import main
 from cloze.errors import InputError
 from cloze.tasks.features import encode_text
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 
 TEXTS = ("Hello wörld, it's 学 a test.", "the tests  were hello\nworlds", "x", "a</s>b <mask> c", "")
@@ -79,7 +80,7 @@ def directory(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ours(directory: Path) -> Tokenizer:
-    return Tokenizer.load(directory)
+    return load_tokenizer(directory)
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_words_of_a_text_are_tokens_after_a_space(ours: Tokenizer) -> None:
 
 def test_saved_and_loaded_again(ours: Tokenizer, tmp_path: Path) -> None:
     ours.save(tmp_path)
-    assert Tokenizer.load(tmp_path) == ours
+    assert load_tokenizer(tmp_path) == ours
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert theirs.model_max_length == 40
     assert theirs(TEXTS[0]).input_ids == ours.encode(TEXTS[0]).input_ids
@@ -167,23 +168,23 @@ def test_special_tokens_that_no_file_names_have_the_usual_names(tmp_path: Path) 
     """As in the directory of roberta-base."""
     write(tmp_path, "BPE")
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 512}')
-    tokenizer = Tokenizer.load(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.roles == {role.removesuffix("_token"): token for role, token in ROLES.items()}
 
 
 def test_roles_of_special_tokens_map_and_missing_ones(tmp_path: Path) -> None:
     byte_level(["<a>", "<p>", "<b>", "<c>"]).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r"tokenizer_config\.json: names no cls_token"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     roles = {"bos_token": "<a>", "eos_token": {"content": "<b>"}, "pad_token": "<p>"}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles))
-    tokenizer = Tokenizer.load(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
     assert (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id) == (0, 2, 1)
     with pytest.raises(InputError, match="the tokenizer has no mask token"):
         _ = tokenizer.mask_id
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles | {"pad_token": "[PAD]"}))
     with pytest.raises(InputError, match=r"pad token '\[PAD\]' is not in the vocabulary"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.protected
@@ -192,11 +193,11 @@ def test_template_without_special_tokens_is_refused(tmp_path: Path) -> None:
     table = json.loads((tmp_path / "tokenizer.json").read_text())
     (tmp_path / "tokenizer.json").write_text(json.dumps(table | {"post_processor": None}))
     with pytest.raises(InputError, match="one special token before a text and one after it"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 def test_data_sets_are_wordpiece(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert isinstance(Tokenizer.load(directory), LibraryTokenizer)
+    assert isinstance(load_tokenizer(directory), LibraryTokenizer)
     (tmp_path / "text.txt").write_text("hello\n\nworld\n")
     command = [
         "corpus",

@@ -7,7 +7,8 @@ import pytest
 import tokenizers
 
 from cloze.cli import main
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 PHRASE = "ประเทศไทยมีประชากรมากกว่าหกสิบล้านคน"
 THAI = PHRASE * 5
@@ -20,7 +21,7 @@ def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool)
     (tmp_path / "text.txt").write_text(f"{PHRASE}\n" * 20, "utf-8")
     command = ["vocab", str(tmp_path / "text.txt"), "-o", str(tmp_path / "vocab"), "--size", "52"]
     assert main([*command, "--cased", "--max-word-chars", str(limit), "--workers", "1", "--quiet"]) == 0
-    tokenizer = Tokenizer.load(tmp_path / "vocab")
+    tokenizer = load_tokenizer(tmp_path / "vocab")
     assert tokenizer.max_input_chars_per_word == limit
     tokens = tokenizer.encode(THAI).tokens
     assert (tokens == ["[CLS]", "[UNK]", "[SEP]"]) == is_unknown
@@ -34,9 +35,9 @@ def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool)
 
 def test_limit_beside_a_vocabulary_alone(tmp_path: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a"]
-    Tokenizer.from_tokens(words, max_input_chars_per_word=7).save(tmp_path)
+    WordPieceTokenizer.from_tokens(words, max_input_chars_per_word=7).save(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
-    tokenizer = Tokenizer.load(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.encode("a" * 7).tokens[1:-1] == ["a", *["##a"] * 6]
     assert tokenizer.encode("a" * 8).tokens[1:-1] == ["[UNK]"]
 

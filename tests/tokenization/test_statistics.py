@@ -6,11 +6,11 @@ import pytest
 
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.statistics import TokenizedWord, describe_text, describe_vocabulary, tokenize_words
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENS = [*SPECIAL_TOKENS, "[unused0]", "the", "walk", "##ing", "##s", "s", "##a", ".", "中", "never"]
-TOKENIZER = Tokenizer.from_tokens(TOKENS)
+TOKENIZER = WordPieceTokenizer.from_tokens(TOKENS)
 
 
 def test_describe_vocabulary():
@@ -41,7 +41,7 @@ def test_describe_text():
 
 
 def test_statistics_of_words_equal_those_of_tokens(uncased_vocabulary):
-    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
     lines = [
         "Unbelievably, the glyptodonts snorted 😀 in 1873.",
         "Ĳsselmeer — naïve CAFÉ 東京タワー",

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from cloze.errors import InputError
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TOKENS = [*SPECIALS, "cafe", "Café", "au", "##x", "la", "##it", "!", "中"]
@@ -24,7 +25,7 @@ VALID_TEXTS = TEXTS.filter(lambda text: "\ud800" not in text)  # tokenizers refu
 
 @pytest.fixture(scope="module", params=["uncased", "cased"])
 def tokenizer(request, uncased_vocabulary):
-    return Tokenizer.from_tokens(uncased_vocabulary, lowercase=request.param == "uncased")
+    return WordPieceTokenizer.from_tokens(uncased_vocabulary, lowercase=request.param == "uncased")
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -43,23 +44,26 @@ def test_encodings_are_well_formed(tokenizer, text, pair, max_length):
 
 def test_offsets_point_into_the_original_text():
     text = "  Café\x00 au\tlait CAFÉ中!"
-    encoding = Tokenizer.from_tokens(TOKENS).encode(text)
+    encoding = WordPieceTokenizer.from_tokens(TOKENS).encode(text)
     assert encoding.tokens == ["[CLS]", "cafe", "au", "la", "##it", "cafe", "中", "!", "[SEP]"]
     spans = [text[start:end] for start, end in encoding.offsets]
     assert spans == ["", "Café", "au", "la", "it", "CAFÉ", "中", "!", ""]
 
 
 def test_cased_keeps_accents():
-    assert Tokenizer.from_tokens(TOKENS, lowercase=False).encode("Café cafe").tokens[1:3] == ["Café", "cafe"]
+    assert WordPieceTokenizer.from_tokens(TOKENS, lowercase=False).encode("Café cafe").tokens[1:3] == [
+        "Café",
+        "cafe",
+    ]
 
 
 def test_special_tokens_in_the_text_are_recognized():
-    tokenizer = Tokenizer.from_tokens(TOKENS)
+    tokenizer = WordPieceTokenizer.from_tokens(TOKENS)
     assert tokenizer.encode("cafe [MASK]!").input_ids == [2, 5, tokenizer.mask_id, 11, 3]
 
 
 def test_pairs_and_truncation():
-    tokenizer = Tokenizer.from_tokens(TOKENS)
+    tokenizer = WordPieceTokenizer.from_tokens(TOKENS)
     encoding = tokenizer.encode("la la la la la", "au au au", max_length=8)
     assert encoding.tokens == ["[CLS]", "la", "la", "la", "[SEP]", "au", "au", "[SEP]"]
     assert encoding.token_type_ids == [0, 0, 0, 0, 0, 1, 1, 1]
@@ -68,7 +72,7 @@ def test_pairs_and_truncation():
 @pytest.mark.protected
 @pytest.mark.parametrize("budget", range(12))
 def test_truncation_equals_googles_loop(budget):
-    tokenizer = Tokenizer.from_tokens(TOKENS)
+    tokenizer = WordPieceTokenizer.from_tokens(TOKENS)
     for first in range(7):
         for second in range(7):
             kept = [first, second]
@@ -80,23 +84,23 @@ def test_truncation_equals_googles_loop(budget):
 
 def test_max_length_below_the_special_tokens_is_an_error():
     with pytest.raises(InputError, match="max_length 2 has no room for the 3 special tokens"):
-        Tokenizer.from_tokens(TOKENS).encode("la", "la", max_length=2)
+        WordPieceTokenizer.from_tokens(TOKENS).encode("la", "la", max_length=2)
 
 
 def test_lone_surrogates_are_skipped():
-    encoding = Tokenizer.from_tokens(TOKENS).encode("\ud83dla\ude00")
+    encoding = WordPieceTokenizer.from_tokens(TOKENS).encode("\ud83dla\ude00")
     assert encoding.tokens[1:-1] == ["la"]
     assert encoding.offsets[1] == (1, 3)
 
 
 def test_long_words_are_unknown():
-    tokenizer = Tokenizer.from_tokens([*SPECIALS, "x", "##x"])
+    tokenizer = WordPieceTokenizer.from_tokens([*SPECIALS, "x", "##x"])
     assert len(tokenizer.encode("x" * 100)) == 102
     assert tokenizer.encode("x" * 101).tokens == ["[CLS]", "[UNK]", "[SEP]"]
 
 
 def test_ids_of_special_tokens_and_continuations(uncased_vocabulary):
-    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
     special_ids = [getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")]
     assert special_ids == [0, 100, 101, 102, 103]
     assert tokenizer.vocab_size == 30_522
@@ -126,9 +130,9 @@ def loaded_by_tools(request, uncased_vocabulary, tmp_path_factory):
         "accents kept": {"strip_accents": False},
         "no Chinese": {"tokenize_chinese_chars": False, "model_max_length": 128},
     }
-    Tokenizer.from_tokens(uncased_vocabulary, **settings_of[request.param]).save(directory)
+    WordPieceTokenizer.from_tokens(uncased_vocabulary, **settings_of[request.param]).save(directory)
     return (
-        Tokenizer.load(directory),
+        load_tokenizer(directory),
         AutoTokenizer.from_pretrained(directory),
         tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json")),
     )
@@ -143,13 +147,13 @@ def test_transformers_knows_the_special_tokens(loaded_by_tools):
 
 def test_round_trip_through_files_and_pickle(tmp_path):
     for tokenizer in (
-        Tokenizer.from_tokens(TOKENS),
-        Tokenizer.from_tokens(TOKENS, lowercase=False, strip_accents=True, model_max_length=64),
-        Tokenizer((*TOKENS, "[E1]"), added_tokens=("[E1]",), max_input_chars_per_word=30),
+        WordPieceTokenizer.from_tokens(TOKENS),
+        WordPieceTokenizer.from_tokens(TOKENS, lowercase=False, strip_accents=True, model_max_length=64),
+        WordPieceTokenizer((*TOKENS, "[E1]"), added_tokens=("[E1]",), max_input_chars_per_word=30),
     ):
         tokenizer.save(tmp_path)
         tokenizer.ids(["la"])
-        assert Tokenizer.load(tmp_path) == tokenizer
+        assert load_tokenizer(tmp_path) == tokenizer
         assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
     assert tokenizer.encode("la [E1]").tokens == ["[CLS]", "la", "[E1]", "[SEP]"]
 
@@ -158,7 +162,7 @@ def test_saving_is_deterministic(tmp_path):
     names = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
     written = []
     for _ in range(2):
-        Tokenizer.from_tokens(TOKENS).save(tmp_path)
+        WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
         written.append([(tmp_path / name).read_bytes() for name in names])
     assert written[0] == written[1]
 
@@ -166,12 +170,12 @@ def test_saving_is_deterministic(tmp_path):
 def test_case_is_inferred_from_the_vocabulary(tmp_path):
     file = tmp_path / "vocab.txt"
     file.write_text("\n".join([*SPECIALS, "[unused0]", "a"]) + "\n")
-    assert Tokenizer.load(tmp_path).lowercase
+    assert load_tokenizer(tmp_path).lowercase
     file.write_text("\n".join([*SPECIALS, "A", "a"]) + "\n")
-    assert not Tokenizer.load(tmp_path).lowercase
+    assert not load_tokenizer(tmp_path).lowercase
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 1e30}')
-    assert Tokenizer.load(tmp_path).lowercase
-    assert Tokenizer.load(tmp_path).model_max_length == 512
+    assert load_tokenizer(tmp_path).lowercase
+    assert load_tokenizer(tmp_path).model_max_length == 512
 
 
 @pytest.mark.parametrize(
@@ -183,28 +187,28 @@ def test_case_is_inferred_from_the_vocabulary(tmp_path):
     ],
 )
 def test_tokenizer_config_overrides_tokenizer_json(tmp_path, setting, field):
-    Tokenizer.from_tokens(TOKENS).save(tmp_path)
+    WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "BertTokenizer", **setting})
     )
-    loaded = Tokenizer.load(tmp_path)
-    assert loaded == dataclasses.replace(Tokenizer.from_tokens(TOKENS), **field)
+    loaded = load_tokenizer(tmp_path)
+    assert loaded == dataclasses.replace(WordPieceTokenizer.from_tokens(TOKENS), **field)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     for text in ("La Ère", "中文 la"):
         assert loaded.encode(text).tokens[1:-1] == theirs.tokenize(text)
 
 
 def test_load_from_tokenizer_json_alone(tmp_path):
-    Tokenizer.from_tokens(TOKENS, lowercase=False).save(tmp_path)
+    WordPieceTokenizer.from_tokens(TOKENS, lowercase=False).save(tmp_path)
     (tmp_path / "vocab.txt").unlink()
     (tmp_path / "tokenizer_config.json").unlink()
-    assert Tokenizer.load(tmp_path) == Tokenizer.from_tokens(TOKENS, lowercase=False)
+    assert load_tokenizer(tmp_path) == WordPieceTokenizer.from_tokens(TOKENS, lowercase=False)
 
 
 @pytest.mark.protected
 def test_missing_files_are_an_error(tmp_path):
     with pytest.raises(InputError, match=r"no tokenizer: neither tokenizer\.json nor vocab\.txt"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.protected
@@ -220,7 +224,7 @@ def test_missing_files_are_an_error(tmp_path):
     ],
 )
 def test_damaged_tokenizers_are_refused(tmp_path, path, value, message):
-    Tokenizer.from_tokens(TOKENS).save(tmp_path)
+    WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
     file = tmp_path / "tokenizer.json"
     document = json.loads(file.read_text())
     node = document
@@ -229,7 +233,7 @@ def test_damaged_tokenizers_are_refused(tmp_path, path, value, message):
     node[path[-1]] = value
     file.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message) as error:
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     assert str(file) in str(error.value)
 
 
@@ -237,7 +241,7 @@ def test_damaged_tokenizers_are_refused(tmp_path, path, value, message):
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe"])
 def test_damaged_json_is_an_error(tmp_path, name, content):
-    Tokenizer.from_tokens(TOKENS).save(tmp_path)
+    WordPieceTokenizer.from_tokens(TOKENS).save(tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=name):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)

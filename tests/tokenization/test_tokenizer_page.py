@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "tokenizer.md"
 
@@ -23,7 +23,7 @@ def test_table_of_differences(shared):
     table = re.findall(r"^\| (bert-\S+) \| (\d+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     assert len(table) == 4
     for name, stated in table:
-        tokenizer = Tokenizer.load(shared / "data" / "vocab" / name)
+        tokenizer = load_tokenizer(shared / "data" / "vocab" / name)
         ids, lengths = tokenizer.ids([row["text"] for row in rows])
         tokens = iter(tokenizer.tokens[i] for i in ids)
         ours = [[next(tokens) for _ in range(length)] for length in lengths]

@@ -21,7 +21,7 @@ from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel, load_models
 from cloze.tasks.custom import Classification
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.unknown import UnknownWords, count_unknown, unknown_words
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -137,7 +137,7 @@ def test_the_server_counts_unknown_words_of_a_request(classifier: Path, pretrain
 
 
 def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
-    tokenizer = Tokenizer.load("cloze-mini")
+    tokenizer = load_tokenizer("cloze-mini")
     assert unknown_words(tokenizer, "this day 😍 and 😡😡 fjord, Ünaffable ᚠᚢ") == ["😍", "😡😡", "ᚠᚢ"]
 
 
@@ -151,7 +151,7 @@ def test_the_remedy_fits_the_kind_of_vocabulary(tmp_path: Path) -> None:
     )
     library.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    unknown = count_unknown(Tokenizer.load(tmp_path), ["fine 😍", "fine"])
+    unknown = count_unknown(load_tokenizer(tmp_path), ["fine 😍", "fine"])
     with pytest.warns(DataWarning) as warned:
         unknown.warn("texts")
     warning = str(warned[0].message)

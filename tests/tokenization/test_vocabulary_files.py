@@ -14,8 +14,8 @@ from transformers import BertTokenizer
 
 from cloze.cli import main
 from cloze.errors import InputError
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
 
 WORDS = ["good", "bad", "film", "##s", "book"]
 
@@ -30,7 +30,7 @@ def write(directory: Path, tokens: list[str], *, embeddings: int | None = None, 
 
 def assert_ids_are_those_of_transformers(directory: Path) -> None:
     theirs = BertTokenizer.from_pretrained(directory).get_vocab()
-    ours = {token: number for number, token in enumerate(Tokenizer.load(directory).tokens)}
+    ours = {token: number for number, token in enumerate(load_tokenizer(directory).tokens)}
     assert {token: ours[token.strip()] for token in theirs if token.strip()} == {
         token: number for token, number in theirs.items() if token.strip()
     }
@@ -60,17 +60,17 @@ def test_a_line_without_a_token_keeps_its_id(tmp_path, lines, said):
     tokens = [*SPECIAL_TOKENS, *lines, "end"]
     write(tmp_path, tokens, embeddings=len(tokens))
     with pytest.warns(UserWarning, match=said):
-        tokenizer = Tokenizer.load(tmp_path)
+        tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.vocab_size == len(tokens)
     tokenizer.save(tmp_path)  # as cloze import does it
     assert_ids_are_those_of_transformers(tmp_path)
-    assert Tokenizer.load(tmp_path).tokens == tokenizer.tokens
+    assert load_tokenizer(tmp_path).tokens == tokenizer.tokens
 
 
 def test_a_line_that_no_embedding_belongs_to_is_left_out(tmp_path):
     write(tmp_path, [*SPECIAL_TOKENS, "good", "", "bad"], embeddings=7)
     with pytest.warns(UserWarning, match="the first has id 6: left out, since the model has 7 embeddings"):
-        assert Tokenizer.load(tmp_path).tokens == (*SPECIAL_TOKENS, "good", "bad")
+        assert load_tokenizer(tmp_path).tokens == (*SPECIAL_TOKENS, "good", "bad")
 
 
 def test_lines_that_may_or_may_not_have_an_embedding_are_refused(tmp_path):
@@ -81,7 +81,7 @@ def test_lines_that_may_or_may_not_have_an_embedding_are_refused(tmp_path):
     for embeddings in (9, 7):
         write(tmp_path, tokens, embeddings=embeddings)
         with pytest.raises(InputError, match=message.format(embeddings)):
-            Tokenizer.load(tmp_path)
+            load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize("lines", [["good", "", "bad", "", "end"], ["good", "bad", "good", "bad", "end"]])
@@ -91,7 +91,7 @@ def test_the_remedy_keeps_all_ids(tmp_path, lines):
     expected = {token: number for number, token in enumerate(tokens) if token}
     for _ in range(2):
         with pytest.raises(InputError, match=r"empty line|already") as raised:
-            Tokenizer.load(tmp_path)
+            load_tokenizer(tmp_path)
         where = re.search(r"in line (\d+) already", raised.value.what) or re.search(
             r"(\d+)$", raised.value.where
         )
@@ -99,7 +99,7 @@ def test_the_remedy_keeps_all_ids(tmp_path, lines):
         tokens[line - 1] = re.search(r"Write (\S+) in", raised.value.remedy)[1]
         write(tmp_path, tokens)
     assert {
-        token: number for number, token in enumerate(Tokenizer.load(tmp_path).tokens)
+        token: number for number, token in enumerate(load_tokenizer(tmp_path).tokens)
     }.items() >= expected.items()
 
 
@@ -108,7 +108,7 @@ def test_marks_line_ends_and_blank_lines_at_the_end_do_not_count(tmp_path, conte
     tokens = [*SPECIAL_TOKENS, *WORDS]
     end = "\r" if content.endswith("}\r") else "\n"
     (tmp_path / "vocab.txt").write_bytes(content.format(end.join(tokens)).encode())
-    assert list(Tokenizer.load(tmp_path).tokens) == tokens
+    assert list(load_tokenizer(tmp_path).tokens) == tokens
 
 
 @pytest.mark.skipif(shutil.which("iconv") is None, reason="needs iconv")
@@ -118,11 +118,11 @@ def test_the_remedy_for_another_encoding_works(tmp_path, encoding):
     file = tmp_path / "vocab.txt"
     file.write_bytes("".join(f"{token}\n" for token in tokens).encode(encoding))
     with pytest.raises(InputError, match="UTF-8") as raised:
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     command = re.search("iconv .* OLD > NEW", raised.value.remedy)[0].replace("OLD > NEW", "vocab.txt > NEW")
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
     (tmp_path / "NEW").rename(file)
-    assert list(Tokenizer.load(tmp_path).tokens) == tokens
+    assert list(load_tokenizer(tmp_path).tokens) == tokens
 
 
 @pytest.mark.filterwarnings("ignore:.*empty or repeated tokens")
@@ -139,10 +139,10 @@ def test_gaps_in_a_tokenizer_json_keep_their_ids(tmp_path):
 def test_fewer_tokens_than_embeddings_are_named(tmp_path, embeddings, is_complete):
     write(tmp_path, [*SPECIAL_TOKENS, *WORDS], embeddings=embeddings)
     if is_complete:  # or rounded up
-        assert Tokenizer.load(tmp_path).vocab_size == 10
+        assert load_tokenizer(tmp_path).vocab_size == 10
     else:
         with pytest.warns(UserWarning, match=f"10 tokens, the model has {embeddings:,} embeddings"):
-            Tokenizer.load(tmp_path)
+            load_tokenizer(tmp_path)
 
 
 def test_the_command_line_prints_a_warning_as_a_line(tmp_path):

@@ -9,8 +9,10 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.word_cache import WordCache
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 # Characters that could interact across a split: control characters, odd spaces, combining marks, characters that
 # decompose to punctuation, Chinese characters of every block, Hangul, special tokens.
@@ -33,7 +35,7 @@ SETTINGS = {
 @pytest.fixture(scope="module", params=SETTINGS)
 def both(request, uncased_vocabulary, tmp_path_factory):
     """A tokenizer of cloze, and that of the library from the same files, with special tokens as plain text."""
-    ours = Tokenizer.from_tokens(uncased_vocabulary, **SETTINGS[request.param])
+    ours = WordPieceTokenizer.from_tokens(uncased_vocabulary, **SETTINGS[request.param])
     directory = tmp_path_factory.mktemp("tokenizer")
     ours.save(directory)
     library = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
@@ -77,7 +79,7 @@ def test_real_text(both, shared):
 
 
 def test_no_texts_and_empty_texts(uncased_vocabulary):
-    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
     for texts in ([], [""], ["", " ", "\n"]):
         tokens, lengths = tokenizer.ids(texts)
         assert len(tokens) == 0
@@ -85,13 +87,13 @@ def test_no_texts_and_empty_texts(uncased_vocabulary):
 
 
 def test_special_tokens_in_the_text_are_plain_text(uncased_vocabulary):
-    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
     tokens, _ = tokenizer.ids(["the [MASK] [SEP]"])
     assert tokenizer.decode(tokens) == "the [ mask ] [ sep ]"
 
 
 def test_lone_surrogates_are_dropped(uncased_vocabulary):
-    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
     tokens, lengths = tokenizer.ids(["th\ud83de", "\udc00"])
     assert tokenizer.decode(tokens) == "the"
     assert lengths.tolist() == [1, 0]
@@ -100,7 +102,7 @@ def test_lone_surrogates_are_dropped(uncased_vocabulary):
 @pytest.mark.parametrize("bound", ["max_words", "max_characters"])
 def test_clearing_the_cache_changes_nothing(uncased_vocabulary, bound):
     texts = [f"{word} number {n}, indeed" for n, word in enumerate(uncased_vocabulary[2000:2400])]
-    tokenizer = Tokenizer.from_tokens(uncased_vocabulary)
+    tokenizer = WordPieceTokenizer.from_tokens(uncased_vocabulary)
     expected, expected_lengths = tokenizer.ids(texts)
     small = WordCache(tokenizer.build_backend(), batch_characters=100, **{bound: 50})
     tokens, lengths = small.ids(texts)
@@ -109,7 +111,7 @@ def test_clearing_the_cache_changes_nothing(uncased_vocabulary, bound):
 
 
 def test_cache_of_texts_without_spaces_is_bounded(uncased_vocabulary):
-    backend = Tokenizer.from_tokens(uncased_vocabulary).build_backend()
+    backend = WordPieceTokenizer.from_tokens(uncased_vocabulary).build_backend()
     cache = WordCache(backend, max_characters=10_000)
     for letter in "abcdefghij":
         cache.ids([letter * 4_000])
@@ -124,7 +126,7 @@ TEXT_SETS = [
 
 
 def _published(shared, name: str) -> Tokenizer:
-    return Tokenizer.load(shared / "data" / "vocab" / name)
+    return load_tokenizer(shared / "data" / "vocab" / name)
 
 
 def _assert_equal_to_library(ours: Tokenizer, texts: list[str]) -> None:

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
 
 from cloze.errors import InputError
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.statistics import describe_text
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import learn_vocabulary, read_vocabulary, reserved_tokens
 from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 # Small enough to be checked by hand: stems, endings, punctuation.
 COUNTS = {
@@ -48,7 +49,7 @@ def test_damaged_vocabularies_are_errors(tmp_path, content, message):
     with pytest.raises(InputError, match=message):
         read_vocabulary(file)
     with pytest.raises(InputError, match=message):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.protected
@@ -133,7 +134,7 @@ def test_vocabulary_does_not_depend_on_the_hash_seed():
 def test_no_word_of_the_text_is_unknown(uncased_vocabulary):
     words = [token for token in uncased_vocabulary if token.isalpha() and token.isascii()][:3000]
     counts = Counter({word: 3000 - rank for rank, word in enumerate(words)})
-    tokenizer = Tokenizer.from_tokens(learn_vocabulary(counts, size=1000))
+    tokenizer = WordPieceTokenizer.from_tokens(learn_vocabulary(counts, size=1000))
     ids, _ = tokenizer.ids(words)
     assert tokenizer.unk_id not in ids
 
@@ -197,7 +198,7 @@ def test_vocabulary_is_as_good_as_that_of_tokenizers(shared, name, size):
     )
     ids = library.get_vocab()
     theirs, ours = (
-        describe_text(Tokenizer.from_tokens(tokens), held_out)
+        describe_text(WordPieceTokenizer.from_tokens(tokens), held_out)
         for tokens in (
             sorted(ids, key=ids.__getitem__),
             learn_vocabulary(count_words(learned_from), size=size),

@@ -218,11 +218,11 @@ def inspect_vocabulary(
         InputError: a vocabulary is damaged, or the text is wrong or empty.
     """
     from cloze.data.word_counts import count_input_words
+    from cloze.tokenization.loading import load_wordpiece
     from cloze.tokenization.statistics import describe_text, describe_vocabulary
-    from cloze.tokenization.tokenizer import Tokenizer
 
     directories = [vocabulary, *check_paths(beside, "beside")]
-    tokenizers = [Tokenizer.load_wordpiece(check_path(path, "vocabulary")) for path in directories]
+    tokenizers = [load_wordpiece(check_path(path, "vocabulary")) for path in directories]
     examples = check_texts(text, "text")
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
     with _open_text(inputs, texts, format, text_field, limit, without) as (files, reading):

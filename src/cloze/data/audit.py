@@ -36,7 +36,7 @@ from cloze.data.masking import MaskingConfig, describe_whole_words
 from cloze.data.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 
 _MIN_SEQ_LENGTH = 8
 _NUM_FREQUENT = 50
@@ -111,7 +111,7 @@ def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress =
         what = f"no document in the {config.split} split"
         remedy = "Give more text: of two documents that differ one is held out"
         raise InputError(what, where=dataset.path, remedy=remedy)
-    tokenizer, pairs = Tokenizer.load(dataset.path), config.pairs
+    tokenizer, pairs = load_tokenizer(dataset.path), config.pairs
     if not dataset.supports_pairs:
         pairs = replace(pairs, next_sentence=False)
     sources = [

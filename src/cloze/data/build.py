@@ -27,8 +27,9 @@ from cloze.errors import MISSING, InputError, RunError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.custom_splitter import hash_splitter, load_splitter
+from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.sentences import check_language
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 _KIND = "corpus"
 _FINAL_STEPS = ("duplicate_documents", "duplicate_paragraphs")
@@ -213,16 +214,14 @@ def _name_and_hash(function: str | None) -> list[str | None] | None:
     return None if function is None else [function, hash_splitter(function)]
 
 
-def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> Tokenizer:
+def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> WordPieceTokenizer:
     """Load the tokenizer of the vocabulary, or of the data set which is appended to."""
     if dataset is None:
         if vocabulary is None:
             raise InputError(MISSING, where="vocabulary", remedy="Name its directory")
-        return Tokenizer.load_wordpiece(vocabulary)
-    tokenizer = Tokenizer.load(dataset)
-    if vocabulary is not None and hash_tokenizer(Tokenizer.load_wordpiece(vocabulary)) != hash_tokenizer(
-        tokenizer
-    ):
+        return load_wordpiece(vocabulary)
+    tokenizer = load_wordpiece(dataset)
+    if vocabulary is not None and hash_tokenizer(load_wordpiece(vocabulary)) != hash_tokenizer(tokenizer):
         remedy = "Leave out `vocabulary` to take that of the data set"
         raise InputError(f"is not the vocabulary of {dataset}", where=vocabulary, remedy=remedy)
     return tokenizer

@@ -21,8 +21,10 @@ from cloze.data.shards import Integers, Shard, to_offsets, write_shard
 from cloze.errors import InputError
 from cloze.tables import format_count
 from cloze.tokenization.custom_splitter import split_with_function
+from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.sentences import split_sentences
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 _UNKNOWN_SHARE = 0.01  # from which on a warning is given
 
@@ -161,7 +163,7 @@ def _describe_places(documents: Sequence[Document]) -> list[dict[str, Any]]:
     ]
 
 
-def hash_tokenizer(tokenizer: Tokenizer) -> str:
+def hash_tokenizer(tokenizer: WordPieceTokenizer) -> str:
     """Hash all settings that token ids depend on."""
     table = {**asdict(tokenizer), "model_max_length": None}
     table["added_tokens"] = sorted(tokenizer.added_tokens, key=tokenizer.tokens.index)
@@ -169,9 +171,9 @@ def hash_tokenizer(tokenizer: Tokenizer) -> str:
 
 
 @lru_cache(maxsize=1)  # a worker makes many parts, and the tokenizer caches words
-def load_tokenizer(directory: Path, vocabulary: str) -> Tokenizer:
+def load_tokenizer(directory: Path, vocabulary: str) -> WordPieceTokenizer:
     """Load the tokenizer in the directory of a build; InputError if its hash is not `vocabulary`."""
-    tokenizer = Tokenizer.load(directory)
+    tokenizer = load_wordpiece(directory)
     if hash_tokenizer(tokenizer) != vocabulary:
         what = "the tokenizer in it is not the one with which it was started"
         remedy = "Copy the files of that vocabulary there, or delete it"

@@ -26,10 +26,11 @@ from cloze.data.part_files import Part
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.tokenizer_files import MAX_INPUT_CHARS_PER_WORD, MAX_WORD_LIMIT
 from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
 from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 KIND = "vocabulary"
 _SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
@@ -48,7 +49,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
     workers: Workers = 1,
     overwrite: bool = False,
     progress: Progress = SILENT,
-) -> Tokenizer:
+) -> WordPieceTokenizer:
     """Learn a WordPiece vocabulary from files and write it to a directory, as `cloze.train_vocabulary` does."""
     inputs, output = check_paths(inputs), check_path(output, "output")
     size = check_integer(size, "size", minimum=None)
@@ -80,7 +81,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
     )
     if build_state.is_finalized(output):  # it was killed between the last two steps
         state.remove()
-        return Tokenizer.load(output)
+        return load_wordpiece(output)
     strip_accents = False if keep_accents and lowercase else None
     make = partial(_count_part, cleaning=reading.cleaning, lowercase=lowercase, strip_accents=strip_accents)
     with state.keep_finished_parts(progress):
@@ -99,7 +100,7 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
         if not counts:
             state.remove()
             raise InputError("no text in it", where=", ".join(map(str, inputs)))
-        tokenizer = Tokenizer.from_tokens(
+        tokenizer = WordPieceTokenizer.from_tokens(
             learn_vocabulary(counts, size=size, progress=progress),
             lowercase=lowercase,
             strip_accents=strip_accents,

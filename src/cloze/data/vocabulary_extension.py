@@ -16,11 +16,12 @@ from cloze.data.word_counts import count_words_and_accents, word_settings
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
+from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.special_tokens import UNK
 from cloze.tokenization.statistics import describe_text, tokenize_words
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.vocabulary import MAX_WORD_CHARS, add_tokens
 from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.tokenization.wordpiece_trainer import MIN_COUNT
 
 
@@ -76,7 +77,7 @@ def extend_vocabulary(
     artifacts.check_output_path(output, overwrite=overwrite, inputs=[vocabulary, words, *local_paths(inputs)])
     if (words is None) == (number is None):
         raise InputError("one of `words` and `number` is needed", remedy="Give words, or how many to add")
-    tokenizer = Tokenizer.load_wordpiece(vocabulary)
+    tokenizer = load_wordpiece(vocabulary)
     counts: Mapping[str, int] = {}
     if inputs:
         (counts,), accents = count_words_and_accents(
@@ -111,7 +112,7 @@ def extend_vocabulary(
     )
 
 
-def _read_words(file: Path, tokenizer: Tokenizer) -> tuple[list[str], AccentCounts]:
+def _read_words(file: Path, tokenizer: WordPieceTokenizer) -> tuple[list[str], AccentCounts]:
     """Read one word per line, normalized as by the tokenizer, and count the letters that this changes."""
     is_stripped = tokenizer.lowercase and tokenizer.strip_accents is not False
     accents = AccentCounts()
@@ -133,7 +134,7 @@ def _read_words(file: Path, tokenizer: Tokenizer) -> tuple[list[str], AccentCoun
     return list(words), accents
 
 
-def _most_frequent(counts: Mapping[str, int], tokenizer: Tokenizer, number: int) -> list[str]:
+def _most_frequent(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, number: int) -> list[str]:
     """Return the most frequent words that are not tokens."""
     if number < 1:
         raise InputError(f"{number} is less than 1", where="number")

@@ -22,11 +22,11 @@ from cloze.data.input_shards import (
 from cloze.errors import InputError
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
-from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.word_counts import count_words
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 
-def word_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+def word_settings(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     """Return the arguments with which `count_words` splits text as a tokenizer does."""
     return {
         "lowercase": tokenizer.lowercase,
@@ -38,7 +38,7 @@ def word_settings(tokenizer: Tokenizer) -> dict[str, Any]:
 
 def count_input_words(
     inputs: Sequence[str | Path],
-    tokenizers: Sequence[Tokenizer],
+    tokenizers: Sequence[WordPieceTokenizer],
     *,
     reading: ReadingConfig = ReadingConfig(),
     workers: Workers = 1,
@@ -53,7 +53,7 @@ def count_input_words(
 
 def count_words_and_accents(
     inputs: Sequence[str | Path],
-    tokenizers: Sequence[Tokenizer],
+    tokenizers: Sequence[WordPieceTokenizer],
     *,
     reading: ReadingConfig = ReadingConfig(),
     workers: Workers = 1,

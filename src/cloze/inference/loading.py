@@ -24,6 +24,7 @@ from cloze.models.quantization import is_quantized, stored_precision
 from cloze.models.weight_files import load_weights
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.tasks.config import load_task
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 from cloze.training.precision import prepare_for_inference, resolve_device
 
@@ -78,7 +79,7 @@ class Checkpoint:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer."""
-        return Tokenizer.load(self.directory)
+        return load_tokenizer(self.directory)
 
     def load_model(self, head: Callable[[Encoder], Model], *, device: str) -> Model:
         """Return a model in evaluation mode; models on the CPU share their weights.
@@ -196,7 +197,7 @@ def _model_name(checkpoint: Path) -> str:
 def load_encoder(
     model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
 ) -> Encoder:
-    """Return the encoder of a model, a `torch.nn.Module`; `cloze.Tokenizer.load` reads its tokenizer.
+    """Return the encoder of a model, a `torch.nn.Module`; `cloze.load_tokenizer` reads its tokenizer.
 
     Args, raises: as for the classes that answer.
     """

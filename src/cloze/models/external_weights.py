@@ -36,6 +36,7 @@ from cloze.models.weight_files import (
     read_weight_headers,
 )
 from cloze.models.weight_mapping import GOOGLE, WeightMapping
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import VOCAB_FILE
 
@@ -123,7 +124,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
         name = GOOGLE_CONFIG_FILE if is_renamed else CONFIG_FILE
         config = load_config(directory, name)
         table = read_json(directory / name)
-    tokenizer = Tokenizer.load(directory)
+    tokenizer = load_tokenizer(directory)
     if tokenizer.vocab_size > config.vocab_size:
         what = f"{tokenizer.vocab_size:,} tokens, the configuration says vocab_size = {config.vocab_size:,}"
         raise InputError(what, where=directory, remedy="The files belong to different models")

@@ -17,7 +17,7 @@ from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.models.cross_encoder import MODULES_FILE, SETTINGS_FILE, is_cross_encoder
 from cloze.models.pooling import POOLINGS, Pooling
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE
 
 LENGTH_FILE = "sentence_bert_config.json"
@@ -134,7 +134,7 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
     pooling = read_json(pooling_file)
     length_file = directory / LENGTH_FILE
     length = read_json(length_file) if length_file.is_file() else {}
-    if length.get("do_lower_case") and not Tokenizer.load(directory).lowercase:
+    if length.get("do_lower_case") and not load_tokenizer(directory).lowercase:
         what = "do_lower_case is true, but the tokenizer is cased"
         raise InputError(
             what, where=length_file, remedy="Set do_lower_case to false, and give lower-cased texts"

@@ -22,7 +22,9 @@ from cloze.errors import InputError
 from cloze.models.attention import AttendsTo
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.progress import Progress
+from cloze.tokenization.loading import load_tokenizer, load_wordpiece
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import changed_setting_error
 from cloze.training.distributed import DistributedContext
 from cloze.training.objective import StepData
@@ -46,7 +48,7 @@ class PretrainingData:
     """SHA-256 that identifies the data set."""
     old_fingerprint: str | None
     """SHA-256 of the data set of an earlier run."""
-    tokenizer: Tokenizer
+    tokenizer: WordPieceTokenizer
     train: Documents
     num_held_out: int
     """Held-out documents."""
@@ -99,7 +101,7 @@ class PretrainingData:
             remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
             raise InputError(what, where=config.data, remedy=remedy)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
-        tokenizer, train = Tokenizer.load(path), dataset.split("train")
+        tokenizer, train = load_wordpiece(path), dataset.split("train")
         if tokenizer.vocab_size != dataset.vocab_size:
             what = f"{tokenizer.vocab_size:,} tokens in its vocabulary, {dataset.vocab_size:,} in {INFO_FILE}"
             raise InputError(what, where=config.data, remedy="Build the data set again")
@@ -107,7 +109,7 @@ class PretrainingData:
         old_held_out: Sequence[PretrainingBatch] = ()
         if config.old_data is not None:
             old = Dataset.open(Path(config.old_data))
-            if Tokenizer.load(old.path).tokens != tokenizer.tokens:
+            if load_tokenizer(old.path).tokens != tokenizer.tokens:
                 what = f"has another vocabulary than {config.data}"
                 remedy = "Build it with the same vocabulary, cloze corpus --vocabulary"
                 raise InputError(what, where=config.old_data, remedy=remedy)

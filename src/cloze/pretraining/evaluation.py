@@ -24,7 +24,7 @@ from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigr
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.progress import SILENT, Progress
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.training.metric_sums import MetricAccumulator
 from cloze.training.precision import prepare_for_inference, resolve_device
 
@@ -96,7 +96,7 @@ def evaluate_pretrained(
         raise InputError(what, where=checkpoint, remedy=f"Say --set max_seq_length={limit}")
     if len(data) == 1 and (Path(data[0]) / artifacts.MANIFEST).is_file():
         dataset = Dataset.open(Path(data[0]))
-        if Tokenizer.load(dataset.path).tokens != Tokenizer.load(checkpoint).tokens:
+        if load_tokenizer(dataset.path).tokens != load_tokenizer(checkpoint).tokens:
             remedy = "Give the text itself, or build the data set with --vocabulary MODEL"
             raise InputError("has another vocabulary than the model", where=dataset.path, remedy=remedy)
         held_out = dataset.split("validation")
@@ -119,7 +119,7 @@ def _measure(
     progress: Progress,
 ) -> PretrainingEvaluation:
     assert config.max_seq_length is not None
-    tokenizer = Tokenizer.load(dataset.path)
+    tokenizer = load_tokenizer(dataset.path)
     source = DynamicInstances(
         documents,
         tokenizer,

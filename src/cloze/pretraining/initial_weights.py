@@ -17,8 +17,9 @@ from cloze.models.token_embeddings import resize_token_embeddings
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.pretraining.config import ModelConfig, PretrainConfig
 from cloze.progress import Progress
+from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.special_tokens import CONTINUATION, UNUSED
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.memory import available_memory
 from cloze.training.precision import resolve_device
 
@@ -26,7 +27,9 @@ _BYTES_PER_PARAMETER = 4 * 4
 """The weight, its gradient and two averages, in float32."""
 
 
-def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progress) -> BertForPreTraining:
+def initial_model(
+    config: PretrainConfig, tokenizer: WordPieceTokenizer, progress: Progress
+) -> BertForPreTraining:
     """Return a model with random weights, or that of the checkpoint to start from, with rows for added tokens.
 
     Raises:
@@ -49,7 +52,7 @@ def initial_model(config: PretrainConfig, tokenizer: Tokenizer, progress: Progre
         raise InputError(what, where=config.init, remedy=remedy)
     check_lengths(config, model.config)
     model = _with_dropout_of(config.model, model)
-    rows = map_added_tokens(Tokenizer.load_wordpiece(checkpoint), tokenizer, where=config.data)
+    rows = map_added_tokens(load_wordpiece(checkpoint), tokenizer, where=config.data)
     if rows:
         resize_token_embeddings(model, rows)
         progress.note(
@@ -128,7 +131,9 @@ def load_for_pretraining(
     return model.eval()
 
 
-def map_added_tokens(old: Tokenizer, new: Tokenizer, *, where: object) -> dict[int, Sequence[int]]:
+def map_added_tokens(
+    old: WordPieceTokenizer, new: WordPieceTokenizer, *, where: object
+) -> dict[int, Sequence[int]]:
     """Return the id of each token added to a vocabulary, with the ids that the old tokenizer has for it.
 
     A token is added in the place of an [unused] one or at the end, as by `cloze vocab extend`. A word that the old
@@ -155,7 +160,7 @@ def map_added_tokens(old: Tokenizer, new: Tokenizer, *, where: object) -> dict[i
     }
 
 
-def _normalization(tokenizer: Tokenizer) -> tuple[bool, bool, bool]:
+def _normalization(tokenizer: WordPieceTokenizer) -> tuple[bool, bool, bool]:
     strips = tokenizer.lowercase if tokenizer.strip_accents is None else tokenizer.strip_accents
     return tokenizer.lowercase, strips, tokenizer.tokenize_chinese_chars
 

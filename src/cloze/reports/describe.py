@@ -23,7 +23,7 @@ from cloze.reports.run_report import read_run_metrics
 from cloze.run_files import CHECKSUMS, METRICS, has_checksums, verify_run_files
 from cloze.tasks.hyperparameter_search import TRIALS, TRIALS_FOLDER
 from cloze.tasks.run import SCORES
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE
 from cloze.training.checkpoints import STATE_FILE, check_settings, read_state, settings_of_newest_checkpoint
 from cloze.training.environment import ENVIRONMENT
@@ -127,7 +127,7 @@ def _checkpoint_facts(directory: Path) -> dict[str, Any]:
 def _tokenizer_facts(directory: Path) -> dict[str, Any]:
     if not any((directory / name).is_file() for name in (VOCAB_FILE, TOKENIZER_FILE)):
         return {"vocabulary": "none in this directory"}
-    tokenizer = Tokenizer.load(directory)
+    tokenizer = load_tokenizer(directory)
     unused = sum(token.startswith("[unused") for token in tokenizer.tokens)
     return {
         **({} if tokenizer.kind == "WordPiece" else {"tokenizer": tokenizer.kind}),

@@ -1,6 +1,5 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
-import string
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +35,6 @@ from cloze.tasks.span import SpanTask
 from cloze.tasks.tagging import Tagging
 from cloze.tasks.text_regression import TextRegression
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import unknown_words
 
@@ -115,19 +113,9 @@ class ServedModel:
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a text that the vocabulary does not know."""
-        longest = max(map(len, text.split()), default=0)
-        if self._known_characters.issuperset(text) and longest <= self.tokenizer.max_input_chars_per_word:
+        if self.tokenizer.knows_all_words(text):
             return []  # the usual text is not tokenized a second time
         return unknown_words(self.tokenizer, text)
-
-    @cached_property
-    def _known_characters(self) -> frozenset[str]:
-        """The ASCII characters of which every word is known: tokens, letters and digits also within a word."""
-        tokens = set(self.tokenizer.tokens)
-        letters = {c for c in string.ascii_letters + string.digits if {c, CONTINUATION + c} <= tokens}
-        if self.tokenizer.lowercase:
-            letters |= set(map(str.upper, letters))
-        return frozenset(letters | (set(string.punctuation) & tokens) | set(" \t\n\r"))
 
     @property
     def encoder(self) -> Encoder:

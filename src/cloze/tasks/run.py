@@ -30,6 +30,7 @@ from cloze.tasks.objective import FinetuningBatches, FinetuningObjective
 from cloze.tasks.predict import precompute_states, predict
 from cloze.tasks.task import AnyTask
 from cloze.tasks.teacher import Teacher, TeacherOutputs, ensure_outputs, load_teacher, read_outputs
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.budget import Budget
 from cloze.training.config import EvaluationConfig
@@ -116,7 +117,7 @@ def prepare_data(
     check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
     _check_encoder_settings(task, config, len(student_layers) or encoder_config.num_hidden_layers)
     limit = encoder_config.max_position_embeddings
-    tokenizer = Tokenizer.load(start)
+    tokenizer = load_tokenizer(start)
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
         raise InputError(what, where=config.model, remedy=f"Say --set max_seq_length={limit}")

@@ -33,6 +33,7 @@ from cloze.tasks.features import featurize
 from cloze.tasks.predict import compute_outputs
 from cloze.tasks.task import AnyTask, Task, family_of
 from cloze.tasks.task_batch import Array
+from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.model_card import card_license
 
@@ -98,7 +99,7 @@ def load_teacher(task: AnyTask, config: FinetuneConfig, tokenizer: Tokenizer) ->
     if settings.teacher_sha256 not in (None, sha256):
         remedy = "Restore the run's teacher, or leave teacher_sha256 out of a new run's settings"
         raise InputError("not the teacher that the settings were made for", where=directory, remedy=remedy)
-    if replace(Tokenizer.load(directory), model_max_length=tokenizer.model_max_length) != tokenizer:
+    if replace(load_tokenizer(directory), model_max_length=tokenizer.model_max_length) != tokenizer:
         what = f"has another vocabulary than the student, {config.model}, or lowercases otherwise"
         remedy = "Give a student with the same, such as some layers of the teacher (--student-layers)"
         raise InputError(what, where=directory, remedy=remedy)

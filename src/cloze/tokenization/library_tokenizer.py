@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from cloze.arguments import check_integers
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
@@ -45,7 +44,7 @@ _REPEATED_GROUP = re.compile(r"\)[+*{]")
 
 @dataclass(frozen=True)
 class LibraryTokenizer(Tokenizer):
-    """A tokenizer that the library `tokenizers` reads, with the methods of `Tokenizer`."""
+    """A tokenizer that the library `tokenizers` reads from `tokenizer.json`."""
 
     library_json: str = field(default="", repr=False)
     """The contents of tokenizer.json."""
@@ -129,6 +128,10 @@ class LibraryTokenizer(Tokenizer):
         """Whether `encode` may find special tokens in a text, which `ids` takes as plain text."""
         return any(self.tokens[number] in text for number in self.special_ids)
 
+    def knows_all_words(self, text: str) -> bool:
+        """Whether no word can be unknown, as where bytes are tokens."""
+        return self.unknown_id is None
+
     @cached_property
     def is_continuation(self) -> npt.NDArray[np.bool_]:
         """Whether each token continues a word: it does not begin with the mark of a space, where there is one."""
@@ -145,16 +148,6 @@ class LibraryTokenizer(Tokenizer):
         """Tokenize the words of a text, each as after a space."""
         is_byte_level = self._space_marker == _SPACE_MARKERS["ByteLevel"]
         return self.ids([f" {word}" for word in words] if is_byte_level else words)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Join tokens to text.
-
-        Raises:
-            InputError: an id is no integer, or not in the vocabulary.
-        """
-        numbers = check_integers(ids, "ids", minimum=0, maximum=self.vocab_size - 1)
-        text: str = self._backend.decode(numbers, skip_special_tokens=False)
-        return text
 
     def text_of(self, token_id: int) -> str:
         """Return the text of a token, with the space that it begins with."""
@@ -181,20 +174,13 @@ class LibraryTokenizer(Tokenizer):
         what = f"a tokenizer of the kind {self.kind}, not Google's"
         raise InputError(what, where="tokenizer", remedy="Leave out the setting `original`")
 
-    def build_backend(self) -> tokenizers.Tokenizer:
-        """Return the tokenizer of the library, without truncation and padding."""
+    @cached_property
+    def _backend(self) -> tokenizers.Tokenizer:
+        """The tokenizer of the library, without truncation and padding."""
         backend = tokenizers.Tokenizer.from_str(self.library_json)
         backend.no_truncation()
         backend.no_padding()
         return backend
-
-    @cached_property
-    def _backend(self) -> tokenizers.Tokenizer:
-        return self.build_backend()
-
-    @property
-    def _caches_words(self) -> bool:
-        return False
 
     def _offsets(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
         """Return the characters of each token, without the white space that it begins with."""

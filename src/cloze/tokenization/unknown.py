@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cloze.errors import DataWarning
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 _REMEDY = "Write them in known words, or add them with cloze vocab extend and pre-train on"
 _OTHER_REMEDY = "Write them in known words, or choose a model whose vocabulary knows them"
@@ -76,13 +77,13 @@ def count_unknown(
     unknown_id = tokenizer.unknown_id
     unknown = [text for text, ids in zip(texts, token_ids, strict=True) if unknown_id in ids]
     example = next((word for text in unknown for word in unknown_words(tokenizer, text)), "")
-    return UnknownWords(len(texts), len(unknown), example, type(tokenizer) is Tokenizer)
+    return UnknownWords(len(texts), len(unknown), example, isinstance(tokenizer, WordPieceTokenizer))
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
     """Return the unknown words of a text.
 
-    >>> tokenizer = Tokenizer.from_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fine", "!"])
+    >>> tokenizer = WordPieceTokenizer.from_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fine", "!"])
     >>> unknown_words(tokenizer, "fine 😍! fjord")
     ['😍', 'fjord']
     """

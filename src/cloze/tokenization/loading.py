@@ -1,0 +1,59 @@
+"""Load the tokenizer of a directory."""
+
+from pathlib import Path
+
+from cloze.arguments import check_path
+from cloze.artifacts import MANIFEST, verify
+from cloze.errors import InputError
+from cloze.model_paths import resolve_checkpoint
+from cloze.tokenization.library_tokenizer import LibraryTokenizer
+from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer_files import (
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+    TokenizerFiles,
+)
+from cloze.tokenization.vocabulary import warn_of_missing_tokens
+from cloze.tokenization.wordpiece import WordPieceTokenizer
+
+
+def load_tokenizer(directory: Path | str) -> Tokenizer:
+    """Load a tokenizer from a directory of cloze or of any BERT tool, or that of a bundled model by its name.
+
+    Reads `tokenizer.json` if it exists, else `vocab.txt`. As in transformers, case, accents and Chinese characters in
+    `tokenizer_config.json` take precedence. With `vocab.txt` alone, text is lower-cased if no token has a capital
+    letter.
+
+    Raises:
+        InputError: the files are missing or damaged, or the vocabulary lacks special tokens.
+    """
+    directory = resolve_checkpoint(check_path(directory, "directory"), files="tokenizer")
+    if directory.is_file():
+        raise InputError("is a file", where=directory, remedy="Give its directory")
+    has_manifest = (directory / MANIFEST).exists()
+    if has_manifest:
+        verify(directory, names=(VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
+    files = TokenizerFiles.read(directory)
+    if files.library is not None and not files.is_wordpiece:
+        return LibraryTokenizer.parse(
+            files.library, files.read_roles(), directory, model_max_length=files.model_max_length
+        )
+    settings = files.wordpiece_settings()
+    if not has_manifest:
+        warn_of_missing_tokens(len(settings["tokens"]), directory)
+    return WordPieceTokenizer(**settings, model_max_length=files.model_max_length)
+
+
+def load_wordpiece(directory: Path | str) -> WordPieceTokenizer:
+    """Load a tokenizer for building a vocabulary or a data set.
+
+    Raises:
+        InputError: as `load_tokenizer`, and for a tokenizer of another kind than BERT's.
+    """
+    tokenizer = load_tokenizer(directory)
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        what = f"a tokenizer of the kind {tokenizer.kind}: vocabularies and data sets are BERT's WordPiece"
+        remedy = "Give the vocabulary of a BERT, or one that cloze vocab learned"
+        raise InputError(what, where=directory, remedy=remedy)
+    return tokenizer

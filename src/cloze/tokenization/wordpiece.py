@@ -1,0 +1,244 @@
+"""WordPiece tokenizer of BERT, and the files that every BERT tool reads.
+
+The library `tokenizers` does the work, configured exactly as the `tokenizer.json` that `save` writes, so cloze,
+transformers and `tokenizers.Tokenizer.from_file` return the same ids. Google's own Python tokenizer, which differs for
+rare Unicode, is `cloze.tokenization.google_tokenizer`.
+"""
+
+import json
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from cloze.arguments import check_path, check_texts
+from cloze.errors import InputError
+from cloze.file_io import disk_errors
+from cloze.tokenization.google_tokenizer import GoogleTokenizer
+from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from cloze.tokenization.template import Template
+from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
+from cloze.tokenization.tokenizer_files import (
+    ADDED_TOKENS_FILE,
+    ADDED_TOKENS_KEY,
+    MAX_INPUT_CHARS_PER_WORD,
+    MAX_WORD_KEY,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+    AddedToken,
+)
+from cloze.tokenization.vocabulary import check_vocabulary
+from cloze.tokenization.word_cache import WordCache
+
+_SPECIAL: Mapping[SpecialRole, str] = MappingProxyType(
+    {"pad": PAD, "unk": UNK, "cls": CLS, "sep": SEP, "mask": MASK}
+)
+
+
+@dataclass(frozen=True)
+class WordPieceTokenizer(Tokenizer):
+    """WordPiece tokenizer of BERT: cased or uncased, Chinese or multilingual.
+
+    >>> vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "token", "##ization", "is", "fun", "!"]
+    >>> tokenizer = WordPieceTokenizer.from_tokens(vocabulary)
+    >>> encoding = tokenizer.encode("Tokenization is [MASK]!")
+    >>> encoding.tokens
+    ['[CLS]', 'token', '##ization', 'is', '[MASK]', '!', '[SEP]']
+    >>> encoding.input_ids
+    [2, 5, 6, 7, 4, 9, 3]
+    >>> encoding.offsets[1:3]
+    [(0, 5), (5, 12)]
+    >>> tokenizer.decode(encoding.input_ids[1:-1])
+    'tokenization is [MASK]!'
+
+    Args:
+        tokens: the vocabulary; the id of a token is its index.
+        lowercase: lower-case the text.
+        strip_accents: remove accents; None removes them if the text is lower-cased, as Google's code does.
+        tokenize_chinese_chars: make every Chinese character a word.
+        model_max_length: positions of the model, written to `tokenizer_config.json`.
+        added_tokens: tokens besides the five special ones that are matched as a whole in the text; a str is a special
+            token, like [MASK].
+        max_input_chars_per_word: longer words become [UNK].
+    """
+
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: bool = True
+    added_tokens: tuple[AddedToken, ...] = ()
+    max_input_chars_per_word: int = MAX_INPUT_CHARS_PER_WORD
+
+    def __post_init__(self) -> None:
+        added: Iterable[AddedToken | str] = self.added_tokens
+        tokens = tuple(AddedToken(token) if isinstance(token, str) else token for token in added)
+        object.__setattr__(self, "added_tokens", tokens)
+
+    @classmethod
+    def from_tokens(cls, tokens: Sequence[str], **settings: Any) -> "WordPieceTokenizer":
+        """Build a tokenizer from a vocabulary in memory, with other fields as keyword arguments.
+
+        Raises:
+            InputError: a token is repeated or a special token is missing.
+        """
+        tokens = check_texts(tokens, "tokens")
+        check_vocabulary(tokens, where="vocabulary")
+        return cls(tuple(tokens), **settings)
+
+    @property
+    def kind(self) -> str:
+        """WordPiece."""
+        return "WordPiece"
+
+    def special_token(self, role: SpecialRole) -> str:
+        """Return a special token, such as [MASK]."""
+        return _SPECIAL[role]
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of the token for unknown words; None without one, as where bytes are tokens."""
+        return self.unk_id
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids of [PAD], [UNK], [CLS], [SEP] and [MASK]."""
+        return frozenset((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id))
+
+    def may_have_special_tokens(self, text: str) -> bool:
+        """Whether `encode` may find special or added tokens in a text, which `ids` takes as plain text."""
+        return bool(self.added_tokens) or any(token in text for token in SPECIAL_TOKENS)
+
+    @property
+    def added_words(self) -> list[str]:
+        """The added tokens that are not special."""
+        return [token.content for token in self.added_tokens if not token.special]
+
+    @cached_property
+    def is_continuation(self) -> npt.NDArray[np.bool_]:
+        """Whether each token continues a word ("##"); [vocab_size]."""
+        return np.array([token.startswith(CONTINUATION) for token in self.tokens])
+
+    def knows_all_words(self, text: str) -> bool:
+        """Whether a text surely has no unknown words: short ones of known ASCII characters."""
+        longest = max(map(len, text.split()), default=0)
+        return longest <= self.max_input_chars_per_word and self._known_characters.issuperset(text)
+
+    @cached_property
+    def _known_characters(self) -> frozenset[str]:
+        """The ASCII characters of which every word is known: tokens, letters and digits also within a word."""
+        tokens = set(self.tokens)
+        letters = {c for c in string.ascii_letters + string.digits if {c, CONTINUATION + c} <= tokens}
+        if self.lowercase:
+            letters |= set(map(str.upper, letters))
+        return frozenset(letters | (set(string.punctuation) & tokens) | set(" \t\n\r"))
+
+    def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """Tokenize many texts at once; words are cached between calls, if no words are added to the vocabulary."""
+        return super().ids(texts) if self.added_words else self._word_cache.ids(check_texts(texts))
+
+    def text_of(self, token_id: int) -> str:
+        """Return the text of a token, for people to read."""
+        return self.tokens[token_id]
+
+    def save(self, directory: Path | str) -> None:
+        """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into an existing directory."""
+        directory = check_path(directory, "directory")
+        config = {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "tokenize_chinese_chars": self.tokenize_chinese_chars,
+            "model_max_length": self.model_max_length,
+            "pad_token": PAD,
+            "unk_token": UNK,
+            "cls_token": CLS,
+            "sep_token": SEP,
+            "mask_token": MASK,
+        }
+        if self.max_input_chars_per_word != MAX_INPUT_CHARS_PER_WORD:
+            config[MAX_WORD_KEY] = self.max_input_chars_per_word
+        files = {
+            VOCAB_FILE: "".join(f"{token}\n" for token in self.tokens),
+            TOKENIZER_FILE: self._backend.to_str(pretty=True) + "\n",
+            TOKENIZER_CONFIG_FILE: json.dumps(config, indent=2) + "\n",
+        }
+        with disk_errors(directory):
+            for name, text in files.items():
+                (directory / name).write_text(text, encoding="utf-8", newline="\n")
+
+    @cached_property
+    def google_tokenizer(self) -> GoogleTokenizer:
+        """Google's own tokenizer with the same vocabulary: slow, and exact for every text.
+
+        Raises:
+            InputError: words are added to the vocabulary, which it does not know.
+        """
+        if self.added_words:
+            what = (
+                f"adds the words {', '.join(self.added_words[:5])}, which question answering does not match"
+            )
+            remedy = (
+                f"Write all tokens to {VOCAB_FILE}, in order of their ids, delete {TOKENIZER_FILE} and "
+                f"{ADDED_TOKENS_FILE}, and remove {ADDED_TOKENS_KEY} from {TOKENIZER_CONFIG_FILE}"
+            )
+            raise InputError(what, where="tokenizer", remedy=remedy)
+        return GoogleTokenizer(
+            self.tokens, lowercase=self.lowercase, strip_accents=self.strip_accents is not False
+        )
+
+    @cached_property
+    def _backend(self) -> tokenizers.Tokenizer:
+        """The tokenizer that `tokenizer.json` describes."""
+        backend = self.build_backend()
+        added = {token: AddedToken(token) for token in SPECIAL_TOKENS}
+        added |= {token.content: token for token in self.added_tokens}
+        # in the order of their ids, which the library counts up
+        for token in sorted(added.values(), key=lambda token: self.tokens.index(token.content)):
+            add = backend.add_special_tokens if token.special else backend.add_tokens
+            add([token.to_library()])
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{CLS}:0 $A:0 {SEP}:0",
+            pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
+            special_tokens=[(CLS, self.cls_id), (SEP, self.sep_id)],
+        )
+        backend.decoder = decoders.WordPiece(prefix=CONTINUATION)
+        return backend
+
+    @cached_property
+    def _templates(self) -> tuple[Template, Template]:
+        """The templates of one text and of two."""
+        cls, sep = (self.cls_id,), (self.sep_id,)
+        pair = Template((cls, sep, sep), ((0,), (0,), (1,)), (0, 1))
+        return Template((cls, sep), ((0,), (0,)), (0,)), pair
+
+    @cached_property
+    def _word_cache(self) -> WordCache:
+        return WordCache(self.build_backend())
+
+    def build_backend(self) -> tokenizers.Tokenizer:
+        """Return the same tokenizer of the library `tokenizers`, but without special and added tokens."""
+        only_added = {token.content for token in self.added_tokens if not token.in_wordpiece}
+        num_wordpiece_tokens = len(self.tokens)  # the library numbers other tokens after them
+        while num_wordpiece_tokens and self.tokens[num_wordpiece_tokens - 1] in only_added:
+            num_wordpiece_tokens -= 1
+        model = models.WordPiece(
+            {token: index for index, token in enumerate(self.tokens[:num_wordpiece_tokens])},
+            unk_token=UNK,
+            max_input_chars_per_word=self.max_input_chars_per_word,
+        )
+        backend = tokenizers.Tokenizer(model)
+        backend.normalizer = normalizers.BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=self.tokenize_chinese_chars,
+            strip_accents=self.strip_accents,
+            lowercase=self.lowercase,
+        )
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        return backend
