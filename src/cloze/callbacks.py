@@ -6,12 +6,13 @@
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from cloze import file_io
+from cloze.config import flatten
 from cloze.errors import InputError
 from cloze.optional_dependencies import require
 
@@ -81,7 +82,27 @@ class Callbacks(Callback):
             callback.on_end(completed=completed)
 
 
-class TensorBoardWriter(Callback):
+class MetricsWriter(Callback):
+    """Sends all numbers of a run to one place, under train/ and validation/; a subclass implements `write`."""
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Write numbers by name, as in train/loss."""
+        raise NotImplementedError
+
+    def on_step(self, step: int, values: Mapping[str, float]) -> None:
+        """Write values under train/."""
+        self._write_under("train", step, values)
+
+    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
+        """Write values under validation/."""
+        self._write_under("validation", step, values)
+
+    def _write_under(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        numbers = {name: value for name, value in values.items() if isinstance(value, (int, float))}
+        self.write(step, {f"{kind}/{name}": value for name, value in numbers.items()})
+
+
+class TensorBoardWriter(MetricsWriter):
     """Writes the folder `tensorboard` of a run with tensorboardX; by default if it is installed.
 
     Events are written at once. The thread of tensorboardX's SummaryWriter ends where the clock is set back by weeks or
@@ -100,24 +121,16 @@ class TensorBoardWriter(Callback):
             self._writer: Any = EventsWriter(str(self._folder / "events"))
         self._add_event(step + 1, session_log=SessionLog(status=SessionLog.START))
 
-    def on_step(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars under train/."""
-        self._write("train", step, values)
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Write scalars."""
+        from tensorboardX.summary import scalar
 
-    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars under validation/."""
-        self._write("validation", step, values)
+        for name, value in values.items():
+            self._add_event(step, summary=scalar(name, value))
 
     def on_end(self, *, completed: bool) -> None:
         """Flush and close."""
         self._writer.close()
-
-    def _write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        from tensorboardX.summary import scalar
-
-        for name, value in values.items():
-            if isinstance(value, (int, float)):
-                self._add_event(step, summary=scalar(f"{kind}/{name}", value))
 
     def _add_event(self, step: int, **content: Any) -> None:
         from tensorboardX.proto.event_pb2 import Event
@@ -127,7 +140,7 @@ class TensorBoardWriter(Callback):
             self._writer.flush()
 
 
-class WandbWriter(Callback):
+class WandbWriter(MetricsWriter):
     """Logs a run to Weights & Biases; WANDB_MODE=offline writes it to the folder `wandb` of the run alone.
 
     A resumed run continues the same one of Weights & Biases.
@@ -155,23 +168,16 @@ class WandbWriter(Callback):
         )
         self._run.define_metric("*", step_metric="step")
 
-    def on_step(self, step: int, values: Mapping[str, float]) -> None:
-        """Log values under train/."""
-        self._log("train", step, values)
-
-    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Log values under validation/."""
-        self._log("validation", step, values)
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Log values."""
+        self._run.log({"step": step, **values})
 
     def on_end(self, *, completed: bool) -> None:
         """Finish the run."""
         self._run.finish(exit_code=0 if completed else 1)
 
-    def _log(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        self._run.log({"step": step, **{f"{kind}/{name}": value for name, value in values.items()}})
 
-
-class MLflowWriter(Callback):
+class MLflowWriter(MetricsWriter):
     """Logs a run to MLflow, at the tracking URI of MLflow's own settings unless one is given.
 
     A resumed run continues the same one of MLflow. Its telemetry is switched off before the import.
@@ -194,32 +200,28 @@ class MLflowWriter(Callback):
         self._id = _tracking_id(run, "mlflow", lambda: self._create(run, settings))
         self._client.update_run(self._id, status="RUNNING")
 
-    def on_step(self, step: int, values: Mapping[str, float]) -> None:
-        """Log metrics under train/."""
-        self._log("train", step, values)
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Log metrics in one request."""
+        from mlflow.entities import Metric
 
-    def on_evaluation(self, step: int, values: Mapping[str, float]) -> None:
-        """Log metrics under validation/."""
-        self._log("validation", step, values)
+        now = int(1000 * time.time())
+        self._client.log_batch(self._id, [Metric(name, value, now, step) for name, value in values.items()])
 
     def on_end(self, *, completed: bool) -> None:
         """Mark the run as finished or failed."""
         self._client.set_terminated(self._id, status="FINISHED" if completed else "FAILED")
 
     def _create(self, run: Path, settings: Mapping[str, Any]) -> str:
+        from mlflow.entities import Param
+
         experiment = self._client.get_experiment_by_name(self._experiment)
         experiment_id = (
             experiment.experiment_id if experiment else self._client.create_experiment(self._experiment)
         )
         created: str = self._client.create_run(experiment_id, run_name=run.name).info.run_id
-        for name, value in _flatten(settings):
-            self._client.log_param(created, name, value)
+        params = [Param(name, str(value)) for name, value in flatten(settings)]
+        self._client.log_batch(created, params=params)
         return created
-
-    def _log(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            if isinstance(value, (int, float)):
-                self._client.log_metric(self._id, f"{kind}/{name}", value, step=step)
 
 
 def load_writers(services: Iterable[str], *, where: str = "services") -> tuple[Callback, ...]:
@@ -255,12 +257,3 @@ def _tracking_id(run: Path, service: str, create: Callable[[], str]) -> str:
     if not file.is_file():
         file_io.write_text(file, create())
     return file.read_text("utf-8")
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield settings by dotted name."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value

@@ -326,16 +326,17 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def differences(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two configs or tables differ, by dotted key, with both values; None if unset."""
-    tables = [dict(_leaves(c if isinstance(c, Mapping) else to_dict(c))) for c in (one, other)]
+    tables = [dict(flatten(c if isinstance(c, Mapping) else to_dict(c))) for c in (one, other)]
     values = {key: (tables[0].get(key), tables[1].get(key)) for key in {**tables[0], **tables[1]}}
     return {key: pair for key, pair in values.items() if pair[0] != pair[1]}
 
 
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Yield the values of nested dictionaries and dataclasses by dotted key."""
     for key, value in table.items():
         value = to_dict(value) if dataclasses.is_dataclass(value) else value
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
 
